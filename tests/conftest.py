@@ -1,0 +1,60 @@
+"""What every test gets: no network beyond this machine, a scrubbed environment, and the places of real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
+KEPT = {
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TEMP",
+    "TMP",
+    "SYSTEMROOT",
+    "USERPROFILE",
+    "VIRTUAL_ENV",
+    "YOUDEN_REQUIRE_ALL",
+}
+
+
+@pytest.fixture(autouse=True)
+def scrubbed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key, proxy or setting of the person who runs the tests must not change what they say."""
+    for name in set(os.environ) - KEPT:
+        if not name.startswith(("PYTEST_", "PYTHON", "COV_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the paper's real judge data, read in place."""
+    if not (SHARED / "peer-prediction").is_dir():
+        pytest.skip("real judge data (../shared/peer-prediction) is not beside this checkout")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def peer_prediction(shared: Path) -> Path:
+    return shared / "peer-prediction"
+
+
+@pytest.fixture(scope="session")
+def field_notes() -> Path:
+    return ROOT / "datasets" / "field-notes"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    """With YOUDEN_REQUIRE_ALL=1 a skip is a failure: CI has everything, so a skip there hides a missing install step."""
+    outcome = yield
+    report = outcome.get_result()
+    if os.environ.get("YOUDEN_REQUIRE_ALL") == "1" and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under YOUDEN_REQUIRE_ALL=1: {report.longrepr}"
