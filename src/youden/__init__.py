@@ -1,0 +1,58 @@
+"""Rank language-model agents without labels. Everything named here loads when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from youden import stats
+    from youden.data.pool_reader import read_pool
+    from youden.pipeline import judge, judge_async, rank
+    from youden.protocol.plan import make_plan
+    from youden.protocol.rates import tally
+    from youden.protocol.scores import holdout_scores, train_scores
+    from youden.stats.clipped_linear import ClippedLinear
+    from youden.stats.trial_mean import TrialMean
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "read_pool": "youden.data.pool_reader",
+    "make_plan": "youden.protocol.plan",
+    "judge": "youden.pipeline",
+    "judge_async": "youden.pipeline",
+    "rank": "youden.pipeline",
+    "tally": "youden.protocol.rates",
+    "train_scores": "youden.protocol.scores",
+    "holdout_scores": "youden.protocol.scores",
+    "ClippedLinear": "youden.stats.clipped_linear",
+    "TrialMean": "youden.stats.trial_mean",
+}
+
+__all__ = [
+    "ClippedLinear",
+    "TrialMean",
+    "__version__",
+    "holdout_scores",
+    "judge",
+    "judge_async",
+    "make_plan",
+    "rank",
+    "read_pool",
+    "stats",
+    "tally",
+    "train_scores",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "stats":
+        return import_module("youden.stats")
+    raise AttributeError(f"module 'youden' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

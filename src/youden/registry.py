@@ -1,0 +1,44 @@
+"""A table of named things that load when first asked for, open to other packages by entry point.
+
+It knows names and where they live; it refuses to know what the things do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from youden.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """`name → "module:Attribute"`, plus the entry points of `group`; the project's own names win."""
+
+    def __init__(self, group: str, noun: str, built_in: Mapping[str, str]) -> None:
+        self.group = group
+        self.noun = noun
+        self._built_in = dict(built_in)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._built_in, *(point.name for point in entry_points(group=self.group))}))
+
+    def load(self, name: str) -> T:
+        """The thing called `name`.
+
+        Raises: ConfigError [unknown-<noun>] for a name nobody registered.
+        """
+        if name in self._built_in:
+            module, attribute = self._built_in[name].split(":")
+            found: T = getattr(import_module(module), attribute)
+            return found
+        for point in entry_points(group=self.group, name=name):
+            outside: T = point.load()
+            return outside
+        close = get_close_matches(name, list(self), n=1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(self)}."
+        raise ConfigError(f"There is no {self.noun} called '{name}'. {hint}", slug=f"unknown-{self.noun}")

@@ -1,0 +1,62 @@
+"""The nouns of the package: what each arrow of the path takes and gives.
+
+It knows shapes, ranges and what a missing value means; it refuses to know how anything is computed, read or drawn.
+Arrays are read-only; what can run to millions is held as columns, not objects.
+"""
+
+from youden.types.judging import (
+    MISSING_REASONS,
+    BatchJudge,
+    Completion,
+    Judge,
+    Message,
+    Progress,
+    Request,
+    Verdicts,
+)
+from youden.types.planning import (
+    INDEPENDENT,
+    PAIRED,
+    Cost,
+    Design,
+    IndependentRule,
+    PairedTrials,
+    Plan,
+    Priced,
+    Split,
+    SplitRule,
+)
+from youden.types.pool import Agent, Item, Json, Pool
+from youden.types.results import Fit, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Signature
+
+__all__ = [
+    "INDEPENDENT",
+    "MISSING_REASONS",
+    "PAIRED",
+    "Agent",
+    "BatchJudge",
+    "Completion",
+    "Cost",
+    "Design",
+    "Fit",
+    "IndependentRates",
+    "IndependentRule",
+    "Item",
+    "Json",
+    "Judge",
+    "Message",
+    "PairedTrials",
+    "Plan",
+    "Pool",
+    "Priced",
+    "Progress",
+    "Rates",
+    "Request",
+    "ScoreKind",
+    "ScoreRole",
+    "Scores",
+    "Signature",
+    "Split",
+    "SplitRule",
+    "Verdicts",
+]
