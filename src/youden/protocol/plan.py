@@ -1,0 +1,171 @@
+"""Makes a plan: split first, then paired trials by a design, then the independent arm, as columns of integers.
+
+It knows the pool's shape and lengths; it refuses to know judges, prices and answers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.protocol.designs import DESIGNS
+from youden.protocol.independent import IndependentTrials, pooled, twins
+from youden.protocol.split import draw_split
+from youden.types import INDEPENDENT, PAIRED, IndependentRule, Json, PairedTrials, Plan, Pool, Split, SplitRule
+from youden.types.arrays import Bools, Ids
+
+
+def make_plan(
+    pool: Pool,
+    *,
+    design: str = "cyclic",
+    calls: int | None = None,
+    percent: float | None = None,
+    independent: IndependentRule | None = None,
+    n_independent: int = 100,
+    holdout: float | None = None,
+    rule: SplitRule = "shared",
+    holdout_partners: int = 3,
+    seed: int = 0,
+) -> Plan:
+    """Which calls to make on `pool`.
+
+    calls, percent: the budget, as calls of both arms or as percent of the dense 2K(K−1)J calls; at most one of them.
+        Without either, `dense` takes all and `cyclic` 2 %.
+    independent: `twin` (dense's default) or `pooled` (cyclic's), with `n_independent` calls in all.
+    holdout: fraction of cells held out before anything is planned; default: the design's own (dense .2, cyclic 0).
+    holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
+
+    Raises: PlanError, naming what to change.
+    """
+    if pool.n_agents < 3 or pool.n_items < 2:
+        raise PlanError(
+            f"The pool '{pool.name}' has {pool.n_agents} agents and {pool.n_items} items. "
+            "A ranking needs at least 3 agents and 2 items: add some.",
+            slug="pool-small",
+        )
+    make = DESIGNS.load(design)
+    arm: IndependentRule = independent or ("pooled" if design == "cyclic" else "twin")
+    if arm not in ("twin", "pooled"):
+        raise PlanError(f"'{arm}' is no independent arm. Give twin or pooled.", slug="independent-rule")
+    if n_independent < 0:
+        raise PlanError(f"n_independent is {n_independent}. Give 0 or more.", slug="independent")
+    fraction = make.holdout if holdout is None else holdout
+    split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
+    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
+    budget = _budget(calls, percent, n_dense)
+    n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
+    rng = np.random.default_rng([seed, 1])
+    drawer = make(n_paired=n_paired)
+    whole = make.judges_holdout
+    paired = drawer.draw(pool.present if whole else split.train, rng)
+    if len(paired.item) == 0:
+        raise PlanError(
+            "No two agents respond to the same item, so there is nothing to compare. Check the ids in the pool.",
+            slug="nothing-shared",
+        )
+    notes: list[str] = []
+    if split.n_holdout and not whole:
+        extra = _holdout_trials(split, pool.present, holdout_partners, np.random.default_rng([seed, 3]))
+        notes.append(
+            f"{len(extra.item):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
+        )
+        paired = _join(paired, extra)
+    rng = np.random.default_rng([seed, 2])
+    # under `shared`, a training trial's twin and every pooled trial keep off held-out cells
+    safe = split.train if split.rule == "shared" else pool.present
+    apart = (
+        pooled(safe, n_independent, rng)
+        if arm == "pooled"
+        else _twins(paired, safe=safe, present=pool.present, rng=rng)
+    )
+    options: dict[str, Json] = {"calls": calls, "percent": percent}
+    if arm == "pooled":
+        options["n_independent"] = n_independent
+    if split.n_holdout and not whole:
+        options["holdout_partners"] = holdout_partners
+    columns = _columns(paired, apart)
+    return Plan(
+        **columns,
+        arm=np.repeat(np.array([PAIRED, INDEPENDENT], dtype=np.int8), [len(paired.item), len(apart.item)]),
+        n_agents=pool.n_agents,
+        n_items=pool.n_items,
+        split=split,
+        design=drawer.name,
+        options=options,
+        independent=arm,
+        seed=seed,
+        pool_digest=pool.digest,
+        agent_ids=tuple(agent.id for agent in pool.agents),
+        item_ids=tuple(item.id for item in pool.items),
+        characters=_characters(pool, columns),
+        notes=tuple(notes),
+    )
+
+
+def _budget(calls: int | None, percent: float | None, n_dense: int) -> int | None:
+    if calls is not None and percent is not None:
+        raise PlanError(
+            f"Both calls ({calls}) and percent ({percent}) were given. Give one of them.", slug="budget-twice"
+        )
+    budget = calls if percent is None else int(n_dense * percent / 100 + 0.5)
+    if budget is not None and budget < 1:
+        raise PlanError(f"A budget of {budget} calls was asked for. Give at least a few per agent.", slug="budget")
+    return budget
+
+
+def _join(one: PairedTrials, other: PairedTrials) -> PairedTrials:
+    pairs = zip(vars(one).values(), vars(other).values(), strict=True)
+    return PairedTrials(*(np.concatenate(pair) for pair in pairs))
+
+
+def _holdout_trials(split: Split, present: Bools, n_partners: int, rng: np.random.Generator) -> PairedTrials:
+    """Every held-out cell first against up to `n_partners` random partners on its item."""
+    chosen: list[tuple[int, int, int]] = []
+    for i, j in np.argwhere(split.holdout).tolist():
+        partners = np.setdiff1d(np.flatnonzero(present[:, j]), [i])
+        chosen += [(j, i, k) for k in rng.permutation(partners)[:n_partners].tolist()]
+    item, first, second = np.array(chosen, dtype=np.int32).reshape(-1, 3).T
+    return PairedTrials(item, first, second, slot=np.full(len(item), -1, dtype=np.int32))
+
+
+def _twins(paired: PairedTrials, *, safe: Bools, present: Bools, rng: np.random.Generator) -> IndependentTrials:
+    training = safe[paired.first, paired.item] & safe[paired.second, paired.item]
+    parts = [
+        twins(PairedTrials(*(column[chosen] for column in vars(paired).values())), allowed, rng)
+        for chosen, allowed in ((training, safe), (~training, present))
+    ]
+    joined = zip(vars(parts[0]).values(), vars(parts[1]).values(), strict=True)
+    return IndependentTrials(*(np.concatenate(pair) for pair in joined))
+
+
+def _columns(paired: PairedTrials, apart: IndependentTrials) -> dict[str, Ids]:
+    """Both arms one after the other; a comparison asked again counts its replicates up."""
+    n, m = len(paired.item), len(apart.item)
+    columns = {
+        "item": np.concatenate([paired.item, apart.item]),
+        "first": np.concatenate([paired.first, apart.first]),
+        "second": np.concatenate([paired.second, apart.second]),
+        "other_item": np.concatenate([np.full(n, -1, dtype=np.int32), apart.other_item]),
+        "slot": np.concatenate([paired.slot, np.full(m, -1, dtype=np.int32)]),
+    }
+    return columns | {"replicate": _replicates(columns)}
+
+
+def _replicates(columns: dict[str, Ids]) -> Ids:
+    """0 for the first time a comparison stands in the plan, 1 for the second, …"""
+    names = ("item", "first", "second", "other_item")
+    order = np.lexsort([columns[name] for name in names])
+    ordered = [columns[name][order] for name in names]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = np.any([column[1:] != column[:-1] for column in ordered], axis=0)
+    position = np.arange(len(order))
+    replicate = np.empty(len(order), dtype=np.int32)
+    replicate[order] = position - np.maximum.accumulate(np.where(new, position, 0))
+    return replicate
+
+
+def _characters(pool: Pool, columns: dict[str, Ids]) -> int:
+    length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.int64)
+    second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
+    return int(length[columns["first"], columns["item"]].sum() + length[columns["second"], second_item].sum())

@@ -1,0 +1,86 @@
+"""Turns verdicts into true- and false-positive rates of ordered pairs on items.
+
+It knows which trial belongs to which pair; it refuses to know which cells are held out (scores do).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.types import INDEPENDENT, PAIRED, IndependentRates, Rates, Verdicts
+from youden.types.arrays import Bools, Floats, Ids, Positions
+
+
+def tally(result: Verdicts) -> Rates:
+    """Rates of every ordered pair (first, second) on every item that the plan asked about.
+
+    TPR = mean answer of the pair's paired trials on the item, FPR = mean answer of its independent trials there; a missing
+    answer is counted, never a 0. Under a `pooled` plan, pairs asked only in the independent arm stay in `detail` alone.
+
+    Source: the paper's appendix 'TVD-MI Score Construction'.
+    """
+    plan = result.plan
+    shape = (plan.n_items, plan.n_agents, plan.n_agents)
+    # rows are pairs of the paired arm; where every paired trial has a twin, the twins name no others
+    asked = np.ones(len(plan), dtype=np.bool_) if plan.independent == "twin" else plan.arm == PAIRED
+    place = np.ravel_multi_index((plan.item, plan.first, plan.second), shape)
+    rows = np.unique(place[asked]).astype(np.int64)
+    row = np.searchsorted(rows, place).astype(np.int64)
+    inside = asked if plan.independent == "twin" else _member(rows, row, place)
+    paired = _sums(row, result.answer, inside & (plan.arm == PAIRED) & result.answered, len(rows))
+    apart = _sums(row, result.answer, inside & (plan.arm == INDEPENDENT) & result.answered, len(rows))
+    item, first, second = (index.astype(np.int32) for index in np.unravel_index(rows, shape))
+    return Rates(
+        item=item,
+        first=first,
+        second=second,
+        tpr=paired.mean,
+        fpr=apart.mean,
+        n_paired=paired.n,
+        n_independent=apart.n,
+        n_missing=np.bincount(row[inside & ~result.answered], minlength=len(rows)).astype(np.int32),
+        n_agents=plan.n_agents,
+        n_items=plan.n_items,
+        independent=plan.independent,
+        agent_ids=plan.agent_ids,
+        item_ids=plan.item_ids,
+        detail=_detail(result),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    total: Floats
+    n: Ids
+
+    @property
+    def mean(self) -> Floats:
+        """NaN where nothing was summed."""
+        mean = np.full(len(self.n), np.nan)
+        np.divide(self.total, self.n, out=mean, where=self.n > 0)
+        return mean
+
+
+def _member(rows: Positions, row: Positions, place: Positions) -> Bools:
+    return np.asarray(rows[np.minimum(row, len(rows) - 1)] == place)
+
+
+def _sums(row: Positions, answer: Floats, chosen: Bools, n_rows: int) -> _Sums:
+    return _Sums(
+        total=np.bincount(row[chosen], weights=answer[chosen], minlength=n_rows).astype(np.float64),
+        n=np.bincount(row[chosen], minlength=n_rows).astype(np.int32),
+    )
+
+
+def _detail(result: Verdicts) -> IndependentRates:
+    plan = result.plan
+    chosen = (plan.arm == INDEPENDENT) & result.answered
+    shape = (plan.n_items, plan.n_agents, plan.n_agents, plan.n_items)
+    columns = (plan.item, plan.first, plan.second, plan.other_item)
+    place = np.ravel_multi_index(tuple(column[chosen] for column in columns), shape)
+    rows, row = np.unique(place, return_inverse=True)
+    sums = _sums(row.astype(np.int64), result.answer[chosen], np.ones(len(row), dtype=np.bool_), len(rows))
+    item, first, second, other_item = (index.astype(np.int32) for index in np.unravel_index(rows, shape))
+    return IndependentRates(item, first, second, other_item, total=sums.total, n=sums.n)

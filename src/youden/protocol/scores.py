@@ -1,0 +1,110 @@
+"""Turns rates into scores of agents on items, for training or for the holdout, never both in one call.
+
+It knows the split and what may be learned from; it refuses to know any model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.types import Rates, ScoreKind, ScoreRole, Scores, Split
+from youden.types.arrays import Bools, Floats, Ids
+
+
+def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = "symmetric") -> Scores:
+    """Scores that may be learned from; held-out cells are NaN.
+
+    row: s_ij = mean over k of D[j, i, k]; symmetric: mean over k of D[j, i, k] and D[j, k, i]; D = TPR − FPR of the pair, or
+    − the pooled FPR. Under `shared`, no trial that touches a held-out cell on either side or arm is read; under `own` (the
+    paper), none that is scored for a held-out cell (whose first text is that cell).
+    Without a split every cell is for training.
+
+    Source: the paper's appendix 'TVD-MI Score Construction'; `shared` is ours.
+    """
+    if split is None:
+        return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="train")
+    _check(rates, split)
+    held = split.holdout
+    own = split.rule == "own"
+    clean = ~held[rates.first, rates.item] & (own | ~held[rates.second, rates.item])
+    fpr, clean_detail = _clean_rates(rates, held, own=own)
+    difference = np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
+    return _scores(rates, difference, kind=kind, role="train", keep=~held)
+
+
+def holdout_scores(rates: Rates, split: Split, *, kind: ScoreKind = "symmetric") -> Scores:
+    """Scores of the held-out cells from all their trials; every other cell is NaN. Never learned from."""
+    _check(rates, split)
+    return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout", keep=split.holdout)
+
+
+def pooled_fpr(rates: Rates) -> float | None:
+    """Mean answer of all independent trials that answered; None where there is none."""
+    if rates.detail is not None:
+        return _pool(rates.detail.total, rates.detail.n)
+    n = rates.n_independent
+    return _pool(np.where(n > 0, rates.fpr, 0.0) * n, n)
+
+
+def _pool(total: Floats, n: Ids) -> float | None:
+    return float(total.sum() / n.sum()) if n.sum() else None
+
+
+def _clean_rates(rates: Rates, held: Bools, *, own: bool) -> tuple[Floats, Bools | None]:
+    """The pairs' FPR from independent trials that keep off held-out cells, and which rows of `detail` those are."""
+    detail = rates.detail
+    if detail is None:
+        return rates.fpr, None
+    clean = ~held[detail.first, detail.item] & (own | ~held[detail.second, detail.other_item])
+    if rates.independent == "pooled" or clean.all():
+        return rates.fpr, clean
+    shape = (rates.n_items, rates.n_agents, rates.n_agents)
+    rows = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
+    row = np.searchsorted(rows, np.ravel_multi_index((detail.item, detail.first, detail.second), shape)[clean])
+    n = np.bincount(row, weights=detail.n[clean], minlength=len(rows))
+    total = np.bincount(row, weights=detail.total[clean], minlength=len(rows))
+    return np.divide(total, n, out=np.full(len(rows), np.nan), where=n > 0), clean
+
+
+def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats:
+    """D of every row; NaN where the pair has no answer. A pooled plan without independent answers subtracts nothing."""
+    if rates.independent == "twin":
+        return rates.tpr - fpr
+    if clean_detail is None or rates.detail is None:
+        rate = pooled_fpr(rates)
+    else:
+        rate = _pool(rates.detail.total[clean_detail], rates.detail.n[clean_detail])
+    return rates.tpr - (rate or 0.0)
+
+
+def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole, keep: Bools | None = None) -> Scores:
+    shape = (rates.n_agents, rates.n_items)
+    seen = ~np.isnan(difference)
+    total, n, weight = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
+    for side in sides:
+        cells = side[seen], rates.item[seen]
+        np.add.at(total, cells, difference[seen])
+        np.add.at(n, cells, 1)
+        np.add.at(weight, cells, rates.n_paired[seen])
+    if keep is not None:
+        n[~keep] = 0
+    value = np.divide(total, n, out=np.full(shape, np.nan), where=n > 0)
+    return Scores(
+        value=value,
+        weight=np.where(n > 0, weight, 0.0),
+        role=role,
+        kind=kind,
+        agent_ids=rates.agent_ids,
+        item_ids=rates.item_ids,
+    )
+
+
+def _check(rates: Rates, split: Split) -> None:
+    if split.holdout.shape != (rates.n_agents, rates.n_items):
+        raise PlanError(
+            f"The split is for {split.holdout.shape[0]} × {split.holdout.shape[1]} cells, the rates for "
+            f"{rates.n_agents} × {rates.n_items}. Use the split of the plan that these rates come from.",
+            slug="split-shape",
+        )

@@ -1,0 +1,34 @@
+"""Small pools and made-up verdicts for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.types import Agent, Item, Plan, Pool, Verdicts
+from youden.types.arrays import Bools, Floats
+
+
+def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:
+    texts = np.empty((n_agents, n_items), dtype=object)
+    for i in range(n_agents):
+        for j in range(n_items):
+            if present is None or present[i, j]:
+                texts[i, j] = f"agent {i} says something of item {j}"
+    return Pool(
+        agents=tuple(Agent(id=f"a{i}", group="even" if i % 2 == 0 else "odd") for i in range(n_agents)),
+        items=tuple(Item(id=f"i{j}", prompt=f"item {j}" if prompt else None) for j in range(n_items)),
+        texts=texts,
+        name="test",
+    )
+
+
+def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> Verdicts:
+    """Verdicts of a judge that gives these answers, some of them refused."""
+    lost = np.zeros(len(plan), dtype=np.bool_) if missing is None else missing
+    return Verdicts(
+        plan=plan,
+        answer=np.where(lost, np.nan, answer),
+        hard=np.where(lost, np.nan, (answer >= 0.5).astype(float)),
+        missing=np.where(lost, 2, 0).astype(np.int8),
+        judge={"name": "test"},
+    )

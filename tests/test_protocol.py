@@ -1,0 +1,302 @@
+"""The protocol: what is held out is held out, what is counted is what is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from youden.errors import PlanError
+from youden.protocol.designs import DESIGNS
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
+from youden.protocol.split import draw_split
+from youden.types import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
+
+DESIGN_NAMES = ["dense", "cyclic"]
+ARMS = ["twin", "pooled"]
+CASES = [
+    pytest.param(design, arm, rule, kind, id=f"{design}-{arm}-{rule}-{kind}")
+    for design in DESIGN_NAMES
+    for arm in ARMS
+    for rule in ("shared", "own")
+    for kind in ("row", "symmetric")
+]
+
+
+def gappy(seed: int, n_agents: int = 6, n_items: int = 8, share: float = 0.85) -> np.ndarray:
+    return np.random.default_rng(seed).random((n_agents, n_items)) < share
+
+
+def plan_for(design: str, arm: str, *, rule: SplitRule = "shared", seed: int = 0, holdout: float = 0.2) -> Plan:
+    pool = make_pool(6, 8, present=gappy(seed))
+    budget = {"calls": 200} if design == "cyclic" else {}
+    return make_plan(
+        pool, design=design, independent=arm, rule=rule, seed=seed, holdout=holdout, n_independent=40, **budget
+    )
+
+
+def same(one: Scores, other: Scores) -> bool:
+    return bool(np.array_equal(one.value, other.value, equal_nan=True) and np.array_equal(one.weight, other.weight))
+
+
+def touching(plan: Plan, *, own: bool) -> np.ndarray:
+    """Trials that no training score may depend on."""
+    held = plan.split.holdout
+    first = held[plan.first, plan.item]
+    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    return first if own else first | held[plan.second, other] | held[plan.second, plan.item] & (plan.arm == PAIRED)
+
+
+@pytest.mark.parametrize(("design", "arm", "rule", "kind"), CASES)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_training_score_moves_when_every_held_out_verdict_does(
+    design: str, arm: str, rule: SplitRule, kind: ScoreKind, seed: int
+) -> None:
+    plan = plan_for(design, arm, rule=rule, seed=seed)
+    rng = np.random.default_rng(seed)
+    answer = rng.random(len(plan))
+    secret = touching(plan, own=rule == "own")
+    assert secret.any()
+    changed = np.where(secret, 1 - answer, answer)
+    before, after = (train_scores(tally(answer_with(plan, a)), plan.split, kind=kind) for a in (answer, changed))
+    assert same(before, after)
+    assert np.isnan(before.value[plan.split.holdout]).all()
+    lost = answer_with(plan, answer, missing=secret)
+    assert same(before, train_scores(tally(lost), plan.split, kind=kind))
+
+
+@pytest.mark.parametrize(("design", "arm", "rule", "kind"), CASES)
+def test_the_test_of_tests_can_fail(design: str, arm: str, rule: SplitRule, kind: ScoreKind) -> None:
+    """Changing any one training verdict of the paired arm does move a training score."""
+    plan = plan_for(design, arm, rule=rule)
+    answer = np.random.default_rng(1).random(len(plan))
+    row = np.flatnonzero(~touching(plan, own=rule == "own") & (plan.arm == PAIRED))[0]
+    changed = answer.copy()
+    changed[row] = 1 - changed[row]
+    before, after = (train_scores(tally(answer_with(plan, a)), plan.split, kind=kind) for a in (answer, changed))
+    assert not same(before, after)
+
+
+def test_under_own_a_held_out_cells_calls_still_enter_its_partners_rows() -> None:
+    """What the paper's rule lets through, and `shared` does not."""
+    answers = {}
+    for rule in ("own", "shared"):
+        plan = plan_for("dense", "twin", rule=rule)
+        held = plan.split.holdout
+        as_second = held[plan.second, plan.item] & ~held[plan.first, plan.item] & (plan.arm == PAIRED)
+        answer = np.full(len(plan), 0.25)
+        moved = np.where(as_second, 1.0, answer)
+        before, after = (train_scores(tally(answer_with(plan, a)), plan.split, kind="row") for a in (answer, moved))
+        answers[rule] = same(before, after)
+    assert answers == {"own": False, "shared": True}
+
+
+@pytest.mark.parametrize("rule", ["shared", "own"])
+def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRule) -> None:
+    pool = make_pool(5, 6)
+    plan = make_plan(pool, design="dense", rule=rule, holdout=0.3, seed=3)
+    rates = tally(answer_with(plan, np.random.default_rng(0).random(len(plan))))
+    held = holdout_scores(rates, plan.split)
+    dense = train_scores(rates)
+    assert np.array_equal(np.isnan(held.value), ~plan.split.holdout)
+    np.testing.assert_allclose(held.value[plan.split.holdout], dense.value[plan.split.holdout])
+
+
+@given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(ARMS), st.sampled_from([0.0, 0.2]))
+@settings(max_examples=40, deadline=None)
+def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
+    seed: int, design: str, arm: str, holdout: float
+) -> None:
+    present = gappy(seed)
+    pool = make_pool(6, 8, present=present)
+    try:
+        plan = make_plan(pool, design=design, independent=arm, holdout=holdout, seed=seed, n_independent=30)
+    except PlanError as error:
+        if error.slug != "budget-cyclic":
+            raise
+        return
+    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    assert present[plan.first, plan.item].all()
+    assert present[plan.second, other].all()
+    assert (plan.first != plan.second).all()
+    assert (other != plan.item)[plan.arm == INDEPENDENT].all()
+    rows = np.stack([plan.item, plan.first, plan.second, plan.other_item, plan.replicate])
+    assert len(np.unique(rows, axis=1).T) == len(plan)
+    lengths = [[len(t or "") for t in row] for row in pool.texts.tolist()]
+    counted = sum(
+        lengths[i][j] + lengths[k][o] for i, j, k, o in zip(plan.first, plan.item, plan.second, other, strict=True)
+    )
+    assert plan.characters == counted
+    assert plan.n_cells == len({(i, j) for f, s, j in zip(*_paired(plan), strict=True) for i in (f, s)})
+
+
+def _paired(plan: Plan) -> list[np.ndarray]:
+    return [column[plan.arm == PAIRED] for column in (plan.first, plan.second, plan.item)]
+
+
+@pytest.mark.parametrize("design", DESIGN_NAMES)
+def test_a_plan_is_a_function_of_its_seed(design: str) -> None:
+    pool = make_pool(8, 20)
+    one, again, other = (make_plan(pool, design=design, seed=seed, holdout=0.1, percent=None) for seed in (1, 1, 2))
+    assert one.digest == again.digest
+    assert one.digest != other.digest
+
+
+def test_dense_without_holdout_is_every_ordered_pair_and_its_twin() -> None:
+    plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
+    assert len(plan) == plan.n_dense_calls == 2 * 5 * 4 * 6
+    assert plan.n_cells == 30
+
+
+def test_every_agent_stands_once_first_and_once_second_in_a_slot_and_no_slot_repeats() -> None:
+    pool = make_pool(7, 9)
+    plan = make_plan(pool, design="cyclic", calls=7 * 40 + 10, n_independent=10, seed=5)
+    paired = plan.arm == PAIRED
+    assert paired.sum() == 7 * 40
+    assert (plan.slot[~paired] == -1).all()
+    seen = set()
+    for slot in range(40):
+        rows = plan.slot == slot
+        assert sorted(plan.first[rows]) == sorted(plan.second[rows]) == list(range(7))
+        item = set(plan.item[rows])
+        assert len(item) == 1
+        seen.add((item.pop(), frozenset(zip(plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))))
+    assert len(seen) == 40
+
+
+def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
+    plan = make_plan(make_pool(5, 4), design="cyclic", calls=10_000, n_independent=0)
+    assert len(plan) == 5 * 4 * 4
+    assert (plan.replicate == 0).all()
+
+
+def test_cyclic_spreads_items_evenly() -> None:
+    plan = make_plan(make_pool(6, 10), design="cyclic", calls=6 * 25, n_independent=0)
+    slots_of_item = np.bincount(plan.item, minlength=10) // 6
+    assert set(slots_of_item) == {2, 3}
+
+
+def test_cyclic_cycles_only_over_agents_with_a_response_that_is_not_held_out() -> None:
+    present = gappy(11, 8, 12, 0.7)
+    plan = make_plan(
+        make_pool(8, 12, present=present), design="cyclic", percent=40, holdout=0.2, n_independent=12, seed=2
+    )
+    in_slots = plan.slot >= 0
+    train = plan.split.train
+    assert train[plan.first[in_slots], plan.item[in_slots]].all()
+    assert train[plan.second[in_slots], plan.item[in_slots]].all()
+    extra = (plan.slot < 0) & (plan.arm == PAIRED)
+    assert plan.split.holdout[plan.first[extra], plan.item[extra]].all()
+    assert np.bincount(plan.first[extra] * 12 + plan.item[extra]).max() == 3
+    assert any("held-out cells alone" in note for note in plan.notes)
+
+
+def test_pooled_independent_trials_are_spread_over_agents() -> None:
+    plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, n_independent=100)
+    apart = plan.arm == INDEPENDENT
+    assert apart.sum() == 100
+    for side in (plan.first, plan.second):
+        counts = np.bincount(side[apart], minlength=10)
+        assert counts.min() >= 8
+        assert counts.max() <= 12
+
+
+def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
+    plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
+    paired, apart = plan.arm == PAIRED, plan.arm == INDEPENDENT
+    for name in ("item", "first", "second"):
+        column = plan.columns()[name]
+        assert np.array_equal(column[paired], column[apart])
+    assert len(np.unique(plan.other_item[apart])) == 6
+
+
+def test_rates_by_hand() -> None:
+    plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
+    answer = np.where(plan.arm == PAIRED, 1.0, 0.25)
+    missing = (plan.arm == PAIRED) & (plan.item == 0) & (plan.first == 0) & (plan.second == 1)
+    rates = tally(answer_with(plan, answer, missing=missing))
+    row = (rates.item == 0) & (rates.first == 0) & (rates.second == 1)
+    assert np.isnan(rates.tpr[row]).all()
+    assert rates.n_missing[row].tolist() == [1]
+    assert rates.n_missing.sum() == 1
+    assert np.nanmin(rates.tpr) == 1.0
+    assert set(rates.fpr) == {0.25}
+    scores = train_scores(rates, kind="row")
+    np.testing.assert_allclose(scores.value, 0.75)
+    assert scores.weight.tolist() == [[1, 2], [2, 2], [2, 2]]
+    assert pooled_fpr(rates) == 0.25
+
+
+def test_a_cell_without_an_answer_is_unseen_not_zero() -> None:
+    plan = make_plan(make_pool(3, 3), design="dense", holdout=0)
+    missing = ((plan.first == 2) | (plan.second == 2)) & (plan.item == 1)
+    scores = train_scores(tally(answer_with(plan, np.ones(len(plan)), missing=missing)))
+    assert np.isnan(scores.value[2, 1])
+    assert scores.weight[2, 1] == 0
+
+
+def test_row_and_symmetric_scores_by_hand() -> None:
+    plan = make_plan(make_pool(3, 2), design="dense", holdout=0)
+    answer = np.where(plan.arm == PAIRED, np.where(plan.first == 0, 1.0, 0.0), 0.0)
+    rates = tally(answer_with(plan, answer))
+    assert train_scores(rates, kind="row").value[:, 0].tolist() == [1, 0, 0]
+    assert train_scores(rates, kind="symmetric").value[:, 0].tolist() == [0.5, 0.25, 0.25]
+
+
+@given(st.integers(0, 1000), st.floats(0, 0.9))
+@settings(max_examples=50, deadline=None)
+def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) -> None:
+    present = gappy(seed)
+    split = draw_split(present, fraction=fraction, seed=seed)
+    assert not (split.train & split.holdout).any()
+    assert np.array_equal(split.train | split.holdout, present)
+    assert split.n_holdout == int(fraction * present.sum() + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slug"),
+    [
+        ({"design": "cyclic", "calls": 20}, "budget-cyclic"),
+        ({"design": "dense", "calls": 20}, "budget-dense"),
+        ({"calls": 20, "percent": 1.0}, "budget-twice"),
+        ({"calls": 0}, "budget"),
+        ({"holdout": 1.0}, "holdout"),
+        ({"holdout": -0.1}, "holdout"),
+        ({"rule": "none"}, "holdout-rule"),
+        ({"independent": "some"}, "independent-rule"),
+        ({"n_independent": -1}, "independent"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(arguments: dict[str, object], slug: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        make_plan(make_pool(6, 8), **arguments)
+    assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize(("n_agents", "n_items"), [(2, 5), (5, 1)])
+def test_a_pool_too_small_to_rank_is_refused(n_agents: int, n_items: int) -> None:
+    with pytest.raises(PlanError, match="at least 3 agents and 2 items"):
+        make_plan(make_pool(n_agents, n_items), design="dense")
+
+
+@pytest.mark.parametrize("design", DESIGN_NAMES)
+def test_a_pool_whose_agents_share_no_item_is_refused(design: str) -> None:
+    pool = make_pool(4, 4, present=np.eye(4, dtype=bool))
+    with pytest.raises(PlanError) as caught:
+        make_plan(pool, design=design, holdout=0)
+    assert caught.value.slug == "nothing-shared"
+
+
+def test_scores_with_another_plans_split_are_refused() -> None:
+    plan = make_plan(make_pool(5, 6), design="dense")
+    other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
+    with pytest.raises(PlanError, match="split is for 4 × 6"):
+        train_scores(tally(answer_with(plan, np.ones(len(plan)))), other)
+
+
+def test_every_registered_design_is_tested_here() -> None:
+    assert sorted(DESIGNS) == sorted(DESIGN_NAMES)
