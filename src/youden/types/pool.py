@@ -59,7 +59,9 @@ class Pool:
     @cached_property
     def present(self) -> Bools:
         """bool[K, J]: whether the agent responded to the item."""
-        return np.array([[text is not None for text in row] for row in self.texts], dtype=np.bool_).reshape(self.texts.shape)
+        return np.array([[text is not None for text in row] for row in self.texts], dtype=np.bool_).reshape(
+            self.texts.shape
+        )
 
     @property
     def n_missing(self) -> int:

@@ -1,0 +1,158 @@
+"""Knows what arrays of scores, weights and cells must look like; refuses to know what is estimated from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from youden.errors import StatisticsError
+from youden.types.arrays import Floats, Positions
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Observed cells as columns of one length: agent, item: int64[N]; score: float[N], finite; weight: float[N] > 0."""
+
+    agent: Positions
+    item: Positions
+    score: Floats
+    weight: Floats
+
+
+def check_cells(
+    agent: ArrayLike, item: ArrayLike, *, score: ArrayLike, weight: ArrayLike | None, n_agents: int, n_items: int
+) -> Cells:
+    """Columns of cells, checked, less those of weight 0; no weight is weight 1.
+
+    Raises: StatisticsError [cells-length], [cells-id], [scores-numeric], [scores-infinite], [weights-numeric],
+    [weights-negative], [scores-empty].
+    """
+    scores = _as_floats(score, noun="scores")
+    weights = np.ones(scores.shape) if weight is None else _as_floats(weight, noun="weights")
+    agents, items = np.asarray(agent), np.asarray(item)
+    shapes = [column.shape for column in (agents, items, scores, weights)]
+    if scores.ndim != 1 or len(set(shapes)) > 1:
+        raise StatisticsError(
+            f"Agent, item, score and weight came with the shapes {', '.join(map(str, shapes))}. "
+            "Give one-dimensional arrays of one length.",
+            slug="cells-length",
+        )
+    _check_ids(agents, size=n_agents, noun="agent")
+    _check_ids(items, size=n_items, noun="item")
+    broken = ~np.isfinite(scores)
+    if broken.any():
+        first = int(np.argmax(broken))
+        raise StatisticsError(
+            f"The score of row {first} is {scores[first]}. Leave unseen cells out, and clip before changing scale.",
+            slug="scores-infinite",
+        )
+    _check_weights(weights)
+    seen = weights > 0
+    if not seen.any():
+        raise no_cells(f"{len(scores)} rows, none of positive weight")
+    return Cells(
+        agent=agents[seen].astype(np.int64), item=items[seen].astype(np.int64), score=scores[seen], weight=weights[seen]
+    )
+
+
+def check_score_matrix(
+    value: ArrayLike, *, agent_ids: Sequence[str] | None = None, item_ids: Sequence[str] | None = None
+) -> Floats:
+    """`value` as float[K, J] in [−1, 1], NaN where unseen. The ids name the first cell that is wrong.
+
+    Raises: StatisticsError [scores-numeric], [scores-shape], [scores-infinite], [scores-range].
+    """
+    scores = _as_floats(value, noun="scores")
+    if scores.ndim != 2:
+        raise StatisticsError(
+            f"Scores came with the shape {scores.shape}. Give a matrix of agents × items, NaN where unseen.",
+            slug="scores-shape",
+        )
+    broken = np.abs(scores) > 1
+    if not broken.any():
+        return scores
+    i, j = (int(index) for index in np.argwhere(broken)[0])
+    where = f"cell [{i}, {j}]"
+    if agent_ids is not None and item_ids is not None:
+        where = f"agent '{agent_ids[i]}' on item '{item_ids[j]}'"
+    if np.isinf(scores[i, j]):
+        raise StatisticsError(
+            f"The score of {where} is {scores[i, j]}. An unseen cell is NaN, never infinite.", slug="scores-infinite"
+        )
+    raise StatisticsError(
+        f"The score of {where} is {scores[i, j]}, outside [−1, 1]. A score is TPR − FPR: bring yours to that scale first.",
+        slug="scores-range",
+    )
+
+
+def check_weight_matrix(weight: ArrayLike, *, shape: tuple[int, ...]) -> Floats:
+    """`weight` as float[K, J], finite and ≥ 0, of the scores' shape.
+
+    Raises: StatisticsError [weights-numeric], [weights-shape], [weights-negative].
+    """
+    weights = _as_floats(weight, noun="weights")
+    if weights.shape != shape:
+        raise StatisticsError(
+            f"Weights came with the shape {weights.shape}, scores with {shape}. Give one weight a score.",
+            slug="weights-shape",
+        )
+    _check_weights(weights)
+    return weights
+
+
+def check_ridge(ridge: float) -> None:
+    """Raises: StatisticsError [ridge] unless it is positive and finite."""
+    if not 0 < ridge < np.inf:
+        raise StatisticsError(
+            f"The ridge is {ridge}. Give a positive number: 1e-6 moves no score and makes every solution unique.",
+            slug="ridge",
+        )
+
+
+def check_level(level: float) -> None:
+    """Raises: StatisticsError [level] unless 0 < level < 1."""
+    if not 0 < level < 1:
+        raise StatisticsError(f"The interval's level is {level}. Give one between 0 and 1, such as 0.95.", slug="level")
+
+
+def no_cells(arrived: str) -> StatisticsError:
+    """The error for input without a single observed cell."""
+    return StatisticsError(
+        f"No cell has a score ({arrived}). Check that the judge answered and that the split leaves cells to learn from.",
+        slug="scores-empty",
+    )
+
+
+def _as_floats(array: ArrayLike, *, noun: str) -> Floats:
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise StatisticsError(
+            f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"
+        ) from error
+
+
+def _check_ids(ids: NDArray[np.generic], *, size: int, noun: str) -> None:
+    if not ids.size:
+        return
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise StatisticsError(f"The {noun}s came as {ids.dtype}. Give their integer positions.", slug="cells-id")
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= size:
+        raise StatisticsError(
+            f"The {noun}s run from {low} to {high}, but there are {size}. Give positions from 0 to {size - 1}.",
+            slug="cells-id",
+        )
+
+
+def _check_weights(weights: Floats) -> None:
+    broken = ~((weights >= 0) & (weights < np.inf))
+    if broken.any():
+        first = tuple(int(index) for index in np.argwhere(broken)[0])
+        raise StatisticsError(
+            f"The weight at {list(first)} is {weights[first]}. A weight counts answered trials: finite and not negative.",
+            slug="weights-negative",
+        )

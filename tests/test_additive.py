@@ -1,0 +1,259 @@
+"""The additive solver against numpy's least squares, against the paper's alternating minimisation, and by hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import StatisticsError
+from youden.stats.additive import Solution, solve_additive
+
+
+class Problem(NamedTuple):
+    agent: np.ndarray
+    item: np.ndarray
+    score: np.ndarray
+    weight: np.ndarray
+    n_agents: int
+    n_items: int
+
+    def solve(self, *, ridge: float = 1e-6) -> Solution:
+        return solve_additive(
+            self.agent,
+            self.item,
+            self.score,
+            n_agents=self.n_agents,
+            n_items=self.n_items,
+            weight=self.weight,
+            ridge=ridge,
+        )
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Any shape, either side the smaller, any connectivity, repeated cells, weights over two decades."""
+    n_agents, n_items = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    n_cells = draw(st.integers(1, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return Problem(
+        agent=rng.integers(n_agents, size=n_cells),
+        item=rng.integers(n_items, size=n_cells),
+        score=rng.uniform(-1, 1, n_cells),
+        weight=10 ** rng.uniform(-1, 1, n_cells),
+        n_agents=n_agents,
+        n_items=n_items,
+    )
+
+
+def dense(matrix: np.ndarray, **options: float) -> Solution:
+    agent, item = np.nonzero(~np.isnan(matrix))
+    return solve_additive(
+        agent, item, matrix[agent, item], n_agents=matrix.shape[0], n_items=matrix.shape[1], **options
+    )
+
+
+def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge rows below the weighted design, and the gauge built in: b = N z with N a basis of Σ b = 0 over items seen."""
+    n_cells, n_agents, n_items = len(problem.score), problem.n_agents, problem.n_items
+    design = np.zeros((n_cells, n_agents + n_items))
+    design[np.arange(n_cells), problem.agent] = 1
+    design[np.arange(n_cells), n_agents + problem.item] = -1
+    seen = np.unique(problem.item)
+    basis = np.zeros((n_agents + n_items, n_agents + len(seen) - 1))
+    basis[:n_agents, :n_agents] = np.eye(n_agents)
+    basis[n_agents + seen[:-1], n_agents + np.arange(len(seen) - 1)] = 1
+    basis[n_agents + seen[-1], n_agents:] = -1
+    root = np.sqrt(problem.weight)
+    stacked = np.vstack([root[:, None] * design, np.sqrt(ridge) * np.eye(n_agents + n_items)]) @ basis
+    target = np.concatenate([root * problem.score, np.zeros(n_agents + n_items)])
+    effects = basis @ np.linalg.lstsq(stacked, target, rcond=None)[0]
+    ability, difficulty = effects[:n_agents], effects[n_agents:]
+    ability[np.bincount(problem.agent, minlength=n_agents) == 0] = np.nan
+    difficulty[np.bincount(problem.item, minlength=n_items) == 0] = np.nan
+    return ability, difficulty
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems())
+def test_the_solution_is_that_of_numpy_lstsq_where_the_ridge_matters(problem: Problem) -> None:
+    found = problem.solve(ridge=0.3)
+    ability, difficulty = lstsq_twin(problem, ridge=0.3)
+    np.testing.assert_allclose(found.ability, ability, atol=1e-11)
+    np.testing.assert_allclose(found.difficulty, difficulty, atol=1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems())
+def test_fitted_scores_are_those_of_numpy_lstsq_at_the_default_ridge(problem: Problem) -> None:
+    found = problem.solve()
+    ability, difficulty = lstsq_twin(problem, ridge=1e-6)
+    twin = ability[problem.agent] - difficulty[problem.item]
+    np.testing.assert_allclose(found.ability[problem.agent] - found.difficulty[problem.item], twin, atol=1e-8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems())
+def test_the_normal_equations_hold_and_difficulties_of_items_seen_sum_to_zero(problem: Problem) -> None:
+    found = problem.solve()
+    assert found.kkt < 1e-7
+    assert abs(np.nansum(found.difficulty)) < 1e-7
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1))
+def test_renaming_agents_and_items_only_renames_the_solution(problem: Problem, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    agents, items = rng.permutation(problem.n_agents), rng.permutation(problem.n_items)
+    found = problem.solve(ridge=1e-3)
+    renamed = problem._replace(agent=agents[problem.agent], item=items[problem.item]).solve(ridge=1e-3)
+    np.testing.assert_allclose(renamed.ability[agents], found.ability, atol=1e-10)
+    np.testing.assert_allclose(renamed.difficulty[items], found.difficulty, atol=1e-10)
+    assert renamed.n_components == found.n_components
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems())
+def test_weight_two_is_a_row_given_twice(problem: Problem) -> None:
+    doubled = problem._replace(weight=problem.weight * np.where(np.arange(len(problem.weight)) == 0, 2, 1))
+    twice = Problem(
+        *(np.append(column, column[0]) for column in problem[:4]),
+        n_agents=problem.n_agents,
+        n_items=problem.n_items,
+    )
+    np.testing.assert_allclose(doubled.solve(ridge=1e-3).ability, twice.solve(ridge=1e-3).ability, atol=1e-10)
+    np.testing.assert_allclose(doubled.solve(ridge=1e-3).difficulty, twice.solve(ridge=1e-3).difficulty, atol=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems())
+def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
+    extra = Problem(
+        np.append(problem.agent, problem.n_agents),
+        np.append(problem.item, problem.n_items),
+        np.append(problem.score, 0.5),
+        np.append(problem.weight, 0.0),
+        n_agents=problem.n_agents + 1,
+        n_items=problem.n_items + 1,
+    )
+    found, without = extra.solve(), problem.solve()
+    assert np.isnan(found.ability[-1])
+    assert np.isnan(found.difficulty[-1])
+    assert found.component[-1] == -1
+    np.testing.assert_allclose(found.ability[:-1], without.ability, atol=1e-6)
+    assert found.n_components == without.n_components
+
+
+def test_alternating_minimisation_with_recentring_arrives_at_the_same_place() -> None:
+    rng = np.random.default_rng(1)
+    matrix = np.where(rng.random((6, 9)) < 0.7, rng.uniform(-1, 1, (6, 9)), np.nan)
+    matrix[0] = matrix[:, 0] = 0.25
+    theta, b = np.zeros(6), np.zeros(9)
+    for _ in range(500):
+        theta = np.nanmean(matrix + b, axis=1)
+        b = np.nanmean(theta[:, None] - matrix, axis=0)
+        theta, b = theta - b.mean(), b - b.mean()
+    found = dense(matrix)
+    np.testing.assert_allclose(found.ability, theta, atol=1e-5)
+    np.testing.assert_allclose(found.difficulty, b, atol=1e-5)
+
+
+def test_a_full_matrix_is_fitted_by_its_means() -> None:
+    matrix = np.array([[0.5, 0.25, 0.75], [0.25, 0.0, 0.5]])
+    found = dense(matrix)
+    np.testing.assert_allclose(found.ability, [0.5, 0.25], atol=1e-6)
+    np.testing.assert_allclose(found.difficulty, [0.0, 0.25, -0.25], atol=1e-6)
+    assert (found.status, found.message, found.n_components) == ("ok", "", 1)
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3)])
+def test_a_gap_is_filled_by_the_others_when_scores_are_additive(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(2)
+    matrix = rng.uniform(-0.4, 0.4, shape[0])[:, None] - rng.uniform(-0.4, 0.4, shape[1])
+    with_gap = matrix.copy()
+    with_gap[1, 1] = np.nan
+    found = dense(with_gap)
+    np.testing.assert_allclose(found.ability[:, None] - found.difficulty, matrix, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4)])
+def test_a_constant_added_to_an_item_moves_only_its_difficulty(shape: tuple[int, int]) -> None:
+    matrix = np.random.default_rng(3).uniform(-0.5, 0.5, shape)
+    matrix[0, 0] = np.nan
+    moved = matrix.copy()
+    moved[:, 2] += 0.3
+    before, after = dense(matrix), dense(moved)
+    np.testing.assert_allclose(after.ability - after.ability.mean(), before.ability - before.ability.mean(), atol=1e-6)
+    shift = after.difficulty - before.difficulty
+    np.testing.assert_allclose(shift - shift[0], np.where(np.arange(shape[1]) == 2, -0.3, 0.0), atol=1e-6)
+
+
+def test_a_single_agent_has_its_mean_and_items_the_rest() -> None:
+    found = dense(np.array([[0.25, 0.75, np.nan]]))
+    np.testing.assert_allclose(found.ability, [0.5], atol=1e-6)
+    np.testing.assert_allclose(found.difficulty, [0.25, -0.25, np.nan], atol=1e-6)
+
+
+def test_on_a_single_item_abilities_are_the_scores() -> None:
+    found = dense(np.array([[0.25], [0.75], [np.nan]]))
+    np.testing.assert_allclose(found.ability, [0.25, 0.75, np.nan], atol=1e-5)
+    np.testing.assert_allclose(found.difficulty, [0.0], atol=1e-12)
+
+
+def test_a_disconnected_graph_is_solved_and_named() -> None:
+    matrix = np.full((5, 4), np.nan)
+    matrix[:2, :2] = [[0.5, 0.25], [0.25, 0.0]]
+    matrix[3:, 2:] = [[0.1, 0.3], [0.2, 0.4]]
+    found = dense(matrix)
+    assert found.status == "disconnected"
+    assert found.n_components == 2
+    assert found.component.tolist() == [0, 0, -1, 1, 1]
+    assert "2 components (of 2, 2 agents)" in found.message
+    assert found.kkt < 1e-7
+    fitted = found.ability[:, None] - found.difficulty
+    np.testing.assert_allclose(fitted[~np.isnan(matrix)], matrix[~np.isnan(matrix)], atol=1e-5)
+
+
+def test_hard_graphs_are_solved_exactly() -> None:
+    """Each item is seen by three neighbouring agents: alternating minimisation crawls along such a chain."""
+    first = np.arange(398)
+    agent, item = (first[:, None] + np.arange(3)).ravel(), np.repeat(first, 3)
+    rng = np.random.default_rng(4)
+    theta, b = rng.normal(size=400), rng.normal(size=398)
+    found = solve_additive(agent, item, theta[agent] - b[item], n_agents=400, n_items=398, ridge=1e-12)
+    np.testing.assert_allclose(found.ability, theta - b.mean(), atol=1e-6)
+    assert found.kkt < 1e-8
+
+
+def test_what_is_returned_is_read_only() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        dense(np.zeros((2, 2))).ability[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "slug"),
+    [
+        ({"agent": [0, 2]}, "cells-id"),
+        ({"item": [-1, 0]}, "cells-id"),
+        ({"item": [0.0, 1.0]}, "cells-id"),
+        ({"agent": [0]}, "cells-length"),
+        ({"weight": [1.0]}, "cells-length"),
+        ({"score": [0.1, np.nan]}, "scores-infinite"),
+        ({"score": [0.1, np.inf]}, "scores-infinite"),
+        ({"score": ["a", "b"]}, "scores-numeric"),
+        ({"weight": [1.0, -1.0]}, "weights-negative"),
+        ({"weight": [1.0, np.nan]}, "weights-negative"),
+        ({"weight": [0.0, 0.0]}, "scores-empty"),
+        ({"agent": [], "item": [], "score": [], "weight": []}, "scores-empty"),
+        ({"ridge": 0.0}, "ridge"),
+        ({"ridge": np.nan}, "ridge"),
+    ],
+)
+def test_wrong_input_is_refused_by_slug(change: dict[str, object], slug: str) -> None:
+    given_: dict[str, object] = {"agent": [0, 1], "item": [0, 1], "score": [0.1, 0.2], "weight": [1.0, 2.0], **change}
+    with pytest.raises(StatisticsError) as caught:
+        solve_additive(**given_, n_agents=2, n_items=2)
+    assert caught.value.slug == slug

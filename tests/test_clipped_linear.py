@@ -1,0 +1,253 @@
+"""The clipped-linear estimator: weights, intervals against a slow obvious twin, gaps, errors, and the paper's data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from youden.errors import StatisticsError
+from youden.stats.clipped_linear import ClippedLinear
+from youden.types import Scores
+
+
+def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
+    return Scores(
+        value=value,
+        weight=weight,
+        role="train",
+        kind="symmetric",
+        agent_ids=tuple(f"a{i}" for i in range(value.shape[0])),
+        item_ids=tuple(f"p{j}" for j in range(value.shape[1])),
+    )
+
+
+def paper_rows(folder: Path) -> np.ndarray:
+    """Row scores float[K, J] of one of the paper's data sets."""
+    files = sorted((folder / "tvd_mi_individual_examples").glob("tvd_mi_example_*.json"))
+    matrices = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_matrix"] for file in files])
+    return matrices.sum(axis=2).T / (matrices.shape[1] - 1)
+
+
+def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Half widths at 95 % by the textbook: V = (XᵀAX)⁺, V Xᵀ A diag(e²/(1−h)) A X V, then centred. For connected graphs."""
+    agent, item = np.nonzero(weight > 0)
+    n_agents = len(value)
+    X = np.zeros((len(agent), sum(value.shape)))
+    X[np.arange(len(agent)), agent] = 1
+    X[np.arange(len(agent)), n_agents + item] = -1
+    A = np.diag(weight[agent, item])
+    V = np.linalg.pinv(X.T @ A @ X)
+    hat = X @ V @ X.T @ A
+    error = value[agent, item] - hat @ value[agent, item]
+    spread = error**2 / (1 - np.diag(hat))
+    centre = np.eye(n_agents, sum(value.shape))
+    centre[:, :n_agents] -= 1 / n_agents
+    move = centre @ V @ X.T @ A
+    return ndtri(0.975) * np.sqrt(move**2 @ spread)
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_agents=st.integers(3, 7), n_items=st.integers(3, 9), seed=st.integers(0, 2**32 - 1), equal=st.booleans())
+def test_intervals_are_the_textbook_hc2_of_the_centred_ability(
+    n_agents: int, n_items: int, seed: int, equal: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    value = rng.uniform(-1, 1, (n_agents, n_items))
+    weight = np.ones(value.shape) if equal else rng.integers(1, 9, value.shape).astype(float)
+    weight[rng.integers(n_agents), 2:] *= rng.random(n_items - 2) < 0.7
+    model = ClippedLinear(ridge=1e-9).fit(scores(value, weight))
+    half = interval_twin(value, weight)
+    np.testing.assert_allclose(model.high_ - model.ability_, half, atol=1e-7)
+    np.testing.assert_allclose(model.ability_ - model.low_, half, atol=1e-7)
+
+
+def test_intervals_cover_at_their_level() -> None:
+    rng = np.random.default_rng(5)
+    theta, b, sd = rng.normal(0.3, 0.15, 12), rng.normal(0, 0.1, 60), rng.uniform(0.05, 0.2, 12)
+    covered = []
+    for _ in range(150):
+        value = np.clip(theta[:, None] - b + sd[:, None] * rng.normal(size=(12, 60)), -1, 1)
+        value[rng.random(value.shape) < 0.6] = np.nan
+        model = ClippedLinear().fit(value)
+        shift = theta.mean() - model.ability_.mean()
+        covered.append((model.low_ + shift < theta) & (theta < model.high_ + shift))
+    assert 0.92 < np.mean(covered) < 0.97
+
+
+def test_equal_weights_are_plain_least_squares_whatever_their_size() -> None:
+    rng = np.random.default_rng(6)
+    value = rng.uniform(-1, 1, (5, 8))
+    plain = ClippedLinear().fit(value)
+    weighted = ClippedLinear().fit(scores(value, np.full(value.shape, 58.0)))
+    np.testing.assert_allclose(weighted.ability_, plain.ability_, atol=1e-12)
+    np.testing.assert_allclose(weighted.difficulty_, plain.difficulty_, atol=1e-12)
+    np.testing.assert_allclose(plain.ability_, value.mean(axis=1), atol=1e-5)
+    np.testing.assert_allclose(weighted.low_, plain.low_, atol=1e-10)
+
+
+def test_a_cell_with_more_trials_pulls_harder() -> None:
+    value = np.array([[0.0, 1.0], [0.0, 0.0]])
+    weight = np.array([[1.0, 3.0], [1.0, 1.0]])
+    model = ClippedLinear().fit(scores(value, weight))
+    assert abs(model.residual_[0, 1]) < abs(model.residual_[0, 0])
+
+
+def test_cells_of_weight_zero_and_nan_are_both_unseen() -> None:
+    rng = np.random.default_rng(7)
+    value = rng.uniform(-1, 1, (4, 6))
+    weight = np.where(rng.random(value.shape) < 0.8, 1.0, 0.0)
+    by_weight = ClippedLinear().fit(scores(value, weight))
+    by_value = ClippedLinear().fit(np.where(weight > 0, value, np.nan))
+    np.testing.assert_array_equal(by_weight.ability_, by_value.ability_)
+    np.testing.assert_array_equal(np.isnan(by_weight.residual_), weight == 0)
+
+
+def test_predictions_are_clipped_and_residuals_are_not() -> None:
+    value = np.array([[1.0, 1.0, -0.5], [1.0, np.nan, -1.0], [np.nan, 0.25, -1.0]])
+    model = ClippedLinear().fit(value)
+    linear = model.ability_[:, None] - model.difficulty_
+    assert np.abs(linear).max() > 1
+    np.testing.assert_array_equal(model.predict(), np.clip(linear, -1, 1))
+    np.testing.assert_allclose(model.residual_, value - linear)
+
+
+def test_agents_and_items_never_seen_are_nan_everywhere() -> None:
+    value = np.random.default_rng(8).uniform(-1, 1, (4, 5))
+    value[1] = value[:, 3] = np.nan
+    model = ClippedLinear().fit(value)
+    assert np.isnan([model.ability_[1], model.low_[1], model.high_[1], model.difficulty_[3]]).all()
+    np.testing.assert_array_equal(np.isnan(model.predict()), np.isnan(value))
+    assert model.status_ == "ok"
+
+
+def test_an_agent_seen_once_has_an_ability_and_no_interval() -> None:
+    value = np.random.default_rng(9).uniform(-1, 1, (5, 6))
+    without = ClippedLinear().fit(value[:4])
+    value[4, 1:] = np.nan
+    model = ClippedLinear().fit(value)
+    assert np.isfinite(model.ability_[4])
+    assert np.isnan(model.low_).tolist() == [False] * 4 + [True]
+    np.testing.assert_allclose((model.high_ - model.low_)[:4], without.high_ - without.low_, atol=1e-6)
+
+
+def test_an_item_seen_once_moves_no_interval() -> None:
+    value = np.random.default_rng(14).uniform(-1, 1, (5, 6))
+    value[1:, 5] = np.nan
+    model, without = ClippedLinear().fit(value), ClippedLinear().fit(value[:, :5])
+    np.testing.assert_allclose(model.high_ - model.low_, without.high_ - without.low_, atol=1e-6)
+
+
+def test_agents_behind_a_single_cell_have_no_interval() -> None:
+    rng = np.random.default_rng(10)
+    value = np.full((5, 8), np.nan)
+    value[:3, :4], value[3:, 4:] = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, (2, 4))
+    value[3, 0] = 0.5
+    model = ClippedLinear().fit(value)
+    assert model.status_ == "ok"
+    assert np.isnan(model.low_).tolist() == [False, False, False, True, True]
+
+
+def test_components_have_intervals_of_their_own() -> None:
+    rng = np.random.default_rng(11)
+    value = np.full((5, 9), np.nan)
+    value[:3, :4], value[3:, 4:] = rng.uniform(-1, 1, (3, 4)), rng.uniform(-1, 1, (2, 5))
+    model = ClippedLinear().fit(value)
+    assert model.status_ == "disconnected"
+    assert model.component_.tolist() == [0, 0, 0, 1, 1]
+    for agents, items in ((slice(0, 3), slice(0, 4)), (slice(3, 5), slice(4, 9))):
+        alone = ClippedLinear().fit(value[agents, items])
+        np.testing.assert_allclose((model.high_ - model.low_)[agents], alone.high_ - alone.low_, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (1, 1)])
+def test_a_single_agent_or_item_is_fitted_without_intervals(shape: tuple[int, int]) -> None:
+    model = ClippedLinear().fit(np.linspace(-0.5, 0.5, 4)[: shape[0] * shape[1]].reshape(shape))
+    assert np.isfinite(model.ability_).all()
+    assert np.isnan(model.low_).all()
+    assert np.isnan(model.high_).all()
+
+
+def test_equal_scores_have_no_r2_and_intervals_of_no_width() -> None:
+    model = ClippedLinear().fit(np.full((3, 4), 0.5))
+    assert np.isnan(model.r2_)
+    np.testing.assert_allclose(model.high_ - model.low_, 0, atol=1e-5)
+
+
+def test_a_wider_level_gives_wider_intervals() -> None:
+    value = np.random.default_rng(12).uniform(-1, 1, (4, 6))
+    narrow, wide = ClippedLinear(level=0.5).fit(value), ClippedLinear(level=0.95).fit(value)
+    ratio = (wide.high_ - wide.low_) / (narrow.high_ - narrow.low_)
+    np.testing.assert_allclose(ratio, ndtri(0.975) / ndtri(0.75))
+
+
+def test_as_fit_carries_what_was_learned() -> None:
+    model = ClippedLinear(level=0.9).fit(np.random.default_rng(13).uniform(-1, 1, (4, 6)))
+    fit = model.as_fit()
+    np.testing.assert_array_equal(fit.ability, model.ability_)
+    np.testing.assert_array_equal(fit.high, model.high_)
+    assert (fit.level, fit.method, fit.status, fit.kkt) == (0.9, "clipped-linear/hc2", "ok", model.kkt_)
+
+
+def test_the_constructor_stores_and_parameters_round_trip() -> None:
+    model = ClippedLinear(ridge=0.5, level=2.0)
+    assert model.get_params() == {"ridge": 0.5, "level": 2.0}
+    assert model.set_params(level=0.8) is model
+    assert ClippedLinear(**model.get_params()).level == 0.8
+
+
+@pytest.mark.parametrize(
+    ("value", "slug", "says"),
+    [
+        (np.full((2, 3), np.nan), "scores-empty", "2 × 3"),
+        (np.zeros((0, 3)), "scores-empty", "0 × 3"),
+        (np.array([[0.0, 0.5], [1.5, 2.0]]), "scores-range", "cell [1, 0] is 1.5"),
+        (np.array([[0.0, -np.inf]]), "scores-infinite", "cell [0, 1]"),
+        (np.zeros(3), "scores-shape", "(3,)"),
+        ([["a", "b"]], "scores-numeric", "numbers"),
+        (scores(np.array([[0.0, 3.0]]), np.ones((1, 2))), "scores-range", "agent 'a0' on item 'p1' is 3.0"),
+        (scores(np.zeros((2, 2)), np.array([[1.0, 1.0], [1.0, -2.0]])), "weights-negative", "[1, 1] is -2.0"),
+        (scores(np.zeros((2, 2)), np.ones((2, 3))), "weights-shape", "(2, 3)"),
+        (scores(np.zeros((2, 2)), np.zeros((2, 2))), "scores-empty", "2 × 2"),
+    ],
+)
+def test_wrong_scores_are_refused_and_the_first_cell_named(value: object, slug: str, says: str) -> None:
+    with pytest.raises(StatisticsError) as caught:
+        ClippedLinear().fit(value)
+    assert caught.value.slug == slug
+    assert says in caught.value.message
+
+
+def test_wrong_parameters_and_a_model_not_fitted_are_refused() -> None:
+    for act, slug in (
+        (lambda: ClippedLinear(level=1.0).fit(np.zeros((2, 2))), "level"),
+        (lambda: ClippedLinear(ridge=-1.0).fit(np.zeros((2, 2))), "ridge"),
+        (lambda: ClippedLinear().set_params(alpha=1.0), "unknown-parameter"),
+        (lambda: ClippedLinear().predict(), "not-fitted"),
+        (lambda: ClippedLinear().as_fit(), "not-fitted"),
+    ):
+        with pytest.raises(StatisticsError) as caught:
+            act()
+        assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("folder", "shape", "r2"),
+    [("pubmed_200_config_results", (30, 200), 0.667), ("peer_review_results_100", (29, 100), 0.707)],
+)
+def test_the_papers_row_scores_are_as_additive_as_measured(
+    peer_prediction: Path, folder: str, shape: tuple[int, int], r2: float
+) -> None:
+    value = paper_rows(peer_prediction / "eval_results" / folder)
+    assert value.shape == shape
+    model = ClippedLinear().fit(value)
+    assert model.r2_ == pytest.approx(r2, abs=5e-4)
+    assert model.kkt_ < 1e-10
+    assert model.status_ == "ok"
+    np.testing.assert_allclose(model.ability_, value.mean(axis=1), atol=1e-6)
+    assert ((model.low_ < model.ability_) & (model.ability_ < model.high_)).all()
