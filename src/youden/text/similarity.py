@@ -1,0 +1,68 @@
+"""How much two texts share: the summed weight of the words that occur in both.
+
+It knows words as columns of a sparse matrix; it refuses to know who wrote a text and what a similarity is used for.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from youden.text.words import Segmented
+from youden.types.arrays import Floats
+
+_CHUNK_WORDS = 1 << 17
+
+
+def word_matrix(texts: Segmented) -> csr_array[np.int8]:
+    """int8[R, W]: 1 where text r holds word w, however often; 0 elsewhere."""
+    ones = np.ones(len(texts.ids), dtype=np.int8)
+    matrix = csr_array((ones, texts.ids, texts.start), shape=(len(texts), texts.n_words), copy=True)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1
+    return matrix
+
+
+def groups_holding(matrix: csr_array[np.int8], group: NDArray[np.integer], *, n_groups: int) -> csr_array[np.int8]:
+    """int8[G, W]: 1 where any text of group g holds word w; 0 elsewhere. `group`: int[R] in [0, G), the group of each text."""
+    n_texts = len(group)
+    member = csr_array((np.ones(n_texts), (group, np.arange(n_texts))), shape=(n_groups, n_texts))
+    held = csr_array(member @ matrix)
+    return csr_array((np.ones(held.nnz, dtype=np.int8), held.indices, held.indptr), shape=held.shape)
+
+
+def idf(n_holding: Floats, n_groups: float | Floats) -> Floats:
+    """log(J / items whose responses hold the word), natural logarithm.
+
+    0 for a word in all items; log J for a word in one, and for a word in none of those counted. J and the counts broadcast.
+
+    >>> idf(np.array([4.0, 2.0, 1.0, 0.0]), 4).round(2).tolist()
+    [0.0, 0.69, 1.39, 1.39]
+    """
+    return np.asarray(np.log(n_groups / np.maximum(n_holding, 1.0)))
+
+
+def shared_mass(
+    matrix: csr_array[np.int8],
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+    *,
+    weights: Floats,
+    chunk_words: int = _CHUNK_WORDS,
+) -> Floats:
+    """Σ weight(w) over the words w that both texts of a pair hold, not divided by the mass of either.
+
+    first, second: int[N], rows of `matrix`; weights: float[W], or float[W, M] for M weightings at once.
+    chunk_words: bound on the words of the pairs in memory at a time (a pair alone may exceed it).
+    Returns float[N] or float[N, M].
+    """
+    n_words = np.diff(matrix.indptr).astype(np.int64)
+    chunk = np.cumsum(n_words[first] + n_words[second]) // chunk_words
+    mass = np.zeros((len(first), *weights.shape[1:]))
+    edges = [0, *(np.flatnonzero(np.diff(chunk)) + 1), len(first)]
+    for low, high in pairwise(edges):
+        mass[low:high] = matrix[first[low:high]].multiply(matrix[second[low:high]]) @ weights
+    return mass

@@ -1,0 +1,107 @@
+"""What counts as a word, in any script.
+
+It knows Unicode: case, compatibility forms, scripts written without spaces. It refuses to know languages: no stemming, no
+stop words, no dictionary.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import count
+from unicodedata import normalize
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from youden.types.arrays import Floats, Ids, Objects, freeze
+
+# Line_Break=SA is Unicode's own list of what needs a dictionary to be cut: Thai, Lao, Khmer, Myanmar, Tai scripts, Ahom.
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Line_Break=SA}]"
+_HAS_UNSPACED = regex.compile(_UNSPACED)
+_LETTER = r"[\p{L}\p{M}\p{N}]"
+_WORD = regex.compile(rf"{_LETTER}+")
+_RUN = regex.compile(rf"(?V1)(?P<unspaced>[{_LETTER}&&{_UNSPACED}]+)|[{_LETTER}--{_UNSPACED}]+")
+_IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
+# Sorting combining marks takes quadratic time, so runs are cut where Unicode's stream-safe format cuts them (UAX #15 §13).
+_MARKS = regex.compile(r"([\p{M}\uFF9E\uFF9F]{30})[\p{M}\uFF9E\uFF9F]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in order, casefolded and in compatibility form.
+
+    A word is a maximal run of letters, marks and numbers, so that `Ada's` holds `ada` and `l'arbre` holds `arbre`. A run in a
+    script written without spaces becomes its overlapping pairs of characters; a single one stays alone. Anything else, lone
+    surrogates included, separates.
+
+    >>> words("The Ｆｌｏｏｄ of 1953 didn't")
+    ['the', 'flood', 'of', '1953', 'didn', 't']
+    >>> words("GPT模型好 水")
+    ['gpt', '模型', '型好', '水']
+
+    Source: Unicode UAX #31 (NFKC_Casefold), UAX #14 (class SA), UAX #15 (stream-safe text). We differ from the word boundaries
+    of UAX #29 in cutting at apostrophes, points and underscores, and in pairing Han or Thai characters.
+    """
+    plain = text.casefold() if text.isascii() else _folded(text)
+    if plain.isascii() or not _HAS_UNSPACED.search(plain):
+        found: list[str] = _WORD.findall(plain)
+        return found
+    found = []
+    for run in _RUN.finditer(plain):
+        word = run.group()
+        if run["unspaced"] is None or len(word) == 1:
+            found.append(word)
+        else:
+            found += [word[k : k + 2] for k in range(len(word) - 1)]
+    return found
+
+
+def _folded(text: str) -> str:
+    tame = _MARKS.sub(r"\1", _IGNORABLE.sub("", text))
+    return normalize("NFKC", normalize("NFKC", tame).casefold())
+
+
+@dataclass(frozen=True, eq=False)
+class Segmented:
+    """Many texts as numbers: text r is the words `ids[start[r]:start[r + 1]]`, in order.
+
+    ids: int32[T] in [0, n_words), equal where the words are; start: int64[R + 1].
+    """
+
+    ids: Ids
+    start: NDArray[np.int64]
+    n_words: int
+
+    def __post_init__(self) -> None:
+        freeze([self.ids, self.start])
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, row: int) -> list[int]:
+        """The word ids of one text."""
+        ids: list[int] = self.ids[self.start[row] : self.start[row + 1]].tolist()
+        return ids
+
+
+def segment(texts: Iterable[str]) -> Segmented:
+    """All texts cut into words that are numbered as they first appear."""
+    number: defaultdict[str, int] = defaultdict(count().__next__)
+    ids = array("i")
+    start = [0]
+    for text in texts:
+        ids.extend(map(number.__getitem__, words(text)))
+        start.append(len(ids))
+    return Segmented(np.array(ids, dtype=np.int32), np.array(start, dtype=np.int64), len(number))
+
+
+def mean_lengths(texts: Objects) -> Floats:
+    """Mean number of words of each agent's responses: all that a ranking by length alone looks at.
+
+    texts: object[K, J], str or None where there is no response. Returns float[K] ≥ 0, NaN for an agent without responses.
+    """
+    lengths = [[len(words(text)) for text in row if text is not None] for row in texts]
+    return np.array([np.mean(row) if row else np.nan for row in lengths], dtype=np.float64)

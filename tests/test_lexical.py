@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from youden.errors import JudgeError, PlanError, YoudenError
+from youden.judging.backends.lexical import Lexical, fit_cut, sample_pairs
+from youden.text.words import words
+from youden.types import INDEPENDENT, PAIRED, Agent, BatchJudge, Item, Plan, Pool, Split, Verdicts
+
+SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
+SAMSUM_VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"
+
+
+def pool_of(texts: list[list[str | None]], prompts: list[str] | None = None) -> Pool:
+    items = [Item(f"i{j}", prompts[j] if prompts else None) for j in range(len(texts[0]))]
+    return Pool(tuple(Agent(f"a{i}") for i in range(len(texts))), tuple(items), np.array(texts, dtype=object))
+
+
+def plan_of(pool: Pool, trials: list[tuple[int, int, int, int]]) -> Plan:
+    """trials: (item, first, second, other item), the other item −1 in the paired arm."""
+    item, first, second, other = np.array(trials, dtype=np.int32).reshape(-1, 4).T.copy()
+    return Plan(
+        item=item,
+        first=first,
+        second=second,
+        arm=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
+        other_item=other,
+        replicate=np.zeros_like(item),
+        slot=np.full_like(item, -1),
+        n_agents=pool.n_agents,
+        n_items=pool.n_items,
+        split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, 0),
+        design="by hand",
+        options={},
+        independent="twin",
+        seed=0,
+        pool_digest=pool.digest,
+        agent_ids=tuple(agent.id for agent in pool.agents),
+        item_ids=tuple(each.id for each in pool.items),
+    )
+
+
+def all_trials(K: int, J: int) -> list[tuple[int, int, int, int]]:
+    """Every ordered pair of agents, on the same item and on every two items."""
+    pairs = list(itertools.permutations(range(K), 2))
+    return [(j, i, k, -1 if o == j else o) for j in range(J) for o in range(J) for i, k in pairs]
+
+
+def small_texts(seed: int, K: int = 3, J: int = 10) -> list[list[str | None]]:
+    """Each response: common words, some of its item's five words, some of its agent's."""
+    rng = np.random.default_rng(seed)
+    return [
+        [
+            " ".join(
+                [
+                    "the",
+                    *rng.choice([f"item{j}word{w}" for w in range(5)], 3),
+                    *rng.choice([f"common{w}" for w in range(9)], 4),
+                ]
+            )
+            for j in range(J)
+        ]
+        for _ in range(K)
+    ]
+
+
+def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tuple[list[float], list[float]]:
+    """The definition, with sets and without sampling."""
+    K, J = len(texts), len(texts[0])
+    held = {(i, j): set(words(texts[i][j] or "")) for i in range(K) for j in range(J)}
+    fold = np.random.default_rng(seed).permutation(J) % 5
+    answers, hards = [], []
+    for item, first, second, other in zip(plan.item, plan.first, plan.second, plan.other_item, strict=True):
+        other_item = item if other < 0 else other
+        fits_on = [j for j in range(J) if fold[j] not in (fold[item], fold[other_item])]
+
+        def mass(one: set[str], two: set[str], fits_on: list[int] = fits_on) -> float:
+            counts = {w: sum(any(w in held[i, j] for i in range(K)) for j in fits_on) for w in one & two}
+            return float(sum(np.log(len(fits_on) / max(n, 1)) for n in counts.values()))
+
+        cells = [(i, j) for i in range(K) for j in fits_on]
+        pairs = list(itertools.permutations(cells, 2))
+        paired = np.array([mass(held[a], held[b]) for a, b in pairs if a[1] == b[1]])
+        independent = np.array([mass(held[a], held[b]) for a, b in pairs if a[1] != b[1]])
+        best = max(np.unique(paired), key=lambda t: round((paired >= t).mean() - (independent >= t).mean(), 12))
+        similarity = mass(held[first, item], held[second, other_item])
+        answers.append(min(similarity / np.quantile(paired, 0.95), 1.0))
+        hards.append(float(similarity >= best - 1e-9))
+    return answers, hards
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_answers_equal_the_definition_with_sets(seed: int) -> None:
+    texts = small_texts(seed)
+    pool = pool_of(texts)
+    trials = all_trials(3, 10)
+    plan = plan_of(pool, [trials[t] for t in np.random.default_rng(seed).choice(len(trials), 40, replace=False)])
+    verdicts = Lexical(seed).answer_many(pool, plan)
+    answers, hards = slow_answers(texts, plan, seed=seed)
+    np.testing.assert_allclose(verdicts.answer, answers, atol=1e-12)
+    np.testing.assert_array_equal(verdicts.hard, hards)
+
+
+def test_paired_texts_get_a_yes_and_independent_ones_a_no() -> None:
+    pool = pool_of([[f"river{j} mill{j} the" for j in range(10)]] * 2)
+    verdicts = Lexical().answer_many(pool, plan_of(pool, all_trials(2, 10)))
+    paired = verdicts.plan.arm == PAIRED
+    assert (verdicts.hard == paired).all()
+    assert (verdicts.answer == paired).all()
+
+
+def test_verdicts_are_one_answered_row_a_trial() -> None:
+    pool = pool_of(small_texts(0))
+    judge: BatchJudge = Lexical()
+    plan = plan_of(pool, all_trials(3, 10))
+    verdicts = judge.answer_many(pool, plan)
+    assert verdicts.plan is plan
+    assert verdicts.answered.all()
+    assert len(verdicts) == len(plan)
+    assert verdicts.answer.min() >= 0
+    assert verdicts.answer.max() <= 1
+    assert set(verdicts.hard) == {0.0, 1.0}
+    assert plan.cost(Lexical()).usd == 0
+    assert json.loads(json.dumps(verdicts.judge)) == verdicts.judge
+    assert {"name", "version", "folds", "seed", "similarity"} <= verdicts.judge.keys()
+
+
+def test_the_order_of_the_two_texts_does_not_matter() -> None:
+    pool = pool_of(small_texts(1))
+    forth = plan_of(pool, [(j, 0, 1, o) for j in range(10) for o in [*range(j), -1]])
+    back = plan_of(pool, [(j, 1, 0, -1) if o < 0 else (o, 1, 0, j) for j in range(10) for o in [*range(j), -1]])
+    np.testing.assert_array_equal(Lexical().answer_many(pool, forth).answer, Lexical().answer_many(pool, back).answer)
+
+
+def test_an_answer_depends_on_seed_pool_and_trial_only() -> None:
+    pool = pool_of(small_texts(2))
+    trials = all_trials(3, 10)
+    whole = Lexical(3).answer_many(pool, plan_of(pool, trials))
+    part = Lexical(3).answer_many(pool, plan_of(pool, trials[::7]))
+    np.testing.assert_array_equal(whole.answer[::7], part.answer)
+    assert not np.array_equal(whole.answer, Lexical(4).answer_many(pool, plan_of(pool, trials)).answer)
+
+
+def test_the_folds_of_the_judged_items_have_no_say() -> None:
+    texts = small_texts(3)
+    fold = np.random.default_rng(0).permutation(10) % 5
+    item, neighbour = np.flatnonzero(fold == 0)
+    elsewhere = int(np.flatnonzero(fold == 1)[0])
+    changed = [list(row) for row in texts]
+    for row in changed:
+        row[neighbour] = "the words of this item are item0word1 common1 common2 now"
+
+    def answer(of: list[list[str | None]], trial: tuple[int, int, int, int]) -> float:
+        pool = pool_of(of)
+        return float(Lexical().answer_many(pool, plan_of(pool, [trial])).answer[0])
+
+    same_fold, other_fold = (int(item), 0, 1, -1), (elsewhere, 0, 1, -1)
+    assert answer(texts, same_fold) == answer(changed, same_fold)
+    assert answer(texts, (elsewhere, 0, 1, int(item))) == answer(changed, (elsewhere, 0, 1, int(item)))
+    assert answer(texts, other_fold) != answer(changed, other_fold)
+
+
+def test_chinese_responses_are_told_apart() -> None:
+    passages = [
+        "河边磨坊",
+        "山上灯塔",
+        "海底电缆",
+        "沙漠铁路",
+        "森林火灾",
+        "冰川湖泊",
+        "古代桥梁",
+        "城市地铁",
+        "春天茶园",
+    ]
+    pool = pool_of([[f"这是{p}的故事" for p in passages], [f"关于{p}我们知道" for p in passages]])
+    verdicts = Lexical().answer_many(pool, plan_of(pool, all_trials(2, 9)))
+    assert (verdicts.hard == (verdicts.plan.arm == PAIRED)).all()
+
+
+def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
+    pool = pool_of(small_texts(0))
+    (warning,) = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
+    for phrase in ("similarity baseline", "contradiction", "paraphrase", "fond of length"):
+        assert phrase in warning
+
+
+def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
+    texts = small_texts(0)
+    prompts = [f"{texts[1][j]} and so on and so forth" for j in range(10)]
+    pool = pool_of(texts, prompts)
+    _, warning = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
+    assert "'a1'" in warning
+    assert "100%" in warning
+    assert "higher" in warning
+
+
+def test_missing_cells_are_no_obstacle_where_the_plan_avoids_them() -> None:
+    texts = small_texts(0)
+    texts[0][3] = None
+    texts[2] = [None] * 10
+    pool = pool_of(texts, [str(text) for text in texts[1]])
+    verdicts = Lexical().answer_many(pool, plan_of(pool, [(j, 0, 1, -1) for j in range(10) if j != 3]))
+    assert verdicts.answered.all()
+
+
+def test_an_empty_plan_has_no_verdicts() -> None:
+    pool = pool_of(small_texts(0))
+    assert len(Lexical().answer_many(pool, plan_of(pool, []))) == 0
+
+
+def few_items() -> tuple[Pool, Plan]:
+    pool = pool_of([[*row[:7], None] for row in small_texts(0)])
+    return pool, plan_of(pool, [(0, 0, 1, -1)])
+
+
+def empty_texts() -> tuple[Pool, Plan]:
+    pool = pool_of([[""] * 10] * 2)
+    return pool, plan_of(pool, [(0, 0, 1, -1)])
+
+
+def one_template() -> tuple[Pool, Plan]:
+    pool = pool_of([["the same words everywhere"] * 10] * 2)
+    return pool, plan_of(pool, [(0, 0, 1, -1)])
+
+
+def one_response_an_item() -> tuple[Pool, Plan]:
+    pool = pool_of(small_texts(0, K=1))
+    return pool, plan_of(pool, [(0, 0, 0, 1)])
+
+
+def missing_text() -> tuple[Pool, Plan]:
+    texts = small_texts(0)
+    texts[1][4] = None
+    pool = pool_of(texts)
+    return pool, plan_of(pool, [(0, 0, 1, -1), (2, 0, 1, 4)])
+
+
+def other_pool() -> tuple[Pool, Plan]:
+    return pool_of(small_texts(0)), plan_of(pool_of(small_texts(0, K=4)), [(0, 0, 1, -1)])
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "slug", "says"),
+    [
+        (few_items, JudgeError, "lexical-few-items", "there are 7"),
+        (empty_texts, JudgeError, "lexical-nothing-shared", "0 of them"),
+        (one_template, JudgeError, "lexical-nothing-shared", "0 of them"),
+        (one_response_an_item, JudgeError, "lexical-nothing-shared", "0 pairs"),
+        (missing_text, PlanError, "plan-missing-text", "trial 1, agent 'a1' on item 'i4'"),
+        (other_pool, PlanError, "plan-other-pool", "4 agents × 10 items against 3 × 10"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(case: object, kind: type[YoudenError], slug: str, says: str) -> None:
+    assert callable(case)
+    pool, plan = case()
+    with pytest.raises(kind) as caught:
+        Lexical().answer_many(pool, plan)
+    assert caught.value.slug == slug
+    assert says in caught.value.message
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))
+@settings(max_examples=60, deadline=None)
+def test_sampled_pairs_are_distinct_and_all_there_where_few(items: list[int], paired: bool, limit: int) -> None:
+    item_of = np.sort(np.array(items))
+    first, second = sample_pairs(item_of, np.random.default_rng(0), paired=paired, limit=limit)
+    drawn = set(zip(first.tolist(), second.tolist(), strict=True))
+    possible = {(a, b) for a, b in itertools.permutations(range(len(items)), 2) if (item_of[a] == item_of[b]) == paired}
+    assert drawn <= possible
+    assert len(drawn) == len(first) == min(limit, len(possible))
+
+
+def test_the_cut_is_the_one_worked_out_by_hand() -> None:
+    cut = fit_cut(np.array([1.0, 3.0, 4.0, 5.0]), np.array([0.0, 0.0, 1.0, 2.0]))
+    assert cut.threshold == 3.0
+    assert cut.scale == pytest.approx(4.85)
+
+
+def test_of_equally_good_thresholds_the_lowest_is_taken() -> None:
+    assert fit_cut(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 0.0, 1.0, 2.0])).threshold == 1.0
+
+
+@pytest.fixture(scope="module")
+def samsum(peer_prediction: Path) -> tuple[Pool, Verdicts]:
+    source = json.loads((peer_prediction / SAMSUM_TEXTS).read_text(encoding="utf-8"))
+    texts = np.array([task["responses"] for task in source["tasks"]], dtype=object).T
+    agents = tuple(Agent(agent["condition"]) for agent in source["agent_perspectives"])
+    items = tuple(Item(f"i{j}", task["context"]) for j, task in enumerate(source["tasks"]))
+    pool = Pool(agents, items, texts, "samsum")
+    pairs = itertools.combinations(range(pool.n_agents), 2)
+    plan = plan_of(pool, [(j, i, k, -1) for i, k in pairs for j in range(pool.n_items)])
+    return pool, Lexical().answer_many(pool, plan)
+
+
+def test_soft_ranking_of_samsum_correlates_with_gpt_4o_minis(
+    samsum: tuple[Pool, Verdicts], peer_prediction: Path
+) -> None:
+    pool, verdicts = samsum
+    K = pool.n_agents
+    total = sum(np.bincount(agent, verdicts.answer, K) for agent in (verdicts.plan.first, verdicts.plan.second))
+    files = [peer_prediction / SAMSUM_VERDICTS / f"tvd_mi_example_{j}.json" for j in range(pool.n_items)]
+    judged = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    assert all(each["condition_keys"] == [agent.id for agent in pool.agents] for each in judged)
+    dense = np.mean([each["tvd_mi_bidirectional"] for each in judged], axis=0)
+    assert 0.54 <= spearmanr(total, dense).statistic <= 0.62
+
+
+def test_no_agent_of_samsum_copies_its_prompts(samsum: tuple[Pool, Verdicts]) -> None:
+    assert len(samsum[1].warnings) == 1
