@@ -4,6 +4,7 @@ It knows shapes, ranges and what a missing value means; it refuses to know how a
 Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
+from youden.types.facts import CallFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.types.judging import (
     MISSING_REASONS,
     BatchJudge,
@@ -35,15 +36,18 @@ __all__ = [
     "PAIRED",
     "Agent",
     "BatchJudge",
+    "CallFacts",
     "Completion",
     "Cost",
     "Design",
     "Fit",
+    "HoldoutFacts",
     "IndependentRates",
     "IndependentRule",
     "Item",
     "Json",
     "Judge",
+    "LinkFacts",
     "Message",
     "PairedTrials",
     "Plan",
@@ -52,6 +56,7 @@ __all__ = [
     "Progress",
     "Rates",
     "Request",
+    "RunFacts",
     "ScoreKind",
     "ScoreRole",
     "Scores",

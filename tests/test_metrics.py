@@ -1,0 +1,132 @@
+"""Agreement of rankings, separation of groups, error of predictions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import StatisticsError
+from youden.stats.metrics import auc_interval, kendall, ranking_auc, rmse, spearman
+
+A = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
+B = np.array([0.8, 0.9, 0.4, 0.5, 0.0, 0.1])
+POSITIVE = np.array([True, True, True, False, False, False])
+
+
+def test_rank_correlations_checked_by_hand() -> None:
+    """Three neighbouring swaps: Σd² = 6, ρ = 1 − 36/210; 3 of 15 pairs discordant, τ = 9/15."""
+    assert spearman(A, B).value == pytest.approx(1 - 36 / 210)
+    assert kendall(A, B).value == pytest.approx(0.6)
+
+
+def test_kendall_is_tau_b() -> None:
+    """One tie on one side of three: 2 concordant pairs, τ-b = 2/√(3·2)."""
+    assert kendall(np.array([1.0, 2, 3]), np.array([1.0, 1, 2])).value == pytest.approx(2 / 6**0.5)
+
+
+@pytest.mark.parametrize("metric", [spearman, kendall])
+def test_an_interval_holds_its_value_travels_with_its_method_and_grows_with_the_level(metric) -> None:
+    narrow, wide = metric(A, B, level=0.8), metric(A, B, level=0.95)
+    assert -1 <= wide.low < narrow.low < narrow.value < narrow.high < wide.high <= 1
+    assert wide.level == 0.95
+    assert "Fisher z" in wide.method
+
+
+@pytest.mark.parametrize("metric", [spearman, kendall])
+def test_few_agents_and_perfect_agreement_have_stated_intervals(metric) -> None:
+    few = metric(A[:4], B[:4])
+    assert np.isnan([few.low, few.high]).all()
+    assert few.method == "none: 4 agents are too few"
+    perfect = metric(A, A)
+    assert (perfect.value, perfect.low, perfect.high) == pytest.approx((1, 1, 1))
+
+
+def test_spearman_interval_covers_the_truth_of_normal_samples() -> None:
+    rng = np.random.default_rng(0)
+    truth = 6 / np.pi * np.arcsin(0.7 / 2)
+    hits = 0
+    for _ in range(300):
+        x = rng.normal(size=30)
+        got = spearman(x, 0.7 * x + np.sqrt(1 - 0.49) * rng.normal(size=30))
+        hits += got.low <= truth <= got.high
+    assert 0.91 <= hits / 300 <= 0.98
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=10))
+def test_auc_is_the_share_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, bool]]) -> None:
+    ability, positive = np.array([float(a) for a, _ in drawn]), np.array([p for _, p in drawn])
+    if positive.all() or not positive.any():
+        return
+    pairs = [(x > y) + (x == y) / 2 for x, y in product(ability[positive], ability[~positive])]
+    assert ranking_auc(ability, positive) == pytest.approx(np.mean(pairs))
+    assert ranking_auc(-ability, positive) == pytest.approx(1 - np.mean(pairs))
+
+
+def test_auc_interval_reflects_the_abilities_intervals_and_the_seed() -> None:
+    def interval(width: float, seed: int = 0):
+        return auc_interval(B, POSITIVE, low=B - width, high=B + width, rng=np.random.default_rng(seed))
+
+    sure, unsure = interval(1e-9), interval(0.5)
+    assert (sure.low, sure.value, sure.high) == (8 / 9, 8 / 9, 8 / 9)
+    assert unsure.low < 0.7
+    assert unsure.high == 1
+    assert unsure == interval(0.5)
+    assert unsure.low <= unsure.value <= unsure.high
+
+
+def test_auc_interval_matches_the_chance_that_two_normals_swap() -> None:
+    """Two agents .1 apart, each ± 1.96·.1: P(swap) = Φ(−.1/√.02) = .24, so the 80 % interval reaches 0, the 50 % not."""
+    ability, positive = np.array([0.6, 0.5]), np.array([True, False])
+    half = {0.8: 1.2816, 0.5: 0.6745}
+    got = {
+        level: auc_interval(
+            ability, positive, low=ability - z / 10, high=ability + z / 10, level=level, rng=np.random.default_rng(1)
+        ).low
+        for level, z in half.items()
+    }
+    assert got == {0.8: 0, 0.5: 1}
+
+
+def test_auc_without_all_intervals_has_none_and_says_so() -> None:
+    low = np.where(np.arange(6) == 2, np.nan, B)
+    got = auc_interval(B, POSITIVE, low=low, high=B, rng=np.random.default_rng(0))
+    assert got.value == 8 / 9
+    assert np.isnan([got.low, got.high]).all()
+    assert got.method == "none: 1 abilities have no interval"
+
+
+def test_rmse_counts_observed_cells_only() -> None:
+    got = rmse(np.array([[0.5, 0.1], [0.2, np.nan]]), np.array([[0.2, 0.5], [np.nan, np.nan]]))
+    assert got.value == pytest.approx(((0.09 + 0.16) / 2) ** 0.5)
+    assert got.low < got.value < got.high
+
+
+def test_rmse_interval_covers_the_noise() -> None:
+    rng = np.random.default_rng(5)
+    hits = [r.low <= 0.3 <= r.high for r in (rmse(np.zeros(200), rng.normal(0, 0.3, 200)) for _ in range(300))]
+    assert 0.91 <= np.mean(hits) <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("call", "slug"),
+    [
+        (lambda: spearman(np.array([1.0, np.nan]), np.array([1.0, 2.0])), "metric-missing"),
+        (lambda: spearman(A, A[:3]), "metric-shape"),
+        (lambda: kendall(A, np.ones(6)), "metric-constant"),
+        (lambda: spearman(A, B, level=95), "level"),
+        (lambda: ranking_auc(A, np.ones(6, dtype=bool)), "auc-one-group"),
+        (lambda: ranking_auc(np.full(6, np.nan), POSITIVE), "metric-missing"),
+        (lambda: auc_interval(A, POSITIVE, low=B, high=-B, rng=np.random.default_rng(0)), "interval-order"),
+        (lambda: rmse(np.zeros(2), np.zeros(3)), "metric-shape"),
+        (lambda: rmse(np.zeros(2), np.full(2, np.nan)), "rmse-no-cells"),
+        (lambda: rmse(np.array([np.nan]), np.zeros(1)), "metric-missing"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call, slug: str) -> None:
+    with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
+        call()

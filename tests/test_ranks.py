@@ -1,0 +1,53 @@
+"""Places that intervals allow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import StatisticsError
+from youden.stats.ranks import rank_ranges, ranks
+
+abilities = st.lists(st.sampled_from([-0.5, 0.0, 0.2, 0.4, np.nan]), min_size=1, max_size=8)
+intervals = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.booleans()), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=intervals)
+def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, bool]]) -> None:
+    low = np.array([np.nan if gone else float(a) for a, _, gone in drawn])
+    high = np.array([np.nan if gone else float(a + width) for a, width, gone in drawn])
+    got = rank_ranges(low, high)
+    for i in range(len(low)):
+        above = sum(1 for k in range(len(low)) if low[k] > high[i])
+        below = sum(1 for k in range(len(low)) if high[k] < low[i])
+        assert (got.low[i], got.high[i]) == (1 + above, len(low) - below)
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=abilities)
+def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> None:
+    ability = np.array(values)
+    place = ranks(ability)
+    got = rank_ranges(ability, ability)
+    known = ~np.isnan(ability)
+    np.testing.assert_array_equal(got.low[known], place[known])
+    assert (place[~known] == known.sum() + 1).all()
+
+
+def test_an_agent_without_interval_may_stand_anywhere_and_bars_nobody() -> None:
+    got = rank_ranges(np.array([0.8, np.nan, 0.1]), np.array([0.9, np.nan, 0.2]))
+    assert got.low.tolist() == [1, 1, 2]
+    assert got.high.tolist() == [2, 3, 3]
+
+
+def test_touching_intervals_overlap() -> None:
+    got = rank_ranges(np.array([0.5, 0.2]), np.array([0.8, 0.5]))
+    assert (got.low.tolist(), got.high.tolist()) == ([1, 1], [2, 2])
+
+
+def test_an_interval_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(StatisticsError, match=r"\[interval-order\]"):
+        rank_ranges(np.array([0.5]), np.array([0.4]))

@@ -1,0 +1,70 @@
+"""Exact curl of the paper's real judge data, against the figures of the project's statistics page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from youden.stats.link_table import links_table
+from youden.types.arrays import Floats
+
+# folder, shape, then per link: median, p95, scale-free median, R² (None where the page gives none)
+FIGURES = [
+    (
+        "pubmed_200_config_results",
+        (30, 200),
+        {
+            "identity": (0.129, 0.466, 0.68, 0.667),
+            "probit": (0.242, 0.810, 0.72, 0.661),
+            "logit": (0.432, 1.430, 0.73, 0.657),
+        },
+    ),
+    (
+        "peer_review_results_100",
+        (29, 100),
+        {
+            "identity": (0.080, 0.580, 0.37, 0.707),
+            "probit": (0.289, 1.182, 0.60, 0.691),
+            "logit": (0.592, 2.238, 0.64, 0.682),
+        },
+    ),
+    (
+        "opus_translation_results",
+        (31, 30),
+        {
+            "identity": (0.142, 0.458, 0.56, None),
+            "probit": (0.239, 0.766, 0.55, None),
+            "logit": (0.419, 1.355, 0.54, None),
+        },
+    ),
+]
+
+
+def row_scores(folder: Path) -> Floats:
+    """float[K, J]: each item's file gives every agent's mean over partners; failed calls stay 0 as they came."""
+    files = sorted((folder / "tvd_mi_individual_examples").glob("tvd_mi_example_*.json"))
+    return np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_scores"] for file in files]).T
+
+
+@pytest.mark.parametrize(("folder", "shape", "figures"), FIGURES, ids=[row[0] for row in FIGURES])
+def test_curl_and_r2_of_real_data_are_the_published_exact_ones(
+    peer_prediction: Path,
+    folder: str,
+    shape: tuple[int, int],
+    figures: dict[str, tuple[float, float, float, float | None]],
+) -> None:
+    scores = row_scores(peer_prediction / "eval_results" / folder)
+    assert scores.shape == shape
+    table = links_table(scores)
+    K, J = shape
+    for link, (median, p95, scaled, r2) in figures.items():
+        row = table[link]
+        assert row.n_rectangles == K * (K - 1) * J * (J - 1) // 4
+        assert row.median == pytest.approx(median, abs=0.002)
+        assert row.p95 == pytest.approx(p95, abs=0.002)
+        assert row.median_scaled == pytest.approx(scaled, abs=0.01)
+        if r2 is not None:
+            assert row.r2 == pytest.approx(r2, abs=0.001)

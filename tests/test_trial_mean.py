@@ -1,0 +1,277 @@
+"""Abilities as means of trials, with intervals from slots."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from scipy.stats import t as student
+
+from youden.errors import StatisticsError
+from youden.stats.trial_mean import TrialMean, trial_mean
+from youden.types import INDEPENDENT, PAIRED, Plan, Split, Verdicts
+from youden.types.arrays import Bools, Floats, Ids
+
+
+class Drawn(NamedTuple):
+    item: Ids
+    first: Ids
+    second: Ids
+    slot: Ids
+
+
+def cyclic(n_agents: int, n_items: int, n_slots: int, rng: np.random.Generator) -> Drawn:
+    """Complete cyclic rounds: one agent order for the run, random orders of items and shifts, no slot twice."""
+    K, J = n_agents, n_items
+    order, items, shifts = rng.permutation(K), rng.permutation(J), 1 + rng.permutation(K - 1)
+    s = np.repeat(np.arange(n_slots), K)
+    q = np.tile(np.arange(K), n_slots)
+    shift = shifts[(s + s // math.lcm(J, K - 1)) % (K - 1)]
+    return Drawn(items[s % J], order[q], order[(q + shift) % K], s)
+
+
+def dense_ability(dense: Floats) -> Floats:
+    """Mean of all trials with the agent on either side; dense: float[J, K, K], the diagonal ignored."""
+    _, K, _ = dense.shape
+    off = np.where(np.eye(K, dtype=bool), 0.0, dense)
+    return (off.sum(axis=(0, 2)) + off.sum(axis=(0, 1))) / (2 * (K - 1) * len(dense))
+
+
+def replay(dense: Floats, n_slots: int, rng: np.random.Generator, *, level: float = 0.95):
+    J, K, _ = dense.shape
+    drawn = cyclic(K, J, n_slots, rng)
+    return trial_mean(
+        drawn.first,
+        drawn.second,
+        drawn.slot,
+        dense[drawn.item, drawn.first, drawn.second],
+        n_agents=K,
+        n_population=K * (K - 1) * J,
+        level=level,
+    )
+
+
+def coverage(dense: Floats, n_slots: int, *, seeds: int) -> float:
+    truth = dense_ability(dense)
+    truth = truth - truth.mean()
+    hits = []
+    for seed in range(seeds):
+        got = replay(dense, n_slots, np.random.default_rng(seed))
+        centre = got.mean.mean()
+        hits.append(((got.low - centre <= truth) & (truth <= got.high - centre)).mean())
+    return float(np.mean(hits))
+
+
+def slow_twin(drawn: Drawn, answer: Floats, *, K: int, N: int) -> tuple[list[float], list[float]]:
+    """Means and half-widths for complete rounds, in the words of the formula: two trials an agent a slot."""
+    trials = list(zip(drawn.first.tolist(), drawn.second.tolist(), drawn.slot.tolist(), answer.tolist(), strict=True))
+    S = len({s for _, _, s, _ in trials})
+    m = [np.mean([y for i, k, _, y in trials if a in (i, k)]) for a in range(K)]
+    mu = np.mean(m)
+    E = np.zeros((K, S))
+    for i, k, s, y in trials:
+        e = y - (mu + (K - 1) / (K - 2) * ((m[i] - mu) + (m[k] - mu)))
+        E[i, s] += e / 2
+        E[k, s] += e / 2
+    E -= E.mean(axis=0)
+    v = (E**2).sum(axis=1) / (S * (S - 1))
+    v = (v * (S - 1) + 6 * v.mean()) / (S + 5)
+    return m, list(student.ppf(0.975, S + 5) * np.sqrt(v * (1 - K * S / N)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_complete_rounds_give_the_formula_of_the_page(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    K, J, S = 6, 9, 7
+    drawn = cyclic(K, J, S, rng)
+    answer = rng.choice([0.0, 0.25, 1.0], len(drawn.item))
+    got = trial_mean(drawn.first, drawn.second, drawn.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+    mean, margin = slow_twin(drawn, answer, K=K, N=K * (K - 1) * J)
+    np.testing.assert_allclose(got.mean, mean)
+    np.testing.assert_allclose(got.high - got.mean, margin)
+    np.testing.assert_allclose(got.mean - got.low, margin)
+    assert (got.n_trials == 2 * S).all()
+    assert (got.n_slots == S).all()
+
+
+def test_means_checked_by_hand() -> None:
+    first, second = np.array([0, 1, 2]), np.array([1, 2, 0])
+    got = trial_mean(first, second, np.zeros(3, dtype=int), np.array([1.0, 0.0, 0.5]), n_agents=4, n_population=12)
+    np.testing.assert_array_equal(got.mean, [0.75, 0.5, 0.25, np.nan])
+    assert got.n_trials.tolist() == [2, 2, 2, 0]
+    assert np.isnan(got.low).all()
+    assert got.method == "none: no agent has trials in 2 slots"
+
+
+def test_the_dense_ability_comes_back_without_width_when_every_trial_is_asked() -> None:
+    rng = np.random.default_rng(2)
+    K, J = 5, 7
+    dense = rng.random((J, K, K))
+    got = replay(dense, J * (K - 1), rng)
+    np.testing.assert_allclose(got.mean, dense_ability(dense))
+    np.testing.assert_allclose(got.high, got.low)
+
+
+@pytest.mark.parametrize("n_slots", [12, 60])
+def test_intervals_cover_the_dense_value_of_an_additive_truth(n_slots: int) -> None:
+    rng = np.random.default_rng(0)
+    K, J = 12, 60
+    ability, item = rng.normal(0, 0.1, K), rng.normal(0, 0.1, J)
+    dense = 0.5 + ability[:, None] + ability[None, :] + item[:, None, None] + rng.normal(0, 0.2, (J, K, K))
+    assert 0.92 <= coverage(dense, n_slots, seeds=300) <= 0.98
+
+
+def test_intervals_still_cover_when_answers_go_missing_and_an_agent_skips_items() -> None:
+    rng = np.random.default_rng(1)
+    K, J, S = 12, 60, 40
+    ability = rng.normal(0, 0.1, K)
+    dense = 0.5 + ability[:, None] + ability[None, :] + rng.normal(0, 0.1, (J, 1, 1)) + rng.normal(0, 0.2, (J, K, K))
+    truth = dense_ability(dense)
+    hits = []
+    for seed in range(300):
+        draw = np.random.default_rng(seed)
+        drawn = cyclic(K, J, S, draw)
+        gone = ((drawn.item < J // 2) & ((drawn.first == 0) | (drawn.second == 0))) | (draw.random(K * S) < 0.1)
+        kept = Drawn(*(column[~gone] for column in drawn))
+        answer = dense[kept.item, kept.first, kept.second]
+        got = trial_mean(kept.first, kept.second, kept.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+        shift = got.mean.mean() - truth.mean()
+        hits.append((got.low - shift <= truth) & (truth <= got.high - shift))
+    rate = np.mean(hits, axis=0)
+    assert 0.91 <= rate[1:].mean() <= 0.98
+
+
+def test_an_agent_seen_in_one_slot_has_no_interval_and_spoils_no_other() -> None:
+    drawn = cyclic(5, 4, 4, np.random.default_rng(3))
+    lone = (drawn.first == 0) | (drawn.second == 0)
+    keep = ~lone | (drawn.slot == 0)
+    kept = Drawn(*(column[keep] for column in drawn))
+    answer = np.random.default_rng(4).random(len(kept.item))
+    got = trial_mean(kept.first, kept.second, kept.slot, answer, n_agents=5, n_population=80)
+    assert np.isnan(got.low).tolist() == [True, False, False, False, False]
+    assert np.isfinite(got.mean).all()
+
+
+@pytest.mark.parametrize(
+    ("n_agents", "slot", "why"),
+    [(5, -1, "none: there are trials without a slot"), (2, 0, "none: fewer than 3 agents have trials")],
+)
+def test_without_slots_or_with_two_agents_there_is_a_reason_instead_of_an_interval(
+    n_agents: int, slot: int, why: str
+) -> None:
+    drawn = cyclic(n_agents, 4, 4 if n_agents > 2 else 1, np.random.default_rng(0))
+    slots = drawn.slot if slot == 0 else np.full(len(drawn.slot), -1)
+    got = trial_mean(drawn.first, drawn.second, slots, np.ones(len(slots)), n_agents=n_agents, n_population=80)
+    assert np.isnan(got.low).all()
+    assert got.method == why
+
+
+def test_columns_that_do_not_fit_and_missing_answers_are_refused() -> None:
+    ids = np.array([0, 1, 2])
+    for answer, level, slug in [
+        ([0.0, 1.0], 0.95, "trial-columns"),
+        ([0, 1, np.nan], 0.95, "trial-answer"),
+        ([0, 1, 1], 95, "level"),
+    ]:
+        with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
+            trial_mean(ids, ids[::-1], ids, np.array(answer), n_agents=3, n_population=9, level=level)
+
+
+def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int, int]]) -> Plan:
+    """The drawn paired trials and independent ones (item, first, second, other item)."""
+    more = np.array(independent, dtype=np.int32).reshape(-1, 4)
+    n, m = len(drawn.item), len(more)
+    ids = [np.concatenate(pair).astype(np.int32) for pair in zip(drawn[:3], more.T[:3], strict=True)]
+    return Plan(
+        item=ids[0],
+        first=ids[1],
+        second=ids[2],
+        arm=np.repeat([PAIRED, INDEPENDENT], [n, m]).astype(np.int8),
+        other_item=np.concatenate([np.full(n, -1), more[:, 3]]).astype(np.int32),
+        replicate=np.zeros(n + m, dtype=np.int32),
+        slot=np.concatenate([drawn.slot, np.full(m, -1)]).astype(np.int32),
+        n_agents=train.shape[0],
+        n_items=train.shape[1],
+        split=Split(train=train, holdout=~train, rule="shared", fraction=0.0, seed=0),
+        design="cyclic",
+        options={},
+        independent="pooled",
+        seed=0,
+        pool_digest="",
+        agent_ids=tuple(f"a{i}" for i in range(train.shape[0])),
+        item_ids=tuple(f"i{j}" for j in range(train.shape[1])),
+    )
+
+
+def verdicts_of(plan: Plan, answer: Floats, *, lost: Bools) -> Verdicts:
+    shown = np.where(lost, np.nan, answer)
+    return Verdicts(
+        plan=plan, answer=shown, hard=np.round(shown), missing=np.where(lost, 4, 0).astype(np.int8), judge={}
+    )
+
+
+def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
+    drawn = cyclic(4, 5, 5, np.random.default_rng(0))
+    plan = plan_of(drawn, np.ones((4, 5), dtype=bool), independent=[(0, 0, 1, 2), (1, 1, 2, 3), (2, 2, 3, 0)])
+    answer = np.concatenate([np.random.default_rng(1).random(20), [1.0, 0.0, 1.0]])
+    lost = np.zeros(23, dtype=bool)
+    lost[[3, 22]] = True
+    model = TrialMean().fit(plan, verdicts_of(plan, answer, lost=lost))
+    used = ~lost[:20]
+    core = trial_mean(
+        drawn.first[used], drawn.second[used], drawn.slot[used], answer[:20][used], n_agents=4, n_population=60
+    )
+    assert model.fpr_ == 0.5
+    assert (model.n_independent_, model.n_missing_) == (2, 1)
+    np.testing.assert_allclose(model.ability_, core.mean - 0.5)
+    np.testing.assert_allclose(model.low_, core.low - 0.5)
+    np.testing.assert_allclose(model.high_, core.high - 0.5)
+    assert model.n_trials_.sum() == 38
+
+
+def test_without_independent_answers_the_fpr_is_zero_and_the_method_says_so() -> None:
+    plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
+    model = TrialMean(level=0.8).fit(plan, verdicts_of(plan, np.ones(20), lost=np.zeros(20, dtype=bool)))
+    assert (model.fpr_, model.n_independent_) == (0, 0)
+    assert model.method_.endswith("; FPR taken as 0: no independent trial answered")
+    np.testing.assert_array_equal(model.ability_, 1)
+
+
+def test_answers_of_trials_that_touch_a_held_out_cell_change_nothing() -> None:
+    rng = np.random.default_rng(5)
+    train = rng.random((6, 8)) > 0.2
+    others = [(int(j), 0, 1, int((j + 1) % 8)) for j in range(8)]
+    plan = plan_of(cyclic(6, 8, 8, rng), train, independent=others)
+    second_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+    touched = ~train[plan.first, plan.item] | ~train[plan.second, second_item]
+    assert 0 < touched.sum() < len(plan)
+    answer, none_lost = rng.random(len(plan)), np.zeros(len(plan), dtype=bool)
+    before = TrialMean().fit(plan, verdicts_of(plan, answer, lost=none_lost))
+    after = TrialMean().fit(plan, verdicts_of(plan, np.where(touched, 1 - answer, answer), lost=none_lost))
+    np.testing.assert_array_equal(before.ability_, after.ability_)
+    np.testing.assert_array_equal(before.low_, after.low_)
+    assert before.fpr_ == after.fpr_
+
+
+def test_a_plan_without_answers_and_verdicts_of_another_plan_are_refused() -> None:
+    plan = plan_of(cyclic(4, 5, 5, np.random.default_rng(0)), np.ones((4, 5), dtype=bool), independent=[])
+    with pytest.raises(StatisticsError, match=r"of 20 .* none was answered.*\[trial-none\]"):
+        TrialMean().fit(plan, verdicts_of(plan, np.ones(20), lost=np.ones(20, dtype=bool)))
+    with pytest.raises(StatisticsError, match=r"\[trial-columns\]"):
+        TrialMean().fit(plan, verdicts_of(plan, np.ones(3), lost=np.zeros(3, dtype=bool)))
+
+
+def test_one_percent_of_pubmeds_calls_ranks_like_all_of_them(peer_prediction: Path) -> None:
+    files = sorted((peer_prediction / "eval_results/pubmed_200_config_results").glob("*/tvd_mi_example_*.json"))
+    dense = np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_matrix"] for file in files])
+    J, K, _ = dense.shape
+    n_slots = (2 * K * (K - 1) * J // 100 - 100) // K
+    truth = dense_ability(dense)
+    rho = [spearmanr(replay(dense, n_slots, np.random.default_rng(seed)).mean, truth).statistic for seed in range(20)]
+    assert np.mean(rho) >= 0.945
+    assert 0.93 <= coverage(dense, n_slots, seeds=100) <= 0.99
