@@ -1,0 +1,168 @@
+"""The YAML file behind `youden run CONFIG`: what it may say, and where its relative paths lead.
+
+It knows keys and ranges; it refuses to know which designs and judges there are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Mapping
+from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from youden.errors import ConfigError
+from youden.resources import find
+from youden.types import IndependentRule, Json, SplitRule
+
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class RunConfig(BaseModel):
+    """One run.
+
+    pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
+    calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. holdout: a fraction.
+    None leaves independent, holdout and the budget to the design. max_cost: USD.
+    store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    name: Annotated[str, Field(pattern=r"^\w[\w .+-]*$", max_length=100)]
+    pool: _Text
+    judge: _Text | dict[str, JsonValue] = "lexical"
+    design: _Text = "cyclic"
+    calls: Annotated[int, Field(ge=1)] | None = None
+    percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    independent: IndependentRule | None = None
+    n_independent: Annotated[int, Field(ge=0)] = 100
+    holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    rule: SplitRule = "shared"
+    seed: Annotated[int, Field(ge=0)] = 0
+    store: _Text | None = None
+    max_cost: Annotated[float, Field(ge=0)] | None = None
+    out: _Text | None = None
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.calls is not None and self.percent is not None:
+            raise ValueError("calls and percent are both given; keep one of them")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return Path("runs", self.name) if self.out is None else Path(self.out)
+
+    @property
+    def store_place(self) -> str:
+        """The store's path or URL."""
+        return str(self.folder / "verdicts.db") if self.store is None else self.store
+
+
+def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:
+    """The config at `path` (`configs/NAME` is also looked for among the shipped ones), then `changes` by key.
+
+    Relative paths in the file (pool, judge, store, out) start at the file's folder; those in `changes` where the program runs.
+    A pool `datasets/NAME` that is not there is left as it is, for `read_pool` to find. The default name is the file's.
+
+    Raises: ConfigError naming file, key, what arrived and what is allowed.
+    """
+    place = _located(Path(path))
+    data = {"name": place.stem, **_read(place)}
+    resolved = {key: _resolved(key, value, place.parent) for key, value in data.items()}
+    try:
+        return RunConfig.model_validate({**resolved, **(changes or {})})
+    except ValidationError as error:
+        raise ConfigError(f"{place}: {_says(error)}", slug="run-config") from error
+
+
+def dump_run_config(config: RunConfig, folder: Path) -> str:
+    """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
+    data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
+    for key in data.keys() & {"pool", "judge", "store", "out"}:
+        value = data[key]
+        if _is_path(key, value) and not (key == "pool" and _shipped(value, Path())):
+            data[key] = Path(os.path.relpath(value, folder)).as_posix()
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return _CREDENTIALS.sub("", text)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which plain YAML keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for number, key in enumerate(keys):
+            if key.value in [earlier.value for earlier in keys[:number]]:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _located(path: Path) -> Path:
+    if path.exists() or path.parts[:1] != ("configs",):
+        return path
+    return find("configs", Path(*path.parts[1:]).as_posix())
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"{path} cannot be read ({said}). Give a run's YAML file in UTF-8.", slug="run-config-file"
+        ) from error
+    try:
+        data = _Loader(text).get_single_data()
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"{path} is no YAML: {' '.join(str(error).split())}. Write one `key: value` a line.", slug="run-config-yaml"
+        ) from error
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise ConfigError(
+            f"{path} holds {repr(data)[:60]}, no keys. Write one `key: value` a line, at least `pool: …`.",
+            slug="run-config-yaml",
+        )
+    return data
+
+
+def _resolved(key: str, value: object, folder: Path) -> object:
+    if not _is_path(key, value) or (key == "pool" and _shipped(str(value), folder)):
+        return value
+    return os.path.normpath(folder / str(value))
+
+
+def _is_path(key: str, value: object) -> bool:
+    if not isinstance(value, str) or not value:
+        return False
+    if key == "judge":
+        return value.endswith((".yaml", ".yml"))
+    return key in ("pool", "out") or (key == "store" and "://" not in value)
+
+
+def _shipped(pool: str, folder: Path) -> bool:
+    return Path(pool).parts[:1] == ("datasets",) and not (folder / pool).exists()
+
+
+def _says(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    known = ", ".join(RunConfig.model_fields)
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(key, list(RunConfig.model_fields), n=1)
+        hint = f"Did you mean '{close[0]}'? " if close else ""
+        return f"unknown key '{key}' ({repr(first['input'])[:60]}). {hint}Known: {known}."
+    if first["type"] == "missing":
+        return f"the key '{key}' is missing. Write, for example, `{key}: …`. Known: {known}."
+    if not key:
+        return f"{first['msg'].removeprefix('Value error, ')}."
+    return f"the key '{key}' is {repr(first['input'])[:60]}. {first['msg']}."

@@ -1,0 +1,86 @@
+"""The files of a run's folder by name: which command makes each, and what is said when one is missing or does not fit.
+
+It knows names, the version and the words of errors; it refuses to know what is inside a file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from youden.errors import RunFolderError
+
+T = TypeVar("T")
+
+VERSION: Final = 1
+"""Of the folder as a whole. A reader takes its own version and older ones."""
+
+MADE_BY: Final = {
+    "config.yaml": "youden plan CONFIG",
+    "pool.json": "youden plan CONFIG",
+    "plan.parquet": "youden plan CONFIG",
+    "verdicts.parquet": "youden judge CONFIG",
+    "rates.parquet": "youden fit RUN",
+    "scores.csv": "youden fit RUN",
+    "scores_row.csv": "youden fit RUN",
+    "holdout.csv": "youden fit RUN",
+    "ranking.csv": "youden fit RUN",
+    "items.csv": "youden fit RUN",
+    "fit.json": "youden fit RUN",
+    "signature.json": "youden fit RUN",
+    "report.html": "youden report RUN",
+}
+
+
+def missing(path: Path) -> RunFolderError:
+    """The error for a file that is not there."""
+    if not path.parent.is_dir():
+        return RunFolderError(
+            f"There is no run's folder at {path.parent}. Make one with `youden run CONFIG`, or correct the path.",
+            slug="run-missing",
+        )
+    return RunFolderError(
+        f"{path.parent} has no {path.name}. Make it with `{MADE_BY[path.name]}`; `youden run CONFIG` makes all files.",
+        slug="run-file-missing",
+    )
+
+
+def damaged(path: Path, problem: str) -> RunFolderError:
+    """The error for a file that is there and not what it has to be. `problem`: what was expected, what arrived."""
+    return RunFolderError(
+        f"{path}: {problem}. Make it again with `{MADE_BY[path.name]}`, or take it out of the folder.",
+        slug="run-file-damaged",
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content. Raises: RunFolderError [run-missing], [run-file-missing]."""
+    if not path.is_file():
+        raise missing(path)
+    return path.read_bytes()
+
+
+def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
+    """JSON of this version or an older one as what `kind` describes.
+
+    Raises: RunFolderError [run-newer], [run-file-damaged] naming the place in it.
+    """
+    try:
+        version = json.loads(text)["version"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise damaged(path, f"it is no JSON object with a version ({error})") from error
+    if isinstance(version, int) and version > VERSION:
+        raise RunFolderError(
+            f"{path} was written by a newer youden (version {version} of the folder; this one reads up to {VERSION}). "
+            "Upgrade youden, or make the run again.",
+            slug="run-newer",
+        )
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise damaged(path, f"{place}: {first['msg']}; it is {repr(first['input'])[:60]}") from error

@@ -1,0 +1,43 @@
+"""Ids that break careless files, equality of nouns, and a small judged run, for tests of a run's folder."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from youden.data.run_folder import RunFolder
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.types import Verdicts
+
+ids = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5).filter(lambda value: bool(value.strip())),
+    min_size=2,
+    max_size=4,
+    unique=True,
+)
+
+
+def equal(one: object, other: object) -> bool:
+    """Equality of nouns, field by field: arrays by value and type, NaN equal to NaN."""
+    if hasattr(one, "__dataclass_fields__"):
+        return type(one) is type(other) and all(
+            equal(getattr(one, name), getattr(other, name)) for name in one.__dataclass_fields__
+        )
+    if isinstance(one, np.ndarray):
+        assert isinstance(other, np.ndarray)
+        same = one.tolist() == other.tolist() if one.dtype.kind == "S" else np.array_equal(one, other, equal_nan=True)
+        return one.dtype == other.dtype and same
+    return one == other
+
+
+def write_judged(folder: RunFolder) -> Verdicts:
+    """Plan, verdicts and rates of a cyclic run, a fifth of its calls refused."""
+    plan = make_plan(make_pool(), percent=40, n_independent=10, seed=1)
+    rng = np.random.default_rng(0)
+    result = answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.2)
+    folder.write_plan(plan)
+    folder.write_verdicts(result)
+    folder.write_rates(tally(result))
+    return result

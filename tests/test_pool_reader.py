@@ -1,0 +1,291 @@
+"""Reading and writing pools: every way in gives the same pool, every fault names its file and line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.data.pool_reader import read_pool
+from youden.data.pool_writer import write_pool
+from youden.errors import PoolError
+from youden.types import Agent, Item, Pool
+
+AGENTS = ['{"id": "a", "group": "g"}', '{"id": "b", "meta": {"instruction": "be brief"}}']
+ITEMS = ['{"id": "x", "prompt": "what is x?"}', '{"id": "y"}']
+RESPONSES = ['{"agent": "b", "item": "y", "text": "by"}', '{"agent": "a", "item": "x", "text": ""}']
+
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(
+    lambda value: bool(value.strip())
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Pool:
+    agents = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
+    items = draw(st.lists(ids, min_size=1, max_size=4, unique=True))
+    cells = st.one_of(st.none(), texts)
+    grid = [[draw(cells) for _ in items] for _ in agents]
+    grid[0][0] = draw(texts)
+    return Pool(
+        agents=tuple(
+            Agent(name, group=draw(st.none() | ids), meta=draw(st.sampled_from([{}, {"k": [1, None]}])))
+            for name in agents
+        ),
+        items=tuple(Item(name, prompt=draw(st.none() | texts)) for name in items),
+        texts=np.array([*grid, [None] * len(items)], dtype=object)[:-1],
+    )
+
+
+def write_folder(
+    folder: Path,
+    *,
+    agents: Iterable[str] = AGENTS,
+    items: Iterable[str] = ITEMS,
+    responses: Iterable[str] = RESPONSES,
+) -> Path:
+    for name, lines in (("agents", agents), ("items", items), ("responses", responses)):
+        (folder / f"{name}.jsonl").write_bytes("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
+    return folder
+
+
+def write_csv(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def refused(path: Path, *parts: str) -> PoolError:
+    with pytest.raises(PoolError) as caught:
+        read_pool(path)
+    for part in parts:
+        assert part in str(caught.value), str(caught.value)
+    return caught.value
+
+
+def same(one: Pool, other: Pool) -> bool:
+    return (one.agents, one.items, one.texts.tolist()) == (other.agents, other.items, other.texts.tolist())
+
+
+def test_a_folder_keeps_the_order_of_its_files_and_counts_missing_cells(tmp_path: Path) -> None:
+    pool = read_pool(write_folder(tmp_path))
+    assert pool.agents == (Agent("a", "g"), Agent("b", None, {"instruction": "be brief"}))
+    assert pool.items == (Item("x", "what is x?"), Item("y"))
+    assert pool.texts.tolist() == [["", None], [None, "by"]]
+    assert pool.n_missing == 2
+    assert pool.name == tmp_path.name
+
+
+@settings(max_examples=40, deadline=None)
+@given(pool=pools())
+def test_a_written_pool_reads_back_unchanged(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("pool")
+    write_pool(pool, folder)
+    assert same(read_pool(folder), pool)
+    assert read_pool(folder).digest == pool.digest
+
+
+@settings(max_examples=40, deadline=None)
+@given(pool=pools())
+def test_csv_and_parquet_agree_with_a_slow_reading_of_their_rows(
+    pool: Pool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("tidy")
+    rows = [
+        {"agent": a.id, "item": i.id, "text": text, "prompt": i.prompt, "group": a.group}
+        for a, row in zip(pool.agents, pool.texts, strict=True)
+        for i, text in zip(pool.items, row, strict=True)
+        if text is not None
+    ]
+    with (folder / "p.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["agent", "item", "text", "prompt", "group"])
+        writer.writeheader()
+        writer.writerows(rows)
+    pd.DataFrame(rows, dtype=object).astype("string").to_parquet(folder / "p.parquet")
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    items = list(dict.fromkeys(row["item"] for row in rows))
+    expected = {(row["agent"], row["item"]): row["text"] for row in rows}
+    for name in ("p.csv", "p.parquet"):
+        read = read_pool(folder / name)
+        assert [agent.id for agent in read.agents] == agents
+        assert [item.id for item in read.items] == items
+        found = {(a, i): read.texts[n, m] for n, a in enumerate(agents) for m, i in enumerate(items)}
+        assert {cell: text for cell, text in found.items() if text is not None} == expected
+        groups = {agent.id: agent.group for agent in pool.agents}
+        prompts = {item.id: item.prompt or None for item in pool.items}
+        assert all(agent.group == groups[agent.id] for agent in read.agents)
+        assert all(item.prompt == prompts[item.id] for item in read.items)
+
+
+def test_what_looks_like_a_number_or_nothing_stays_a_string(tmp_path: Path) -> None:
+    pool = read_pool(write_csv(tmp_path / "p.csv", "agent,item,text\n007,1e3,NA\nnull,nan,None\n"))
+    assert [agent.id for agent in pool.agents] == ["007", "null"]
+    assert [item.id for item in pool.items] == ["1e3", "nan"]
+    assert pool.texts.tolist() == [["NA", None], [None, "None"]]
+
+
+def test_an_empty_csv_field_is_an_empty_text_and_says_no_prompt_or_group(tmp_path: Path) -> None:
+    pool = read_pool(write_csv(tmp_path / "p.csv", "group,prompt,text,item,agent\n,,,x,a\ng,what?,t,x,b\n,,u,y,b\n"))
+    assert pool.texts.tolist() == [["", None], ["t", "u"]]
+    assert pool.agents == (Agent("a"), Agent("b", "g"))
+    assert pool.items == (Item("x", "what?"), Item("y"))
+
+
+def test_a_byte_order_mark_windows_line_ends_and_blank_lines_are_tolerated(tmp_path: Path) -> None:
+    table = write_csv(tmp_path / "p.csv", "\ufeffagent,item,text\r\n\r\na,x,é\r\n\r\n")
+    assert read_pool(table).texts.tolist() == [["é"]]
+    (tmp_path / "f").mkdir()
+    folder = write_folder(tmp_path / "f", agents=["\ufeff" + AGENTS[0] + "\r", "", AGENTS[1]])
+    assert read_pool(folder).agents[0] == Agent("a", "g")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_text_of_ten_megabytes_arrives_whole(tmp_path: Path, kind: str) -> None:
+    long = "word, " * 1_700_000
+    if kind == "csv":
+        path = write_csv(tmp_path / "p.csv", f'agent,item,text\na,x,"{long}"\n')
+        before = csv.field_size_limit()
+    elif kind == "parquet":
+        path = tmp_path / "p.parquet"
+        pd.DataFrame({"agent": ["a"], "item": ["x"], "text": [long]}).to_parquet(path)
+    else:
+        path = write_folder(tmp_path, responses=[json.dumps({"agent": "a", "item": "x", "text": long})])
+    assert read_pool(path).texts[0, 0] == long
+    if kind == "csv":
+        assert csv.field_size_limit() == before
+
+
+CSV_FAULTS = {
+    "unclosed quote": ('agent,item,text\na,x,"line\nb"\nb,x,"open\nc,x,t\n', ["line 4", "quote", "pool-csv"]),
+    "text after quote": ('agent,item,text\na,x,"t"u\n', ["line 2", "pool-csv"]),
+    "too many fields": ('agent,item,text\na,x,"one\ntwo"\na,y,one, two\n', ["line 4", "4 fields", "header 3"]),
+    "too few fields": ("agent,item,text\na,x\n", ["line 2", "2 fields"]),
+    "missing column": ("agent,item,answer\na,x,t\n", ["line 1", "no column text", "answer"]),
+    "semicolons": (
+        "agent;item;text\na;x;t\n",
+        ["no column agent, item, text", "agent;item;text", "separated by commas"],
+    ),
+    "unknown column": ("agent,item,text,promt\na,x,t,p\n", ["promt", "prompt, group"]),
+    "column twice": ("agent,item,text,text\na,x,t,u\n", ["text is there twice"]),
+    "no rows": ("agent,item,text\n", ["no rows", "pool-empty"]),
+    "nothing at all": ("", ["no column agent"]),
+    "empty agent": ("agent,item,text\na,x,t\n,x,t\n", ["line 3", "agent id is empty"]),
+    "blank item": ("agent,item,text\na,  ,t\n", ["line 2", "item id is empty"]),
+    "cell twice": ('agent,item,text\na,x,"t\nu"\nb,x,t\na,x,v\n', ["line 5", "line 2", "'a'", "'x'", "pool-duplicate"]),
+    "prompt contradicts": (
+        "agent,item,text,prompt\na,x,t,p\nb,x,t,q\n",
+        ["line 3", "line 2", "'q'", "'p'", "prompt of item 'x'"],
+    ),
+    "group contradicts": ("agent,item,text,group\na,x,t,g\na,y,t,h\n", ["line 3", "line 2", "group of agent 'a'"]),
+}
+
+
+@pytest.mark.parametrize("fault", CSV_FAULTS)
+def test_a_faulty_csv_is_refused_with_its_physical_line(tmp_path: Path, fault: str) -> None:
+    text, parts = CSV_FAULTS[fault]
+    refused(write_csv(tmp_path / "p.csv", text), "p.csv", *parts)
+
+
+FOLDER_FAULTS = {
+    "no JSON": ({"responses": ['{"agent": "a"', RESPONSES[0]]}, ["responses.jsonl, line 1", "no JSON"]),
+    "a list": ({"responses": [RESPONSES[0], "[1]"]}, ["responses.jsonl, line 2", "[1]"]),
+    "NaN": ({"agents": ['{"id": "a", "meta": {"v": NaN}}']}, ["agents.jsonl, line 1", "no JSON"]),
+    "unknown agent": (
+        {"responses": [RESPONSES[0], '{"agent": "c", "item": "x", "text": ""}']},
+        ["responses.jsonl, line 2", "'c' is not in agents.jsonl"],
+    ),
+    "unknown item": (
+        {"responses": ['{"agent": "a", "item": "z", "text": ""}']},
+        ["line 1", "'z' is not in items.jsonl"],
+    ),
+    "null text": (
+        {"responses": ['{"agent": "a", "item": "x", "text": null}']},
+        ["line 1", "None", "Leave the row out"],
+    ),
+    "number text": ({"responses": ['{"agent": "a", "item": "x", "text": 7}']}, ["line 1", "text is 7"]),
+    "number id": ({"agents": ['{"id": 7}', *AGENTS]}, ["agents.jsonl, line 1", "7", "strings"]),
+    "no text": ({"responses": ['{"agent": "a", "item": "x"}']}, ["line 1", "no key 'text'"]),
+    "unknown key": ({"items": ['{"id": "x", "promt": "?"}', ITEMS[1]]}, ["items.jsonl, line 1", "promt", "prompt"]),
+    "agent twice": ({"agents": [AGENTS[0], "", AGENTS[1], AGENTS[0]]}, ["agents.jsonl, line 4", "line 1"]),
+    "item twice": ({"items": [*ITEMS, ITEMS[1]]}, ["items.jsonl, line 3", "line 2"]),
+    "cell twice": ({"responses": [*RESPONSES, RESPONSES[1]]}, ["responses.jsonl, line 3", "line 2"]),
+    "empty id": ({"agents": ['{"id": ""}']}, ["agents.jsonl, line 1", "empty"]),
+    "group a list": ({"agents": ['{"id": "a", "group": ["g"]}']}, ["agents.jsonl, line 1", "group", "['g']"]),
+    "meta a string": ({"agents": ['{"id": "a", "meta": "m"}']}, ["agents.jsonl, line 1", "meta", "'m'"]),
+    "no agents": ({"agents": []}, ["agents.jsonl", "no rows"]),
+    "no responses": ({"responses": [""]}, ["responses.jsonl", "no rows"]),
+    "latin-1": (
+        {"responses": [RESPONSES[0], '{"agent": "a", "item": "x", "text": "caf\udce9"}']},
+        ["responses.jsonl, line 2", "0xe9", "position 41", "UTF-8"],
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FOLDER_FAULTS)
+def test_a_faulty_folder_is_refused_with_file_and_line(tmp_path: Path, fault: str) -> None:
+    files, parts = FOLDER_FAULTS[fault]
+    refused(write_folder(tmp_path, **files), *parts)
+
+
+def test_a_csv_that_is_not_utf8_is_refused_with_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_bytes('agent,item,text\na,x,"one\ncafé"\n'.encode("latin-1"))
+    refused(path, "p.csv, line 3", "0xe9", "pool-encoding")
+    path.write_bytes("agent,item,text\na,x,t\n".encode("utf-16"))
+    refused(path, "p.csv, line 1", "pool-encoding")
+
+
+def test_a_faulty_parquet_is_refused_with_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "p.parquet"
+    pd.DataFrame({"agent": ["a", "a"], "item": ["x", "y"], "text": ["t", None]}).to_parquet(path)
+    refused(path, "p.parquet, row 2", "None", "pool-text")
+    pd.DataFrame({"agent": ["a", "a"], "item": [1, 2], "text": ["t", "u"]}).to_parquet(path)
+    refused(path, "column item is int64", "Cast it to string")
+    pd.DataFrame({"agent": ["a", "a"], "item": ["x", "x"], "text": ["t", "u"]}).to_parquet(path)
+    refused(path, "row 2", "row 1", "pool-duplicate")
+    path.write_bytes(b"agent,item,text\n")
+    refused(path, "no Parquet file")
+
+
+def test_dictionary_columns_of_a_parquet_are_strings(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"agent": ["a", "b"], "item": ["x", "x"], "text": ["t", ""], "group": [None, "g"]})
+    frame.astype({"agent": "category", "group": "category"}).to_parquet(tmp_path / "p.parquet")
+    pool = read_pool(tmp_path / "p.parquet")
+    assert pool.agents == (Agent("a"), Agent("b", "g"))
+    assert pool.texts.tolist() == [["t"], [""]]
+
+
+def test_ids_that_differ_in_every_row_are_refused_before_memory_runs_out(tmp_path: Path) -> None:
+    rows = "".join(f"a{n},x{n},t\n" for n in range(15_000))
+    refused(write_csv(tmp_path / "p.csv", "agent,item,text\n" + rows), "15000 agents × 15000 items", "pool-size")
+
+
+def test_what_is_no_pool_is_refused_with_what_a_pool_is(tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", "nowhere", "pool-not-found")
+    refused(tmp_path, "no agents.jsonl, no items.jsonl, no responses.jsonl")
+    (tmp_path / "p.xlsx").write_bytes(b"")
+    refused(tmp_path / "p.xlsx", "'.xlsx'", "pool-kind")
+
+
+def test_a_shipped_pool_is_found_by_name_and_a_users_own_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(Path("datasets/nobody"), "nobody", "pool-not-found")
+    (tmp_path / "datasets" / "mine").mkdir(parents=True)
+    write_folder(tmp_path / "datasets" / "mine")
+    assert read_pool("datasets/mine").name == "mine"
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+    write_pool(read_pool(write_folder(tmp_path)), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    broken = Pool((Agent("a", meta={"huge": 2**80}),), (Item("x"),), np.array([["t"]], dtype=object))
+    with pytest.raises(TypeError):
+        write_pool(broken, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -1,0 +1,196 @@
+"""The Parquet files of a run: nouns read back unchanged, and a table that does not fit is refused by column."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import make_pool
+from run_folders import equal, ids, write_judged
+from youden.data.run_folder import RunFolder
+from youden.errors import RunFolderError
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.types import Plan, Rates, Split, Verdicts
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    agents, items = draw(ids), draw(ids)
+    n = draw(st.integers(0, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    arm = rng.integers(0, 2, n).astype(np.int8)
+    train = rng.random((len(agents), len(items))) < 0.6
+    return Plan(
+        item=rng.integers(0, len(items), n).astype(np.int32),
+        first=rng.integers(0, len(agents), n).astype(np.int32),
+        second=rng.integers(0, len(agents), n).astype(np.int32),
+        arm=arm,
+        other_item=np.where(arm == 1, rng.integers(0, len(items), n), -1).astype(np.int32),
+        replicate=rng.integers(0, 3, n).astype(np.int32),
+        slot=rng.integers(-1, 5, n).astype(np.int32),
+        n_agents=len(agents),
+        n_items=len(items),
+        split=Split(train, ~train & (rng.random(train.shape) < 0.7), "own", 0.1 + 0.2, 3),
+        design="cyclic",
+        options={"calls": None, "percent": 2.5, "deep": {"list": [1, "two"]}},
+        independent="pooled",
+        seed=7,
+        pool_digest="d" * 64,
+        agent_ids=tuple(agents),
+        item_ids=tuple(items),
+        characters=12,
+        notes=("said once",),
+    )
+
+
+@st.composite
+def verdicts(draw: st.DrawFn) -> Verdicts:
+    plan = draw(plans())
+    n = len(plan)
+    rng = np.random.default_rng(n)
+    missing = rng.integers(0, 6, n).astype(np.int8)
+    answer = np.where(missing == 0, rng.random(n), np.nan)
+    result = Verdicts(
+        plan=plan,
+        answer=answer,
+        hard=np.where(missing == 0, (answer > 0.5).astype(float), np.nan),
+        missing=missing,
+        judge={"name": "j", "parameters": {"seed": None}},
+        warnings=("read this",),
+    )
+    if draw(st.booleans()):
+        return result
+    return replace(
+        result,
+        key=np.array(["0123456789abcdef" * 4] * n, dtype="S64"),
+        tokens_in=rng.integers(0, 99, n).astype(np.int32),
+        tokens_out=rng.integers(0, 99, n).astype(np.int32),
+        usd=rng.random(n),
+        seconds=rng.random(n),
+        served=rng.integers(-1, 2, n).astype(np.int32),
+        models=("m-1", "m, 2"),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+@pytest.fixture
+def judged(folder: RunFolder) -> Verdicts:
+    return write_judged(folder)
+
+
+@settings(max_examples=30, deadline=None)
+@given(plan=plans())
+def test_a_plan_reads_back_unchanged(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.write_plan(plan)
+    again = folder.read_plan()
+    assert equal(plan, again)
+    assert plan.digest == again.digest
+
+
+@settings(max_examples=30, deadline=None)
+@given(result=verdicts())
+def test_verdicts_read_back_unchanged(result: Verdicts, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.write_verdicts(result)
+    assert equal(result, folder.read_verdicts(result.plan))
+
+
+def test_rates_read_back_but_for_the_detail_that_the_verdicts_hold(folder: RunFolder, judged: Verdicts) -> None:
+    rates = tally(judged)
+    assert rates.detail is not None
+    assert equal(replace(rates, detail=None), folder.read_rates())
+    assert equal(tally(folder.read_verdicts(folder.read_plan())), rates)
+
+
+def test_tables_hold_ids_words_and_nulls_that_a_person_can_query(folder: RunFolder, judged: Verdicts) -> None:
+    table = pq.read_table(folder.file("verdicts.parquet"))
+    plan = judged.plan
+    rows = table.to_pylist()
+    assert len(rows) == len(plan)
+    for n, row in enumerate(rows):
+        assert row["item"] == plan.item_ids[plan.item[n]]
+        assert row["first"] == plan.agent_ids[plan.first[n]]
+        assert row["arm"] == ("paired", "independent")[plan.arm[n]]
+        assert (row["other_item"] is None) == (row["arm"] == "paired")
+        assert row["missing"] == (None if judged.answered[n] else "refused")
+        assert row["answer"] == (judged.answer[n] if judged.answered[n] else None)
+        assert (row["hard"] is None) == (row["missing"] is not None)
+        assert row["key"] is row["usd"] is row["served"] is None
+    assert pa.types.is_dictionary(table.schema.field("item").type)
+    assert pq.ParquetFile(folder.file("verdicts.parquet")).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_rates_of_nothing_read_back(folder: RunFolder) -> None:
+    none = np.empty(0, dtype=np.int32)
+    no_rates = np.empty(0)
+    rates = Rates(
+        none, none, none, no_rates, no_rates, none, none, none, 2, 1, "twin", agent_ids=("a", "b"), item_ids=("x",)
+    )
+    folder.write_rates(rates)
+    assert equal(rates, folder.read_rates())
+
+
+def rewrite(path: Path, columns: pa.Table, **said: object) -> None:
+    metadata = json.loads(columns.schema.metadata[b"youden"]) | said
+    pq.write_table(columns.replace_schema_metadata({b"youden": json.dumps(metadata).encode()}), path)
+
+
+def test_a_damaged_table_is_refused_with_the_column(folder: RunFolder, judged: Verdicts) -> None:
+    path = folder.file("rates.parquet")
+    good = pq.read_table(path)
+
+    def refused(*parts: str) -> None:
+        with pytest.raises(RunFolderError) as caught:
+            folder.read_rates()
+        for part in ("rates.parquet", *parts, "youden fit RUN"):
+            assert part in str(caught.value), str(caught.value)
+
+    pq.write_table(good.drop_columns(["fpr"]), path)
+    refused("no column fpr", "tpr")
+    rewrite(path, good.set_column(0, "item", pa.array(["z"] * len(good))))
+    refused("item", "'z'")
+    rewrite(path, good.set_column(1, "first", pa.nulls(len(good), pa.string())))
+    refused("first", "nulls")
+    rewrite(path, good.set_column(3, "tpr", pa.array(["x"] * len(good))))
+    refused("tpr", "double")
+    rewrite(path, good, independent="mine")
+    refused("independent", "'twin' or 'pooled'")
+    pq.write_table(good.replace_schema_metadata(None), path)
+    refused("metadata")
+    path.write_bytes(b"PAR1")
+    refused("no whole Parquet file")
+
+
+def test_a_split_of_another_size_is_refused(folder: RunFolder, judged: Verdicts) -> None:
+    path = folder.file("plan.parquet")
+    plan = pq.read_table(path)
+    split = json.loads(plan.schema.metadata[b"youden"])["split"]
+    rewrite(path, plan, split=split | {"train": "not base64"})
+    with pytest.raises(RunFolderError, match="one bit a cell"):
+        folder.read_plan()
+
+
+def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdicts) -> None:
+    other = make_plan(make_pool(), percent=40, n_independent=10, seed=2)
+    with pytest.raises(RunFolderError, match="run-other-plan"):
+        folder.read_verdicts(other)
+
+
+def test_files_of_a_newer_version_ask_for_an_upgrade(folder: RunFolder, judged: Verdicts) -> None:
+    rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=2, unheard_of=True)
+    with pytest.raises(RunFolderError, match=r"newer youden.*version 2.*Upgrade.*run-newer"):
+        folder.read_plan()
