@@ -1,0 +1,58 @@
+"""Answers a plan again from the store, without calls, keys or a network.
+
+It knows keys and stored answers; it refuses to make an answer up: what the store does not hold is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from youden.errors import ReplayMissError
+from youden.judging.columns import VerdictColumns
+from youden.judging.lookup import Known, look_up
+from youden.judging.parsing import Reading, no_reading
+from youden.judging.questions import Questions, trial_name
+from youden.judging.store import Store
+from youden.types import Json, Plan, Pool, Progress, Verdicts
+
+
+class Replay:
+    """What the judge described by `judge` answered to `questions`, as `store` has it."""
+
+    name = "replay"
+
+    def __init__(
+        self, questions: Questions, store: Store, *, judge: Mapping[str, Json], progress: Progress | None = None
+    ) -> None:
+        self._questions = questions
+        self._store = store
+        self._judge = judge
+        self._progress = progress
+
+    def answer_many(self, pool: Pool, plan: Plan) -> Verdicts:
+        """The verdicts of the original run, without its costs.
+
+        Raises: ReplayMissError [replay-miss], naming the first trial that was never asked.
+        """
+        columns = VerdictColumns(len(plan))
+        for chunk in look_up(self._questions, plan, pool, self._store):
+            missing = columns.n_missing
+            for known in chunk:
+                served = known.completion.model if known.completion else None
+                columns.put(known.rows, known.key, self._read(known, plan), served=served)
+            if self._progress is not None:
+                self._progress.advance(sum(len(known.rows) for known in chunk), failed=columns.n_missing - missing)
+        return columns.verdicts(plan, self._judge)
+
+    def _read(self, known: Known, plan: Plan) -> Reading:
+        if known.completion is not None:
+            return self._questions.read(known.completion)
+        if known.failure is not None:
+            return no_reading("failed")
+        if not self._questions.fits(known.request):
+            return no_reading("not_asked")
+        raise ReplayMissError(
+            f"The store {self._store.path} has no answer under {known.key} to {trial_name(plan, known.rows[0])}. "
+            "Replay the plan, pool and judge that were judged, or judge this plan first.",
+            slug="replay-miss",
+        )

@@ -1,0 +1,29 @@
+"""A judge that answers as a function says: for tests, and for judges that are a few lines of Python.
+
+It knows a function of the request; it refuses to know any model, and cannot be named in a config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from youden.judging.questions import characters
+from youden.types import Completion, Request
+
+
+class Scripted:
+    """Answers every request with `script(request)`: a text, or a whole completion. Counts its calls in `n_calls`."""
+
+    def __init__(self, script: Callable[[Request], str | Completion], *, name: str = "scripted") -> None:
+        self.name = name
+        self.n_calls = 0
+        self._script = script
+
+    async def answer(self, request: Request) -> Completion:
+        self.n_calls += 1
+        said = self._script(request)
+        if isinstance(said, Completion):
+            return said
+        return Completion(
+            said, "stop", request.model, tokens_in=characters(request) // 4, tokens_out=len(said) // 4 + 1
+        )

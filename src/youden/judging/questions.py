@@ -1,0 +1,94 @@
+"""Turns a plan's row into the request that is sent, and the request into the key it is stored under.
+
+It knows what can change an answer; it refuses to know keys, timeouts, concurrency, or which text had better stand first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from youden.errors import InputError
+from youden.judging.parsing import Reading, read_answer
+from youden.judging.prompts import Prompt
+from youden.types import INDEPENDENT, Completion, Json, Plan, Pool, Request
+
+SCHEMA = 1
+"""Version of the canonical request; a new one makes every stored key unknown."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What one judge is asked about each trial.
+
+    address: base URL without credentials. parameters: everything sent beside model and messages.
+    context: tokens the model can read, by the estimate characters / 4; None for no limit known.
+    """
+
+    prompt: Prompt
+    model: str
+    address: str
+    parameters: Mapping[str, Json]
+    context: int | None = None
+
+    def request(self, plan: Plan, pool: Pool, row: int) -> Request:
+        """The request for trial `row`, its texts in the plan's order.
+
+        Raises: InputError [plan-missing-text] where the pool has no response.
+        """
+        first = pool.texts[plan.first[row], plan.item[row]]
+        other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
+        second = pool.texts[plan.second[row], other]
+        if first is None or second is None:
+            raise InputError(
+                f"The plan asks about a response that the pool does not have ({trial_name(plan, row)}). "
+                "Make the plan again from this pool.",
+                slug="plan-missing-text",
+            )
+        return Request(self.model, self.prompt.messages(first, second), self.parameters)
+
+    def key(self, request: Request, *, replicate: int) -> str:
+        """sha256 (hex) of the canonical JSON of all that can change the answer."""
+        canonical = {
+            "schema": SCHEMA,
+            "base_url": self.address,
+            "model": request.model,
+            "messages": request.messages,
+            "parameters": dict(request.parameters),
+            "replicate": replicate,
+        }
+        return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
+        """(row, key, request) of every trial, one at a time."""
+        for row in range(len(plan)):
+            request = self.request(plan, pool, row)
+            yield row, self.key(request, replicate=int(plan.replicate[row])), request
+
+    def fits(self, request: Request) -> bool:
+        """Whether the request is, by estimate, within the model's context."""
+        return self.context is None or characters(request) / 4 <= self.context
+
+    def read(self, completion: Completion) -> Reading:
+        """The answer that a raw completion gives."""
+        return read_answer(completion, self.prompt)
+
+
+def characters(request: Request) -> int:
+    """Length of all messages together."""
+    return sum(len(message.content) for message in request.messages)
+
+
+def trial_name(plan: Plan, row: int) -> str:
+    """A trial in words: agents, item, arm.
+
+    Example: `trial 17: agents 'a' and 'b', item 'p3', paired`.
+    """
+    first, second = plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]
+    where = f"item '{plan.item_ids[plan.item[row]]}', paired"
+    if plan.arm[row] == INDEPENDENT:
+        where = f"items '{plan.item_ids[plan.item[row]]}' and '{plan.item_ids[plan.other_item[row]]}', independent"
+    return f"trial {row}: agents '{first}' and '{second}', {where}"

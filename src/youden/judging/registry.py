@@ -1,0 +1,51 @@
+"""The judges that can be named in a config.
+
+It knows their names and the two ways they are made: from a `Connection` where they make calls, from their parameters
+where they answer whole plans (`answer_many`). It refuses to know configs, prompts and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from youden.errors import ConfigError
+from youden.judging.connection import Connection
+from youden.registry import Registry
+from youden.types import BatchJudge, Json, Judge
+
+REPLAY = "replay"
+
+JUDGES: Registry[type] = Registry(
+    "youden.judges",
+    "judge",
+    {
+        "lexical": "youden.judging.backends.lexical:Lexical",
+        "openai": "youden.judging.backends.openai:OpenAIJudge",
+        REPLAY: "youden.judging.backends.replay:Replay",
+    },
+)
+
+
+def makes_calls(backend: str) -> bool:
+    """Whether the judge answers requests one by one. Raises: ConfigError [unknown-judge]."""
+    return not hasattr(JUDGES.load(backend), "answer_many")
+
+
+def calling_judge(backend: str, connection: Connection) -> Judge:
+    """The judge that makes calls through `connection`."""
+    return cast(Judge, JUDGES.load(backend)(connection))
+
+
+def batch_judge(backend: str, parameters: Mapping[str, Json]) -> BatchJudge:
+    """The judge that answers whole plans, made with `parameters`.
+
+    Raises: ConfigError [judge-parameters] where it does not know one of them.
+    """
+    try:
+        return cast(BatchJudge, JUDGES.load(backend)(**parameters))
+    except TypeError as error:
+        raise ConfigError(
+            f"The judge '{backend}' does not take these parameters: {dict(parameters)} ({error}). Correct or remove them.",
+            slug="judge-parameters",
+        ) from None

@@ -1,0 +1,176 @@
+"""The store: what it keeps, what it survives, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections import deque
+from itertools import repeat
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import ConfigError, JudgeError, YoudenError
+from youden.judging.failures import Failure
+from youden.judging.store import BATCH, open_store
+from youden.types import Completion
+
+ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def slug_of(path: Path, **options: bool) -> str:
+    with pytest.raises(YoudenError) as caught:
+        open_store(path, **options)
+    assert str(path) in caught.value.message
+    return caught.value.slug
+
+
+@settings(max_examples=30, deadline=None)
+@given(text=texts, model=texts, refusal=st.none() | texts, tokens=st.integers(0, 2**31 - 1))
+def test_an_answer_comes_back_as_it_went_in(
+    tmp_path_factory: pytest.TempPathFactory, text: str, model: str, refusal: str | None, tokens: int
+) -> None:
+    path = tmp_path_factory.mktemp("store") / "v.db"
+    answer = Completion(text, "stop", model, tokens, 1, 0.1, None, refusal, (("a", -1.5),))
+    with open_store(path) as store:
+        store.add("k", answer)
+        assert store.answers(["k", "other"]) == {"k": answer}
+    with open_store(path) as store:
+        assert store.answers(["k"]) == {"k": answer}
+
+
+def test_answers_are_found_before_and_after_they_are_written(tmp_path: Path) -> None:
+    with open_store(tmp_path / "v.db") as store:
+        for n in range(BATCH + 3):
+            store.add(f"k{n}", ANSWER)
+            assert store.answers([f"k{n}"]) == {f"k{n}": ANSWER}
+        assert len(store) == BATCH + 3
+
+
+def test_a_failure_is_forgotten_once_the_request_is_answered(tmp_path: Path) -> None:
+    with open_store(tmp_path / "v.db") as store:
+        store.add("k", Failure("retry", 500, "broke"))
+        assert store.failures(["k"]) == {"k": Failure("retry", 500, "broke")}
+        store.flush()
+        store.add("k", ANSWER)
+        store.flush()
+        assert store.failures(["k"]) == {}
+        assert store.answers(["k"]) == {"k": ANSWER}
+
+
+def test_a_url_and_a_path_open_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "a folder" / "v#1?.db"
+    with open_store(path) as store:
+        store.add("k", ANSWER)
+    with open_store(f"sqlite:///{path}".replace("?", "%3F")) as store:
+        assert len(store) == 1
+    with pytest.raises(ConfigError, match="postgresql"):
+        open_store("postgresql://host/db")
+
+
+def test_judges_are_remembered_once(tmp_path: Path) -> None:
+    with open_store(tmp_path / "v.db") as store:
+        for name in ("a", "b", "a"):
+            store.remember_judge({"name": name})
+        assert store.judges() == [{"name": "a"}, {"name": "b"}]
+
+
+def test_a_killed_process_loses_no_flushed_answer(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    script = f"""
+import os, signal
+from youden.judging.store import open_store
+from youden.types import Completion
+store = open_store({str(path)!r})
+for n in range(500):
+    store.add(f"k{{n}}", Completion("YES", "stop", "m", 1, 1))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], check=False)
+    with open_store(path) as store:
+        assert len(store) > 500 - BATCH
+
+
+def test_two_stores_on_one_file_see_each_other(tmp_path: Path) -> None:
+    with open_store(tmp_path / "v.db") as one, open_store(tmp_path / "v.db") as other:
+        one.add("k", ANSWER)
+        one.flush()
+        assert other.answers(["k"]) == {"k": ANSWER}
+        other.add("l", ANSWER)
+        other.flush()
+        assert len(one) == 2
+
+
+def test_what_is_no_database_is_refused_with_a_way_on(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    path.write_text("agent,item,text\n" * 200, encoding="utf-8")
+    assert slug_of(path) == "store-corrupt"
+    assert path.read_text(encoding="utf-8").startswith("agent")
+
+
+def test_a_damaged_store_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    with open_store(path) as store:
+        for n in range(2000):
+            store.add(f"k{n}", ANSWER)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
+    with pytest.raises(JudgeError, match=r"\.recover") as caught, open_store(path) as store:
+        store.answers([f"k{n}" for n in range(2000)])
+    assert caught.value.slug == "store-corrupt"
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE notes (text)")
+    connection.close()
+    assert slug_of(path) == "store-foreign"
+
+
+def test_a_newer_store_asks_for_a_newer_youden(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    open_store(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    assert slug_of(path) == "store-newer"
+
+
+def test_a_store_opened_for_reading_reads_and_refuses_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "v.db"
+    assert slug_of(path, read_only=True) == "store-missing"
+    with open_store(path) as store:
+        store.add("k", ANSWER)
+    for access in (True, False):
+        monkeypatch.setattr(os, "access", lambda *_, access=access: access)
+        with open_store(path, read_only=True) as store:
+            assert store.answers(["k"]) == {"k": ANSWER}
+            with pytest.raises(JudgeError) as caught:
+                store.remember_judge({})
+            assert caught.value.slug == "store-read-only"
+
+
+def test_a_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert slug_of(tmp_path) == "store-read-only"
+    with pytest.raises(JudgeError):
+        open_store(tmp_path / "file" / "v.db")
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    store = open_store(path)
+    store._connection.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(JudgeError) as caught:
+        deque(map(store.add, (f"k{n}" for n in range(2000)), repeat(ANSWER)), maxlen=0)
+    assert caught.value.slug == "store-full"
+    with pytest.raises(JudgeError):
+        store.close()
+    with open_store(path) as store:
+        assert len(store) >= BATCH

@@ -1,0 +1,117 @@
+"""A real HTTP server on 127.0.0.1 that speaks the OpenAI chat format and misbehaves on command.
+
+It knows the wire; it refuses to know youden. `behave(n, body)` decides what happens to request number n.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from aiohttp import web
+
+Fault = Literal["none", "reset", "stall", "truncated", "malformed", "no_choices", "html"]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What comes back: a completion (`text`, …), an HTTP error (`status` from 400 on), or a `fault` of the wire."""
+
+    text: str | None = "YES"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    fault: Fault = "none"
+    delay: float = 0.0
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    model: str | None = None
+    error: Mapping[str, object] = field(default_factory=lambda: {"message": "as told"})
+    usage: Mapping[str, int] | None = field(default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 1})
+    logprobs: Any = None
+
+
+def same_item(body: Mapping[str, Any]) -> str:
+    """YES where both texts of `pools.make_pool` speak of the same item."""
+    items = re.findall(r"says something of item (\d+)", body["messages"][-1]["content"])
+    return "YES" if items[0] == items[1] else "NO"
+
+
+def well_behaved(_n: int, body: Mapping[str, Any]) -> Reply:
+    return Reply(same_item(body))
+
+
+class WireServer:
+    """`async with WireServer(behave) as server`: `server.url`, `server.bodies`, `server.headers` of all requests so far."""
+
+    def __init__(self, behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved) -> None:
+        self.behave = behave
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.n_open = 0
+        self.most_open = 0
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+
+    @property
+    def n_requests(self) -> int:
+        return len(self.bodies)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.bodies.append(await request.json())
+        self.headers.append(dict(request.headers))
+        self.n_open += 1
+        self.most_open = max(self.most_open, self.n_open)
+        try:
+            return await self._reply(request, self.behave(len(self.bodies) - 1, self.bodies[-1]))
+        finally:
+            self.n_open -= 1
+
+    async def _reply(self, request: web.Request, reply: Reply) -> web.StreamResponse:
+        await asyncio.sleep(reply.delay)
+        if reply.status >= 400:
+            return web.json_response({"error": dict(reply.error)}, status=reply.status, headers=reply.headers)
+        match reply.fault:
+            case "reset":
+                assert request.transport is not None
+                request.transport.abort()
+            case "stall":
+                await asyncio.sleep(60)
+            case "truncated":
+                cut = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "500"})
+                await cut.prepare(request)
+                await cut.write(b'{"choices": [')
+                assert request.transport is not None
+                request.transport.close()
+                return cut
+            case "malformed":
+                return web.Response(body=b'{"choices": [{"mess', content_type="application/json")
+            case "html":
+                return web.Response(body=b"<html>busy</html>", content_type="text/html")
+            case "no_choices":
+                return web.json_response({"id": "x", "model": "m", "choices": []})
+            case "none":
+                pass
+        return web.json_response(completion(reply, model=reply.model or self.bodies[-1]["model"]))
+
+
+def completion(reply: Reply, *, model: str) -> dict[str, Any]:
+    """The JSON of a chat completion."""
+    message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
+    whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
+    return whole | ({} if reply.usage is None else {"usage": dict(reply.usage)})
