@@ -12,11 +12,12 @@ SOURCE = Path(__file__).parents[1] / "src" / "youden"
 
 # Higher may import lower; equal rank means the groups never import each other.
 RANK = {
-    "cli": 8,
-    "report": 7,
-    "study": 6,
-    "pools": 5,
-    "pipeline": 4,
+    "cli": 9,
+    "report": 8,
+    "study": 7,
+    "pools": 6,
+    "pipeline": 5,
+    "analysis": 4,
     "data": 3,
     "protocol": 3,
     "judging": 3,

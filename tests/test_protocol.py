@@ -174,6 +174,12 @@ def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
     assert (plan.replicate == 0).all()
 
 
+def test_cyclic_without_a_budget_takes_two_percent_or_thirty_calls_an_agent() -> None:
+    assert len(make_plan(make_pool(5, 40), design="cyclic")) == 5 * 30 + 100
+    large = make_plan(make_pool(20, 100), design="cyclic")
+    assert len(large) == 20 * ((int(0.02 * large.n_dense_calls) - 100) // 20) + 100
+
+
 def test_cyclic_spreads_items_evenly() -> None:
     plan = make_plan(make_pool(6, 10), design="cyclic", calls=6 * 25, n_independent=0)
     slots_of_item = np.bincount(plan.item, minlength=10) // 6

@@ -14,6 +14,9 @@ from youden.protocol.split import draw_split
 from youden.types import INDEPENDENT, PAIRED, IndependentRule, Json, PairedTrials, Plan, Pool, Split, SplitRule
 from youden.types.arrays import Bools, Ids
 
+LEAST_CALLS_AN_AGENT = 30
+"""Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""
+
 
 def make_plan(
     pool: Pool,
@@ -31,7 +34,7 @@ def make_plan(
     """Which calls to make on `pool`.
 
     calls, percent: the budget, as calls of both arms or as percent of the dense 2K(K−1)J calls; at most one of them.
-        Without either, `dense` takes all and `cyclic` 2 %.
+        Without either, `dense` takes all and `cyclic` 2 %, or what 30 calls an agent take where that is more.
     independent: `twin` (dense's default) or `pooled` (cyclic's), with `n_independent` calls in all.
     holdout: fraction of cells held out before anything is planned; default: the design's own (dense .2, cyclic 0).
     holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
@@ -54,6 +57,8 @@ def make_plan(
     split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     budget = _budget(calls, percent, n_dense)
+    if budget is None and make.percent is not None:
+        budget = max(int(n_dense * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
     n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
     rng = np.random.default_rng([seed, 1])
     drawer = make(n_paired=n_paired)

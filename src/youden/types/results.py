@@ -6,7 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
+
+import numpy as np
 
 from youden.types.arrays import Floats, Ids, freeze
 from youden.types.planning import IndependentRule
@@ -66,6 +69,14 @@ class Rates:
 
     def __len__(self) -> int:
         return len(self.item)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) over ids and rates, but not `detail`."""
+        hasher = hashlib.sha256(json.dumps([self.agent_ids, self.item_ids, self.independent]).encode())
+        for column in (self.item, self.first, self.second, self.tpr, self.fpr, self.n_paired, self.n_independent):
+            hasher.update(np.ascontiguousarray(column).tobytes())
+        return hasher.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,6 @@ from youden.errors import PlanError
 from youden.types import PairedTrials
 from youden.types.arrays import Bools, Ids
 
-DEFAULT_PERCENT = 2.0
-"""Share of the dense calls spent where no budget is named: ρ to the dense ranking .97 on PubMed, .99 on SAMSum."""
-
 MIN_SLOTS = 2
 
 
@@ -35,6 +32,7 @@ class Cyclic:
     n_paired: int | None = None
     name: ClassVar[str] = "cyclic"
     holdout: ClassVar[float] = 0.0
+    percent: ClassVar[float | None] = 2.0
     judges_holdout: ClassVar[bool] = False
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
@@ -43,8 +41,7 @@ class Cyclic:
         order = rng.permutation(n_agents)
         items = rng.permutation(n_items)
         shifts = rng.permutation(np.arange(1, n_agents))
-        dense = n_agents * (n_agents - 1) * n_items
-        budget = self.n_paired if self.n_paired is not None else int(2 * dense * DEFAULT_PERCENT / 100)
+        budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
         on_item = [order[eligible[order, j]] for j in range(n_items)]
         if max((len(agents) for agents in on_item), default=0) < 2:
             raise PlanError(

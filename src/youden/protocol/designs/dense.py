@@ -25,6 +25,7 @@ class Dense:
     n_paired: int | None = None
     name: ClassVar[str] = "dense"
     holdout: ClassVar[float] = 0.2
+    percent: ClassVar[float | None] = None
     judges_holdout: ClassVar[bool] = True
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:

@@ -1,0 +1,40 @@
+"""`youden judge CONFIG`: ask the judge everything the plan asks and the store does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from youden.cli import options, show
+from youden.cli.progress import progress_bar
+
+
+@click.command("judge")
+@options.config
+@options.overrides
+@options.json
+def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
+    """Judge the plan of CONFIG.
+
+    The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was.
+    Writes verdicts.parquet into the run's folder.
+    """
+    from youden.analysis import call_facts
+    from youden.pipeline import judge_run, plan_run
+
+    planned = plan_run(overrides.apply(config))
+    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    with progress_bar() as bar:
+        result = judge_run(planned, progress=bar)
+    for warning in result.warnings:
+        show.note(f"warning: {warning}")
+    calls = call_facts(result)
+    if as_json:
+        show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
+    else:
+        show.note(
+            f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, ${show.fixed(calls.usd, 4)} spent now; "
+            f"rank with: youden fit {planned.folder.path}"
+        )

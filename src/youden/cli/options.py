@@ -1,0 +1,53 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from youden.data.run_config import RunConfig
+
+R = TypeVar("R")
+
+config = click.argument("config", type=click.Path(path_type=Path))
+run = click.argument("run", type=click.Path(path_type=Path))
+json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says beside the config; None leaves the config's word."""
+
+    judge: str | None
+    out: Path | None
+    max_cost: float | None
+
+    def apply(self, path: Path) -> RunConfig:
+        """The run config at `path` with these changes."""
+        from youden.data.run_config import load_run_config
+
+        changes = {
+            "judge": self.judge,
+            "out": None if self.out is None else str(self.out),
+            "max_cost": self.max_cost,
+        }
+        return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
+
+
+def overrides(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --judge, --out and --max-cost, and hands them over as one `overrides`."""
+
+    @click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml.")
+    @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
+    @click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+    @wraps(function)
+    def wrapped(*, judge: str | None, out: Path | None, max_cost: float | None, **rest: object) -> R:
+        return function(overrides=Overrides(judge, out, max_cost), **rest)
+
+    return wrapped

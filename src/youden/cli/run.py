@@ -1,0 +1,30 @@
+"""`youden run CONFIG`: plan, judge, fit and report in one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from youden.cli import options, show
+from youden.cli.progress import progress_bar
+
+
+@click.command("run")
+@options.config
+@options.overrides
+@options.json
+def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
+    """Rank the agents of CONFIG, from its pool to report.html.
+
+    The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
+    """
+    from youden.pipeline import fit_run, judge_run, plan_run
+    from youden.report.write import write_report
+
+    planned = plan_run(overrides.apply(config))
+    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    with progress_bar() as bar:
+        judge_run(planned, progress=bar)
+    fit_run(planned.folder)
+    show.show_result(write_report(planned.folder), as_json=as_json)

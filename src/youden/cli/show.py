@@ -1,0 +1,119 @@
+"""How results look on a terminal and as JSON. It knows tables and rounding; it computes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from youden.report.data import ReportData
+from youden.text.printable import printable
+from youden.types import Cost, Json, Plan
+
+BAR_CELLS = 22
+
+
+def print_json(value: Mapping[str, Json]) -> None:
+    """One JSON object on standard output."""
+    click.echo(json.dumps(value, ensure_ascii=True, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    click.echo(printable(text), err=True)
+
+
+def console() -> Console:
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def safe(text: str | None) -> str:
+    """Other people's text, without markup or control characters."""
+    return "–" if text is None else escape(printable(text))
+
+
+def fixed(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
+    """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean."""
+    share = 100 * cost.calls / plan.n_dense_calls
+    usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
+    note(
+        f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
+        f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
+    )
+    for line in plan.notes:
+        note(f"plan: {line}")
+
+
+def show_ranking(data: ReportData) -> None:
+    """The ranking with groups, intervals and small bars."""
+    table = Table(title=f"{safe(data.name)}: {data.n_agents} agents on {data.n_items} items", title_justify="left")
+    table.add_column("places", justify="right")
+    table.add_column("agent")
+    table.add_column("group")
+    table.add_column("ability", justify="right")
+    table.add_column(f"{data.facts.level:.0%} interval")
+    table.add_column("", no_wrap=True)
+    table.add_column("trials", justify="right")
+    if data.shows_length:
+        table.add_column("by length", justify="right")
+    for agent in data.ranking:
+        interval = f"{fixed(agent.low)} … {fixed(agent.high)}"
+        bar = ""
+        if agent.bar is not None:
+            first = round(agent.bar.low / 100 * (BAR_CELLS - 1))
+            last = max(first, round((agent.bar.low + agent.bar.width) / 100 * (BAR_CELLS - 1)))
+            bar = " " * first + "─" * (last - first + 1)
+            middle = round(agent.bar.middle / 100 * (BAR_CELLS - 1))
+            bar = bar[:middle] + "●" + bar[middle + 1 :]
+        cells = [
+            agent.places,
+            safe(agent.agent),
+            safe(agent.group),
+            fixed(agent.ability),
+            interval,
+            bar,
+            f"{agent.n_trials:,}",
+        ]
+        if data.shows_length:
+            cells.append("–" if agent.length_place is None else str(agent.length_place))
+        table.add_row(*cells)
+    console().print(table)
+
+
+def show_warnings(data: ReportData) -> None:
+    for warning in data.warnings:
+        note(f"warning: {warning}")
+
+
+def show_result(data: ReportData, *, as_json: bool) -> None:
+    """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
+    show_warnings(data)
+    if as_json:
+        ranking: list[Json] = [
+            {
+                "agent": agent.agent,
+                "group": agent.group,
+                "ability": agent.ability,
+                "low": agent.low,
+                "high": agent.high,
+                "rank_low": agent.rank_low,
+                "rank_high": agent.rank_high,
+                "n_trials": agent.n_trials,
+                "length_place": agent.length_place,
+            }
+            for agent in data.ranking
+        ]
+        print_json({"run": data.name, "ranking": ranking, "facts": asdict(data.facts), "signature": data.signature})
+        return
+    show_ranking(data)
+    note(f"signature: {data.signature}")

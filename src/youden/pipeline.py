@@ -1,0 +1,211 @@
+"""The path, read in one sitting: pool → split → plan → verdicts → rates → scores → fit → ranking, and each into its file.
+
+It knows the order of the steps and which file each one makes; it refuses to know how any step works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from youden.analysis import Analysis, Groups, analyse, sign
+from youden.data.peer_prediction import import_agents, import_results
+from youden.data.pool_reader import read_pool
+from youden.data.pool_writer import write_pool
+from youden.data.run_config import RunConfig
+from youden.data.run_folder import PoolSummary, RunFolder
+from youden.errors import ConfigError, RunFolderError
+from youden.judging.engine import judge_plan
+from youden.judging.judge_config import JudgeConfig, load_judge_config
+from youden.judging.registry import REPLAY
+from youden.judging.store import open_store
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.text.words import mean_lengths
+from youden.types import Cost, Json, Plan, Pool, Progress, Verdicts
+
+JudgeLike = str | Mapping[str, Json] | JudgeConfig
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A run up to its plan: nothing has been asked."""
+
+    config: RunConfig
+    folder: RunFolder
+    pool: Pool
+    plan: Plan
+    judge: JudgeConfig
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import made."""
+
+    kind: Literal["pool", "run"]
+    n_agents: int
+    n_items: int
+    notes: tuple[str, ...]
+
+
+async def judge_async(
+    plan: Plan,
+    pool: Pool,
+    *,
+    judge: JudgeLike = "lexical",
+    store: str | Path | None = None,
+    max_cost: float | None = None,
+    progress: Progress | None = None,
+) -> Verdicts:
+    """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
+
+    store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
+    judge that may cost money; `price: 0` in its config says that it does not.
+
+    Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
+    answers kept; JudgeError where the judge cannot be used; ReplayMissError.
+    """
+    config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
+    if config.makes_calls and max_cost is None and not (config.price_in == 0 and config.price_out == 0):
+        raise ConfigError(
+            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
+            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
+            slug="max-cost-needed",
+        )
+    if store is None or not (config.makes_calls or config.backend == REPLAY):
+        return await judge_plan(plan, pool, config=config, max_cost=max_cost, progress=progress)
+    with open_store(store, read_only=config.backend == REPLAY) as answers:
+        return await judge_plan(plan, pool, config=config, store=answers, max_cost=max_cost, progress=progress)
+
+
+def judge(
+    plan: Plan,
+    pool: Pool,
+    *,
+    judge: JudgeLike = "lexical",
+    store: str | Path | None = None,
+    max_cost: float | None = None,
+    progress: Progress | None = None,
+) -> Verdicts:
+    """`judge_async` for code that has no event loop of its own."""
+    return asyncio.run(judge_async(plan, pool, judge=judge, store=store, max_cost=max_cost, progress=progress))
+
+
+def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.DataFrame:
+    """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
+
+    Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
+    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; rank_low and rank_high
+    are the places those intervals allow, 1 being best.
+    """
+    return analyse(tally(result), split=plan.split, result=result, groups=groups).ranking
+
+
+def plan_run(config: RunConfig) -> PlannedRun:
+    """Read the pool, load the judge, draw the plan, and write config.yaml, pool.json and plan.parquet.
+
+    Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
+    """
+    pool = read_pool(config.pool)
+    judge = load_judge_config(config.judge)
+    plan = make_plan(
+        pool,
+        design=config.design,
+        calls=config.calls,
+        percent=config.percent,
+        independent=config.independent,
+        n_independent=config.n_independent,
+        holdout=config.holdout,
+        rule=config.rule,
+        seed=config.seed,
+    )
+    folder = RunFolder(config.folder)
+    if folder.has("verdicts.parquet") and folder.read_plan().digest != plan.digest:
+        raise RunFolderError(
+            f"{folder.path} holds the answers to another plan (pool, design, budget or seed differ). "
+            "Give this run another name or --out, or delete that folder.",
+            slug="run-other",
+        )
+    folder.write_config(config)
+    folder.write_pool(summarise(pool, source=str(config.pool)))
+    folder.write_plan(plan)
+    return PlannedRun(config, folder, pool, plan, judge, plan.cost(judge))
+
+
+def judge_run(planned: PlannedRun, *, progress: Progress | None = None) -> Verdicts:
+    """Ask the judge what the store does not hold, and write verdicts.parquet.
+
+    Raises: as `judge_async`; answers that came are in the store all the same.
+    """
+    result = judge(
+        planned.plan,
+        planned.pool,
+        judge=planned.judge,
+        store=planned.config.store_place,
+        max_cost=planned.config.max_cost,
+        progress=progress,
+    )
+    planned.folder.write_verdicts(result)
+    return result
+
+
+def fit_run(folder: RunFolder) -> Analysis:
+    """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
+
+    Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
+    """
+    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    if folder.has("plan.parquet"):
+        plan = folder.read_plan()
+        result = folder.read_verdicts(plan)
+        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
+    else:
+        result = None
+        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes())
+    folder.write_rates(analysis.rates)
+    folder.write_scores("symmetric", analysis.symmetric)
+    folder.write_scores("row", analysis.row)
+    if analysis.holdout is not None:
+        folder.write_holdout(analysis.holdout)
+    folder.write_ranking(analysis.ranking)
+    folder.write_items(analysis.items)
+    folder.write_facts(analysis.facts)
+    folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
+    return analysis
+
+
+def import_peer_prediction(path: Path, out: Path) -> Imported:
+    """An agents file becomes the pool `out`; a results folder becomes the fitted run `out`.
+
+    Raises: ImportFormatError with the file and the reason.
+    """
+    if path.is_file():
+        pool = import_agents(path)
+        write_pool(pool, out)
+        return Imported("pool", pool.n_agents, pool.n_items, (f"{pool.n_missing} cells have no response",))
+    results = import_results(path)
+    folder = RunFolder(out)
+    folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
+    folder.write_rates(results.rates)
+    folder.write_notes(results.notes)
+    fit_run(folder)
+    return Imported("run", results.rates.n_agents, results.rates.n_items, results.notes)
+
+
+def summarise(pool: Pool, *, source: str) -> PoolSummary:
+    """What a run keeps of its pool: who and what, not the texts."""
+    return PoolSummary(
+        name=pool.name,
+        digest=pool.digest,
+        source=source,
+        agents=pool.agents,
+        item_ids=tuple(item.id for item in pool.items),
+        n_missing=pool.n_missing,
+        mean_length=mean_lengths(pool.texts),
+    )

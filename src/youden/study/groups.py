@@ -1,0 +1,53 @@
+"""Does a ranking put one known group of agents above another? Groups are never used in a fit.
+
+It knows groups and abilities with intervals; it refuses to know how either came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.data.run_folder import RankingRow, RunFolder
+from youden.stats.metrics import Metric, auc_interval
+
+
+@dataclass(frozen=True)
+class GroupAuc:
+    """P(an agent of `above` ranks over one of `below`), ties ½, with an interval over the abilities' uncertainty."""
+
+    above: str
+    below: str
+    n_above: int
+    n_below: int
+    auc: Metric
+
+
+def run_group_aucs(folder: RunFolder, compared: Sequence[tuple[str, str]], *, seed: int = 0) -> list[GroupAuc]:
+    """`group_auc` of a fitted run for every (above, below)."""
+    ranking, level = folder.read_ranking(), folder.read_facts().level
+    return [
+        group_auc(ranking, above=above, below=below, level=level, rng=np.random.default_rng(seed))
+        for above, below in compared
+    ]
+
+
+def group_auc(
+    ranking: Sequence[RankingRow], *, above: str, below: str, level: float, rng: np.random.Generator
+) -> GroupAuc:
+    """AUC of the group `above` against the group `below`; agents of other groups, or without an ability, are left out.
+
+    level: that of the ranking's intervals.
+
+    Raises: StatisticsError [auc-one-group] where one of the groups has no ranked agent.
+    """
+    rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
+    ability, low, high = (
+        np.array([np.nan if end is None else end for end in ends], dtype=np.float64)
+        for ends in ([row.ability for row in rows], [row.low for row in rows], [row.high for row in rows])
+    )
+    positive = np.array([row.group == above for row in rows], dtype=np.bool_)
+    auc = auc_interval(ability, positive, low=low, high=high, level=level, rng=rng)
+    return GroupAuc(above, below, int(positive.sum()), int((~positive).sum()), auc)

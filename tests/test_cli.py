@@ -1,0 +1,333 @@
+"""The commands as a user meets them: exit codes, what goes to which stream, and the files that are left."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from youden import cli
+from youden.data.run_folder import RunFolder
+from youden.types import Scores, Signature
+
+RUN_FILES = {
+    "config.yaml",
+    "pool.json",
+    "plan.parquet",
+    "verdicts.parquet",
+    "rates.parquet",
+    "scores.csv",
+    "scores_row.csv",
+    "ranking.csv",
+    "items.csv",
+    "fit.json",
+    "signature.json",
+    "report.html",
+}
+RANKING_COLUMNS = ["agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+Youden = Callable[..., Ended]
+
+
+@pytest.fixture
+def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Youden:
+    """Runs one command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["youden", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:
+    rng = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text", "prompt", "group"])
+        for i in range(n_agents):
+            for j in range(n_items):
+                own = " ".join(f"w{j}x{k}" for k in rng.choice(20, size=4 + 2 * i, replace=False))
+                writer.writerow([f"a{i}", f"i{j}", own, f"prompt {j}", group])
+
+
+def write_config(path: Path, **keys: object) -> None:
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()), encoding="utf-8")
+
+
+def write_scores(folder: Path, value: np.ndarray) -> None:
+    K, J = value.shape
+    ids = tuple(f"a{i}" for i in range(K)), tuple(f"i{j}" for j in range(J))
+    RunFolder(folder).write_scores("row", Scores(value, (~np.isnan(value)).astype(float), "train", "row", *ids))
+    RunFolder(folder).write_signature(Signature({"youden": "test"}))
+
+
+def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: Youden, tmp_path: Path) -> None:
+    ended = youden("demo")
+    assert ended.code == 0
+    for expected in (
+        "fact-flipper",
+        "strategic",
+        "AUC of faithful (4) against low-effort (2)",
+        "against strategic (3)",
+    ):
+        assert expected in ended.out
+    assert re.search(r"cannot see: 'fact-flipper'.* at place \d", ended.out)
+    assert "gpt-4o-mini" in ended.out
+    assert "similarity baseline" in ended.err
+    assert "'truncation' copies its prompts" in ended.err
+    assert "signature: youden:" in ended.err
+    assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
+
+
+def test_demo_is_the_same_every_time(youden: Youden, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert youden("demo", "--out", name, "--json").code == 0
+    for file in ("ranking.csv", "scores.csv", "items.csv", "holdout.csv", "signature.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--json")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert said["ranking"][0]["agent"] == "a4"
+    assert "plan: cyclic" in ended.err
+    folder = tmp_path / "runs" / "mine"
+    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    rows = list(csv.reader((folder / "ranking.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows[0] == RANKING_COLUMNS
+    assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in said["ranking"]]
+    assert said["signature"] in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
+    assert youden("run", "mine.yaml", "--out", "whole").code == 0
+    planned = youden("plan", "mine.yaml", "--out", "steps", "--json")
+    assert json.loads(planned.out)["cost"] == {"cells": 60, "calls": 480, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
+    assert {path.name for path in (tmp_path / "steps").iterdir()} == {"config.yaml", "pool.json", "plan.parquet"}
+    assert youden("judge", "mine.yaml", "--out", "steps").code == 0
+    assert youden("fit", "steps").code == 0
+    report = youden("report", "steps")
+    assert report.out.strip() == str(Path("steps/report.html"))
+    for file in ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "holdout.csv", "signature.json"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "steps" / file).read_bytes()
+
+
+def test_a_runs_own_config_runs_again(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    first = youden("run", "mine.yaml", "--json")
+    again = youden("run", "runs/mine/config.yaml", "--json")
+    assert again.code == 0, again.err
+    assert json.loads(first.out) == json.loads(again.out)
+
+
+def test_another_plan_is_not_written_over_answers(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", seed=1)
+    ended = youden("run", "mine.yaml")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[run-other]")
+
+
+def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[max-cost-needed]")
+    assert re.search(r"250 calls .* about [\d,]+ tokens in .* cost \$0\.\d\d with gpt-4o-mini", ended.err)
+    ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini", "--max-cost", "1")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[judge-no-key]")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "slug"),
+    [
+        ("agent,item,text\na,1,x\na,1,y\n", 3, "pool-duplicate"),
+        ("agent,item\na,1\n", 1, "pool-columns"),
+        ("agent,item,text\n,1,x\n", 2, "pool-empty-id"),
+        ("agent,item,text\n", None, "pool-empty"),
+        ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-row"),
+    ],
+)
+def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
+    youden: Youden, tmp_path: Path, text: str, line: int | None, slug: str
+) -> None:
+    (tmp_path / "broken.csv").write_text(text, encoding="utf-8")
+    write_config(tmp_path / "broken.yaml", pool="broken.csv")
+    ended = youden("run", "broken.yaml")
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+    assert "broken.csv" in ended.err
+    assert line is None or f"line {line}" in ended.err
+    assert ended.out == ""
+    assert not (tmp_path / "runs").exists()
+
+
+SIX = np.linspace(0, 0.5, 6)
+NAN = np.nan
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4]]), "same two items", id="no items in common"),
+        pytest.param(SIX[None, :], "single agent", id="a single agent"),
+        pytest.param(SIX[:, None], "single item", id="a single item"),
+        pytest.param(np.full((3, 4), NAN), "seen", id="only missing cells"),
+    ],
+)
+def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
+    youden: Youden, tmp_path: Path, value: np.ndarray, reason: str
+) -> None:
+    write_scores(tmp_path / "odd", value)
+    for words in (("study", "links", "odd"), ("study", "links", "odd", "--json")):
+        ended = youden(*words)
+        assert ended.code == 2
+        assert ended.out == ""
+        assert reason in ended.err
+        assert "Traceback" not in ended.err
+
+
+def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Youden, tmp_path: Path) -> None:
+    write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
+    said = json.loads(youden("study", "links", "equal", "--json").out)
+    for row in said["links"].values():
+        assert row["median"] == row["p95"] == row["sd"] == 0
+        assert row["median_scaled"] is None
+        assert row["r2"] is None
+    assert "nan" not in youden("study", "links", "equal").out.lower()
+
+
+def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
+    value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
+    write_scores(tmp_path / "gaps", value)
+    said = json.loads(youden("study", "links", "gaps", "--json").out)
+    assert said["links"]["identity"]["n_rectangles"] == 2
+    assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("folder", "figures"),
+    [
+        ("pubmed_200_config_results", [(0.129, 0.466, 0.68), (0.242, 0.810, 0.72), (0.432, 1.430, 0.73)]),
+        ("peer_review_results_100", [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]),
+    ],
+)
+def test_the_papers_first_table_from_the_real_data(
+    youden: Youden, peer_prediction: Path, folder: str, figures: list[tuple[float, float, float]]
+) -> None:
+    assert youden("import", "peer-prediction", str(peer_prediction / "eval_results" / folder), "--out", "X").code == 0
+    said = json.loads(youden("study", "links", "X", "--json").out)
+    assert said["scores"] == "row"
+    for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
+        row = said["links"][link]
+        assert row["median"] == pytest.approx(median, abs=0.002)
+        assert row["p95"] == pytest.approx(p95, abs=0.002)
+        assert row["median_scaled"] == pytest.approx(scaled, abs=0.01)
+        assert 0.6 < row["r2"] < 0.75
+
+
+def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_rate(
+    youden: Youden, peer_prediction: Path, tmp_path: Path
+) -> None:
+    source = peer_prediction / "eval_results" / "opus_translation_results"
+    ended = youden("import", "peer-prediction", str(source), "--out", "X")
+    assert "16 of 55800 calls failed" in ended.err
+    files = {path.name for path in (tmp_path / "X").iterdir()}
+    assert {"rates.parquet", "scores.csv", "scores_row.csv", "ranking.csv", "fit.json"} <= files
+    facts = RunFolder(tmp_path / "X").read_facts()
+    assert facts.fpr is None
+    assert any("decomposition of D" in warning for warning in facts.warnings)
+    assert youden("report", "X").code == 0
+
+
+def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
+    youden: Youden, peer_prediction: Path, tmp_path: Path
+) -> None:
+    source = peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json"
+    assert youden("import", "peer-prediction", str(source), "--out", "samsum").code == 0
+    write_config(tmp_path / "run.yaml", pool="samsum", judge="lexical", design="cyclic", percent=2)
+    ended = youden("run", "run.yaml", "--json")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert len(said["ranking"]) == 30
+    assert said["facts"]["calls"]["n_paired"] + 100 == 30 * ((6960 - 100) // 30) + 100
+    assert all(agent["length_place"] is not None for agent in said["ranking"])
+
+
+@pytest.mark.parametrize("command", list(cli.COMMANDS))
+def test_every_command_explains_itself_and_stands_in_the_readme(youden: Youden, command: str) -> None:
+    ended = youden(command, "--help")
+    assert ended.code == 0
+    assert len(ended.out.split("\n\n")) >= 3
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert f"youden {command}" in readme
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["frobnicate"], ["run"], ["run", "nowhere.yaml"], ["fit", "nowhere"], ["report", "nowhere"]]
+)
+def test_bad_input_ends_with_2_and_a_message(youden: Youden, words: list[str]) -> None:
+    ended = youden(*words)
+    assert ended.code == 2
+    assert ended.err or ended.out
+    assert "Traceback" not in ended.err
+
+
+def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("youden.pipeline.judge_run", interrupt)
+    ended = youden("demo")
+    assert ended.code == 130
+    assert "resumes" in ended.err
+
+
+def test_hostile_names_reach_neither_the_terminal_nor_the_page_as_anything_but_text(
+    youden: Youden, tmp_path: Path
+) -> None:
+    hostile = "<script>1</script>\x1b[31m{{7*7}}\u202e"
+    rows = [[f"{hostile}{i}", f"i{j}", " ".join(f"w{j}x{k}" for k in range(3 + i))] for i in range(4) for j in range(9)]
+    with (tmp_path / "p.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["agent", "item", "text", "group"], *([*row, "[bold]"] for row in rows)])
+    write_config(tmp_path / "c.yaml", pool="p.csv")
+    ended = youden("run", "c.yaml")
+    assert ended.code == 0, ended.err
+    page = (tmp_path / "runs" / "c" / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "{{7*7}}" in page
+    for shown in (ended.out, ended.err, page):
+        assert "\x1b[31m" not in shown
+        assert "\u202e" not in shown
+    assert "[bold]" in ended.out
