@@ -131,9 +131,9 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     [
         ("agent,item,text\na,1,x\na,1,y\n", 3, "pool-duplicate"),
         ("agent,item\na,1\n", 1, "pool-columns"),
-        ("agent,item,text\n,1,x\n", 2, "pool-empty-id"),
+        ("agent,item,text\n,1,x\n", 2, "pool-id"),
         ("agent,item,text\n", None, "pool-empty"),
-        ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-row"),
+        ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-csv"),
     ],
 )
 def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
@@ -145,6 +145,7 @@ def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
     assert ended.code == 2
     assert "Traceback" not in ended.err
     assert "broken.csv" in ended.err
+    assert ended.err.rstrip().endswith(f"[{slug}]")
     assert line is None or f"line {line}" in ended.err
     assert ended.out == ""
     assert not (tmp_path / "runs").exists()
