@@ -5,7 +5,7 @@ It refuses to know where scores come from and how the additive system is solved.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,8 @@ from scipy.linalg import inv
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
-from youden.stats.additive import SolutionStatus, agent_components, solve_additive
+from youden.stats.additive import Constraint, SolutionStatus, agent_components, solve_cells
+from youden.stats.cells import cells_of
 from youden.stats.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
 from youden.types import Fit, Scores
 from youden.types.arrays import Bools, Floats, Ids, freeze
@@ -28,6 +29,8 @@ class ClippedLinear:
     min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), Σ b = 0 over the items seen; ŝ = clip(θ_i − b_j, −1, 1). w is the number
     of answered trials behind a cell over its mean, so that equal weights give plain least squares at any ridge.
 
+    constraint: `censored` (a score of ±1 pays only for a prediction short of it), `clip` (the plain fit) or `box`
+    (|θ_i − b_j| ≤ 1); see `youden.stats.additive.solve_additive`. `none` is `clip` here.
     ridge: positive, in mean weights of a cell; it makes the solution unique, and at 1e-6 is too small to move it.
     level: the intervals' coverage, in (0, 1).
 
@@ -36,9 +39,12 @@ class ClippedLinear:
     low_, high_: float[K], the HC2 interval of θ_i − θ̄ (what a ranking needs) put around θ_i; θ̄ is the mean over the agents
     that have an interval, in the agent's component. NaN where nothing says how sure it is: an agent seen once, one that a
     single cell links to the rest, an agent alone.
+    Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
+    intervals are those of a fit without it.
     status_, message_, kkt_, n_components_, component_: see `youden.stats.additive.Solution`.
     residual_: float[K, J], s − θ_i + b_j, not clipped; NaN where unseen.
-    r2_: 1 − Σw·residual² / Σw(s − s̄)²; NaN where all scores are equal.
+    r2_: 1 − Σw·residual² / Σw(s − s̄)², the residual of a saturated score overshot under `censored` taken as 0; NaN where
+    all scores are equal.
 
     Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
     as close to their level and cheaper.
@@ -56,15 +62,16 @@ class ClippedLinear:
     residual_: Floats
     r2_: float
 
-    def __init__(self, *, ridge: float = 1e-6, level: float = 0.95) -> None:
+    def __init__(self, *, constraint: Constraint = "censored", ridge: float = 1e-6, level: float = 0.95) -> None:
+        self.constraint = constraint
         self.ridge = ridge
         self.level = level
 
-    def get_params(self, deep: bool = True) -> dict[str, float]:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments by name; `deep` changes nothing, as none of them is an estimator."""
-        return {"ridge": self.ridge, "level": self.level}
+        return {"constraint": self.constraint, "ridge": self.ridge, "level": self.level}
 
-    def set_params(self, **params: float) -> Self:
+    def set_params(self, **params: Any) -> Self:
         """Set constructor arguments by name. Raises: StatisticsError [unknown-parameter]."""
         for name, value in params.items():
             if name not in self.get_params():
@@ -79,28 +86,26 @@ class ClippedLinear:
         """Fit to scores and their weights, or to a matrix float[K, J] in [−1, 1] of equal weights; NaN is unseen.
 
         Raises: StatisticsError [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric],
-        [weights-negative], [weights-shape], [weights-numeric], [ridge], [level].
+        [weights-negative], [weights-shape], [weights-numeric], [ridge], [level],
+        [constraint], [box-too-large].
         """
         check_level(self.level)
         value, weight = _value_and_weight(scores)
         observed = weight > 0
-        agent, item = np.nonzero(observed)
-        solution = solve_additive(
-            agent,
-            item,
-            value[observed],
-            n_agents=value.shape[0],
-            n_items=value.shape[1],
-            weight=weight[observed],
-            ridge=self.ridge,
-        )
+        cells = cells_of(np.where(observed, value, np.nan), weight=weight)
+        solution = solve_cells(cells, ridge=self.ridge, constraint=self.constraint)
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
         self.n_components_, self.component_ = solution.n_components, solution.component
         self.residual_ = np.where(observed, value - self._linear(), np.nan)
-        error = np.where(observed, self.residual_, 0.0)
+        error, component = np.where(observed, self.residual_, 0.0), self.component_
+        overshot = (np.abs(value) == 1) & (error * value < 0)
+        binding = weight
+        if self.constraint == "censored" and overshot.any():
+            binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
+            component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
         self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
-        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(_hc2_variance(weight, error, component=self.component_))
+        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(_hc2_variance(binding, error, component=component))
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
         freeze([self.residual_, self.low_, self.high_])
         return self
