@@ -122,6 +122,17 @@ def test_renaming_agents_and_items_only_renames_the_solution(problem: Problem, s
 
 
 @settings(max_examples=40, deadline=None)
+@given(problem=problems(), factor=st.sampled_from([-0.5, 1e-3, 0.5]))
+def test_scaled_scores_scale_the_solution_and_scaled_weights_the_ridge(problem: Problem, factor: float) -> None:
+    found = problem.solve(ridge=1e-3)
+    scaled = problem._replace(score=factor * problem.score).solve(ridge=1e-3)
+    np.testing.assert_allclose(scaled.ability, factor * found.ability, atol=1e-12)
+    heavier = problem._replace(weight=8 * problem.weight).solve(ridge=8e-3)
+    np.testing.assert_allclose(heavier.ability, found.ability, atol=1e-10)
+    np.testing.assert_allclose(heavier.difficulty, found.difficulty, atol=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
 @given(problem=problems())
 def test_weight_two_is_a_row_given_twice(problem: Problem) -> None:
     doubled = problem._replace(weight=problem.weight * np.where(np.arange(len(problem.weight)) == 0, 2, 1))

@@ -21,7 +21,7 @@ from youden.stats.cells import Cells, IdColumn, check_cells, check_range
 from youden.stats.censored import fit_censored
 from youden.stats.elimination import Equations, Found, equate, fit_plain, largest
 from youden.stats.validation import check_constraint, check_ridge
-from youden.types.arrays import Bools, Floats, Ids, freeze
+from youden.types.arrays import Floats, Ids, freeze
 
 Constraint = Literal["none", "clip", "box", "censored"]
 SolutionStatus = Literal["ok", "disconnected", "not_converged"]
@@ -107,17 +107,20 @@ def solve_cells(
         check_range(cells)
     equations = equate(cells, ridge=ridge, compiled=compiled)
     found = _meet(constraint, cells, equations)
-    row_seen, column_seen = equations.totals.n > 0, equations.totals.m > 0
-    x, y = np.where(row_seen, found.effects.x, np.nan), np.where(column_seen, found.effects.y, np.nan)
     swapped = equations.table.swapped
-    component, n_components = _components(cells, equations, row_seen, column_seen if swapped else row_seen)
+    ability, difficulty = reversed(found.effects) if swapped else found.effects
+    if not equations.complete:
+        row, column, *_ = equations.totals
+        n, m = (column, row) if swapped else (row, column)
+        ability, difficulty = np.where(n > 0, ability, np.nan), np.where(m > 0, difficulty, np.nan)
+    component, n_components = _components(cells, equations)
     scale = largest(equations.totals.r, equations.totals.c)
     message = "" if n_components == 1 else _disconnected(component, n_components)
     if found.kkt > _CONVERGED * scale:
         message = f"{_not_converged(found.kkt, scale)} {message}".rstrip()
     return Solution(
-        ability=y if swapped else x,
-        difficulty=x if swapped else y,
+        ability=ability,
+        difficulty=difficulty,
         status="not_converged" if found.kkt > _CONVERGED * scale else "ok" if n_components == 1 else "disconnected",
         message=message,
         kkt=found.kkt,
@@ -155,14 +158,16 @@ def _meet(constraint: Constraint, cells: Cells, equations: Equations) -> Found:
     return fit_plain(equations)
 
 
-def _components(cells: Cells, equations: Equations, row_seen: Bools, agent_seen: Bools) -> tuple[Ids, int]:
-    """`agent_components`, at the price of a sweep or two where a few hops reach everyone."""
-    reached = np.zeros(len(row_seen))
-    reached[row_seen.argmax()] = 1
+def _components(cells: Cells, equations: Equations) -> tuple[Ids, int]:
+    """`agent_components` and their number, at the price of a sweep or two where a few hops reach everyone."""
+    table, n = equations.table, equations.totals.n
+    reached = np.zeros(len(n))
+    reached[0 if equations.complete else (n > 0).argmax()] = 1
     for _ in range(_HOPS):
-        reached = equations.table.fold(reached, equations.w)
-        if np.count_nonzero(reached) == np.count_nonzero(row_seen):
-            return agent_seen.astype(np.int32) - np.int32(1), 1
+        reached = table.fold(reached, equations.w)
+        if np.count_nonzero(reached) == np.count_nonzero(n):
+            seen = equations.totals.m if table.swapped else n
+            return (seen > 0).astype(np.int32) - np.int32(1), 1
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
     return component, int(component.max()) + 1
 

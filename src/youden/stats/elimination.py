@@ -36,7 +36,7 @@ class Effects(NamedTuple):
 
 
 class Gauge(NamedTuple):
-    """Which effects sum to zero: 1 for those, else 0."""
+    """Which effects sum to zero, those of the items seen: 1 for them, else 0; agents' side is all 0."""
 
     row: Floats
     column: Floats
@@ -56,13 +56,14 @@ class Equations:
     def __init__(self, table: Table, totals: Totals, *, gauge: Gauge, ridge: float, direct: bool | None = None) -> None:
         self.table, self.totals, self.gauge, self.ridge = table, totals, gauge, ridge
         self.direct = len(totals.n) <= _DIRECT_ROWS and table.pairs <= _DIRECT_PAIRS if direct is None else direct
+        self.complete = bool(totals.n.min() > 0 and totals.m.min() > 0)
         self.n_sweeps = 0
         self.d, self.w = totals.n + ridge, 1 / (totals.m + ridge)
         weighted = self.w * gauge.column
         self.h = gauge.row + table.rows(weighted)
         self._gamma = dot(weighted, gauge.column)
         # A gauged column without a cell says nothing of the others' level, and would drown it: its w is 1/λ.
-        anchored = self._gamma if totals.m.min() > 0 else dot(weighted, totals.m > 0)
+        anchored = self._gamma if self.complete else dot(weighted, totals.m > 0)
         self._sigma = 1 / anchored if anchored else float(totals.n.mean()) / len(totals.n)
         self._slack = 0.0 if anchored == self._gamma > 0 else self._sigma * self._gamma - 1
         self._inverse = self._factor() if self.direct else self._sweep
@@ -85,13 +86,14 @@ class Equations:
         x, y = effects
         g_x = self.d * x - self.table.rows(y) - r
         g_y = y / self.w - self.table.columns(x) + c
-        row, column = self.gauge
-        nu = -(dot(row, g_x) + dot(column, g_y)) / (dot(row, row) + dot(column, column))
-        return Effects(g_x + nu * row, g_y + nu * column)
+        pull, held = (g_x, self.gauge.row) if self.table.swapped else (g_y, self.gauge.column)
+        pull -= (dot(held, pull) / dot(held, held)) * held
+        return Effects(g_x, g_y)
 
     def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
         """The largest absolute residual of the equations, the gauge's included."""
-        off = dot(self.gauge.row, effects.x) + dot(self.gauge.column, effects.y)
+        swapped = self.table.swapped
+        off = dot(self.gauge.row, effects.x) if swapped else dot(self.gauge.column, effects.y)
         return max(largest(*self.gradient(effects, r, c)), abs(off))
 
     @cached_property
@@ -99,7 +101,7 @@ class Equations:
         return self._inverse(self.h)
 
     def _factor(self) -> Callable[[Floats], Floats]:
-        S = np.outer(self._sigma * self.h, self.h)
+        S = (self._sigma * self.h)[:, None] * self.h
         S -= self.table.gram(self.w)
         S.reshape(-1)[:: len(S) + 1] += self.d
         factor, failed = dpotrf(S, lower=1, overwrite_a=1, clean=0)

@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 from scipy.sparse import coo_array, csr_array, diags_array
 
 from youden.stats.cells import Cells, RealColumn
@@ -39,15 +40,14 @@ class DenseTable:
 
     def __init__(self, cells: Cells) -> None:
         row, column, n_rows, n_columns, self.swapped = sides(cells)
-        place, shape = row * np.int64(n_columns) + column, (n_rows, n_columns)
-        weights = np.bincount(place, weights=cells.weight, minlength=n_rows * n_columns)
-        self._A = weights.reshape(shape).astype(np.float64, copy=False)
-        self._pull = np.bincount(place, weights=_pull(cells), minlength=n_rows * n_columns).reshape(shape)
+        place, size = row * np.int64(n_columns) + column, n_rows * n_columns
+        self._A = np.bincount(place, weights=_weight(cells), minlength=size).reshape(n_rows, n_columns)
+        self._pull = np.bincount(place, weights=_pull(cells), minlength=size).reshape(n_rows, n_columns)
 
     def totals(self) -> Totals:
         row, column = np.ones(len(self._A)), np.ones(self._A.shape[1])
-        sign = -1.0 if self.swapped else 1.0
-        return Totals(self._A @ column, row @ self._A, self._pull @ (sign * column), (sign * row) @ self._pull)
+        r, c = self._pull @ column, row @ self._pull
+        return Totals(self._A @ column, row @ self._A, *((-r, -c) if self.swapped else (r, c)))
 
     def rows(self, y: Floats) -> Floats:
         return self._A @ y
@@ -59,7 +59,8 @@ class DenseTable:
         return self._A @ (w * (x @ self._A))
 
     def gram(self, w: Floats) -> Floats:
-        return (self._A * w) @ self._A.T
+        half = self._A * w
+        return np.asarray(dgemm(1.0, self._A.T, half.T, trans_a=1))
 
 
 class SparseTable:
@@ -68,7 +69,7 @@ class SparseTable:
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
         row, column, n_rows, n_columns, self.swapped = sides(cells)
-        weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
+        weight = _weight(cells)
         shape = (n_columns, n_rows)
         start = column_starts(column, n_columns)
         if start is not None:
@@ -81,13 +82,10 @@ class SparseTable:
         self.pairs = float((np.diff(self._columns.indptr).astype(np.float64) ** 2).sum())
 
     def totals(self) -> Totals:
-        cells = self._cells
-        row, column, n_rows, n_columns, _ = sides(cells)
-        pull = _pull(cells)
-        n = np.bincount(row, weights=cells.weight, minlength=n_rows).astype(np.float64, copy=False)
-        m = np.bincount(column, weights=cells.weight, minlength=n_columns).astype(np.float64, copy=False)
-        r = np.bincount(row, weights=pull, minlength=n_rows).astype(np.float64, copy=False)
-        c = np.bincount(column, weights=pull, minlength=n_columns).astype(np.float64, copy=False)
+        row, column, n_rows, n_columns, _ = sides(self._cells)
+        weight, pull = self._cells.weight, _pull(self._cells)
+        n, r = (np.bincount(row, weights=each, minlength=n_rows).astype(np.float64) for each in (weight, pull))
+        m, c = (np.bincount(column, weights=each, minlength=n_columns).astype(np.float64) for each in (weight, pull))
         return Totals(n, m, -r, -c) if self.swapped else Totals(n, m, r, c)
 
     def rows(self, y: Floats) -> Floats:
@@ -102,6 +100,10 @@ class SparseTable:
     def gram(self, w: Floats) -> Floats:
         product = self._rows @ diags_array(w) @ self._columns
         return np.asarray(product.toarray())
+
+
+def _weight(cells: Cells) -> Floats:
+    return np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
 
 
 def _pull(cells: Cells) -> RealColumn:
