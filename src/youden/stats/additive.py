@@ -24,6 +24,7 @@ from youden.stats.validation import check_constraint, check_ridge
 from youden.types.arrays import Floats, Ids, freeze
 
 Constraint = Literal["none", "clip", "box", "censored"]
+_CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)
 SolutionStatus = Literal["ok", "disconnected", "not_converged"]
 
 _CONVERGED = 1e-8
@@ -102,7 +103,7 @@ def solve_cells(
     Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large].
     """
     check_ridge(ridge)
-    check_constraint(constraint, known=get_args(Constraint))
+    check_constraint(constraint, known=_CONSTRAINTS)
     if constraint != "none":
         check_range(cells)
     equations = equate(cells, ridge=ridge, compiled=compiled)
@@ -166,6 +167,8 @@ def _components(cells: Cells, equations: Equations) -> tuple[Ids, int]:
     for _ in range(_HOPS):
         reached = table.fold(reached, equations.w)
         if np.count_nonzero(reached) == np.count_nonzero(n):
+            if equations.complete:
+                return np.zeros(cells.n_agents, dtype=np.int32), 1
             seen = equations.totals.m if table.swapped else n
             return (seen > 0).astype(np.int32) - np.int32(1), 1
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)

@@ -72,20 +72,31 @@ class Equations:
         """The effects that fit scores of the totals r, c, and meet the gauge."""
         wc = self.w * c
         delta = dot(self.gauge.column, wc)
-        x = self._inverse(r - self.table.rows(wc) + (self._sigma * delta) * self.h)
+        rhs = (self._sigma * delta) * self.h
+        rhs += r
+        rhs -= self.table.rows(wc)
+        x = self._inverse(rhs)
         nu = float(self.h @ x) - delta
         if self._slack:
             nu /= self._gamma - self._slack * float(self.h @ self._along)
             x = x + (nu * self._slack) * self._along
         else:
             nu /= self._gamma
-        return Effects(x, self.w * (self.table.columns(x) - c - nu * self.gauge.column))
+        y = self.table.columns(x)
+        y -= c
+        y -= nu * self.gauge.column
+        y *= self.w
+        return Effects(x, y)
 
     def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
         """Half the gradient of the penalised squares, by row and by column, the gauge's multiplier included."""
         x, y = effects
-        g_x = self.d * x - self.table.rows(y) - r
-        g_y = y / self.w - self.table.columns(x) + c
+        g_x = self.d * x
+        g_x -= self.table.rows(y)
+        g_x -= r
+        g_y = y / self.w
+        g_y -= self.table.columns(x)
+        g_y += c
         pull, held = (g_x, self.gauge.row) if self.table.swapped else (g_y, self.gauge.column)
         pull -= (dot(held, pull) / dot(held, held)) * held
         return Effects(g_x, g_y)
@@ -104,7 +115,7 @@ class Equations:
         S = (self._sigma * self.h)[:, None] * self.h
         S -= self.table.gram(self.w)
         S.reshape(-1)[:: len(S) + 1] += self.d
-        factor, failed = dpotrf(S, lower=1, overwrite_a=1, clean=0)
+        factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
         if failed:
             raise StatisticsError(
                 f"The cells do not determine the effects at ridge {self.ridge}. Score more cells, or raise the ridge to 1e-6.",
@@ -152,4 +163,5 @@ def dot(a: Floats, b: Floats | Bools) -> float:
 
 def largest(*parts: Floats) -> float:
     """The largest absolute value."""
-    return float(np.abs(np.concatenate(parts)).max())
+    every = np.concatenate(parts)
+    return float(np.abs(every, out=every).max())

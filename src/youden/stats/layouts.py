@@ -40,7 +40,8 @@ class DenseTable:
 
     def __init__(self, cells: Cells) -> None:
         row, column, n_rows, n_columns, self.swapped = sides(cells)
-        place, size = row * np.int64(n_columns) + column, n_rows * n_columns
+        place, size = row * np.int64(n_columns), n_rows * n_columns
+        place += column
         self._A = np.bincount(place, weights=_weight(cells), minlength=size).reshape(n_rows, n_columns)
         self._pull = np.bincount(place, weights=_pull(cells), minlength=size).reshape(n_rows, n_columns)
 
