@@ -131,7 +131,8 @@ def relative_gradient(cells: Cells, found: Solution) -> float:
 def small(*, judged: bool) -> dict[str, object]:
     """30 × 200 with a third of the cells."""
     agent, item = np.nonzero(np.random.default_rng(0).random((30, 200)) < 0.334)
-    cells = additive(agent.astype(np.int32), item.astype(np.int32), n_agents=30, n_items=200)
+    drawn = additive(agent.astype(np.int32), item.astype(np.int32), n_agents=30, n_items=200)
+    cells = check_cells(agent, item, drawn.score.astype(np.float64), n_agents=30, n_items=200)
     rounds, repeats = (9, 61) if judged else (1, 3)
     whole = partial(solve_additive, cells.agent, cells.item, cells.score, n_agents=30, n_items=200)
     turns = [

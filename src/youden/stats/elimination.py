@@ -56,7 +56,7 @@ class Equations:
     def __init__(self, table: Table, totals: Totals, *, gauge: Gauge, ridge: float, direct: bool | None = None) -> None:
         self.table, self.totals, self.gauge, self.ridge = table, totals, gauge, ridge
         self.direct = len(totals.n) <= _DIRECT_ROWS and table.pairs <= _DIRECT_PAIRS if direct is None else direct
-        self.complete = bool(totals.n.min() > 0 and totals.m.min() > 0)
+        self.complete = np.count_nonzero(totals.n) + np.count_nonzero(totals.m) == len(totals.n) + len(totals.m)
         self.n_sweeps = 0
         self.d, self.w = totals.n + ridge, 1 / (totals.m + ridge)
         weighted = self.w * gauge.column
@@ -143,7 +143,7 @@ def equate(cells: Cells, *, ridge: float, gauge: Gauge | None = None, compiled: 
     table = make_table(cells, compiled=compiled)
     totals = table.totals()
     if gauge is None:
-        items = ((totals.n if table.swapped else totals.m) > 0).astype(np.float64)
+        items = np.sign(totals.n if table.swapped else totals.m)
         agents = np.zeros(cells.n_agents)
         gauge = Gauge(items, agents) if table.swapped else Gauge(agents, items)
     return Equations(table, totals, gauge=gauge, ridge=ridge)

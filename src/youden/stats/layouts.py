@@ -60,8 +60,8 @@ class DenseTable:
         return self._A @ (w * (x @ self._A))
 
     def gram(self, w: Floats) -> Floats:
-        half = self._A * w
-        return np.asarray(dgemm(1.0, self._A.T, half.T, trans_a=1))
+        gram: Floats = dgemm(1.0, self._A.T, (self._A * w).T, trans_a=1)
+        return gram
 
 
 class SparseTable:
