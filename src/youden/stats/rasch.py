@@ -115,7 +115,14 @@ class _Cells:
         """The additive fit of values on the link's scale, which nothing bounds."""
         n_agents, n_items = self.shape
         return solve_additive(
-            self.agent, self.item, value, n_agents=n_agents, n_items=n_items, weight=weight, ridge=self.ridge
+            self.agent,
+            self.item,
+            value,
+            n_agents=n_agents,
+            n_items=n_items,
+            weight=weight,
+            ridge=self.ridge,
+            constraint="none",
         )
 
 
