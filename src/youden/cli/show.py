@@ -29,8 +29,14 @@ def note(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The reader had enough: `main` ends quietly."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def safe(text: str | None) -> str:

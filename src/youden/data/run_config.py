@@ -136,6 +136,10 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _resolved(key: str, value: object, folder: Path) -> object:
+    if key == "judge" and isinstance(value, dict):
+        prompt = value.get("prompt")
+        if isinstance(prompt, str) and prompt.endswith(".md"):
+            return value | {"prompt": os.path.normpath(folder / prompt)}
     if not _is_path(key, value) or (key == "pool" and _shipped(str(value), folder)):
         return value
     return os.path.normpath(folder / str(value))
