@@ -20,6 +20,25 @@ run = click.argument("run", type=click.Path(path_type=Path))
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 
 
+def words(text: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} names nothing. Give one name, or several separated by commas.")
+    return found
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers above 0, separated by commas."""
+    try:
+        found = tuple(float(word) for word in words(text))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no list of numbers. Give, for example, 1,2,5.") from error
+    if not all(0 < number < float("inf") for number in found):
+        raise click.BadParameter(f"{text!r} holds a number that is not above 0. Give, for example, 1,2,5.")
+    return found
+
+
 @dataclass(frozen=True)
 class Overrides:
     """What the command line says beside the config; None leaves the config's word."""

@@ -1,4 +1,4 @@
-"""`youden study …`: the paper's questions asked of a run."""
+"""`youden study links RUN`: does the additive model hold, and on which link?"""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ if TYPE_CHECKING:
     from youden.study.links import LinksStudy
 
 
-@click.group("study")
-def command() -> None:
-    """Ask the paper's questions of a run."""
-
-
-@command.command("links")
+@click.command("links")
 @options.run
 @click.option("--scores", type=click.Choice(["row", "symmetric"]), default="row", show_default=True)
 @options.json
-def links(run: Path, scores: str, as_json: bool) -> None:
+def command(run: Path, scores: str, as_json: bool) -> None:
     """Does ability − difficulty fit the scores of RUN, and on which link?
 
     Exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles, raw and per SD of the
