@@ -8,6 +8,8 @@ import click
 
 QUESTIONS = {
     "links": "youden.cli.study.links",
+    "sparsity": "youden.cli.study.sparsity",
+    "baselines": "youden.cli.study.baselines",
     "budget": "youden.cli.study.budget",
 }
 
