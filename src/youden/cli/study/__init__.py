@@ -11,6 +11,7 @@ QUESTIONS = {
     "sparsity": "youden.cli.study.sparsity",
     "baselines": "youden.cli.study.baselines",
     "budget": "youden.cli.study.budget",
+    "judges": "youden.cli.compare",
 }
 
 
