@@ -119,7 +119,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         pairings=pairings,
         alpha=_or_none(krippendorff_alpha(both.hard)),
         curl={
-            name: {link: _curl(value, link) for link in LINKS}
+            name: {link: curl_of(value, link) for link in LINKS}
             for name, value in zip(both.names, both.scores, strict=True)
         },
         agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
@@ -160,7 +160,8 @@ def _correlation(one: Floats, other: Floats) -> Metric | None:
         return None
 
 
-def _curl(scores: Floats, link: str) -> Curl:
+def curl_of(scores: Floats, link: str) -> Curl:
+    """Curl of scores float[K, J] on `link`, of the data and of the additive fit's predictions."""
     try:
         data = curl_quantiles(LINKS[link].forward(scores)).tolist()
     except StatisticsError:

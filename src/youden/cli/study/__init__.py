@@ -12,6 +12,7 @@ QUESTIONS = {
     "baselines": "youden.cli.study.baselines",
     "budget": "youden.cli.study.budget",
     "judges": "youden.cli.compare",
+    "paper": "youden.cli.study.paper",
 }
 
 
