@@ -125,6 +125,8 @@ def plan_run(config: RunConfig) -> PlannedRun:
         n_independent=config.n_independent,
         holdout=config.holdout,
         rule=config.rule,
+        holdout_partners=config.holdout_partners,
+        options=config.options,
         seed=config.seed,
     )
     folder = RunFolder(config.folder)

@@ -17,6 +17,7 @@ COMMANDS = {
     "judge": "youden.cli.judge",
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
+    "compare": "youden.cli.compare",
     "report": "youden.cli.report",
     "import": "youden.cli.import_",
 }

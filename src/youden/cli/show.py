@@ -48,6 +48,11 @@ def fixed(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def with_sd(mean: float, sd: float | None) -> str:
+    """`0.117 (0.003)`."""
+    return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
+
+
 def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
     """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean."""
     share = 100 * cost.calls / plan.n_dense_calls
