@@ -132,7 +132,9 @@ def predicted_on(link: str, scores: Floats) -> Floats:
     """Least squares g(s) ≈ θ_i − b_j on the link's scale, taken back to scores: float[K, J], clipped to [−1, 1]."""
     value = LINKS[link].forward(scores)
     agent, item = np.nonzero(~np.isnan(value))
-    fit = solve_additive(agent, item, value[agent, item], n_agents=scores.shape[0], n_items=scores.shape[1])
+    fit = solve_additive(
+        agent, item, value[agent, item], n_agents=scores.shape[0], n_items=scores.shape[1], constraint="none"
+    )
     return np.clip(LINKS[link].inverse(fit.ability[:, None] - fit.difficulty), -1, 1)
 
 
