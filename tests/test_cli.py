@@ -300,6 +300,17 @@ def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Yo
     assert "nan" not in youden("study", "links", "equal").out.lower()
 
 
+def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv", n_agents=8, n_items=20)
+    write_config(tmp_path / "thin.yaml", pool="mine.csv", percent=20)
+    write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
+    for name, thin in (("thin", True), ("thick", False)):
+        assert youden("run", f"{name}.yaml").code == 0
+        words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json").out)["words"])
+        assert ("luck of which were asked" in words) == thin
+        assert ("explains" in words) != thin
+
+
 def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
     value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
     write_scores(tmp_path / "gaps", value)

@@ -15,7 +15,7 @@ from youden.stats.curl_bootstrap import Coincident, MedianDifference, median_dif
 from youden.stats.link_table import links_table
 from youden.stats.links import LINKS
 from youden.study.additivity import additivity_words
-from youden.types import Json, LinkFacts, ScoreKind, Scores
+from youden.types import Json, LinkFacts, Rates, ScoreKind, Scores
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,30 @@ class LinksStudy:
         }
 
 
-def study_links(scores: Scores, *, n_draws: int = 0, coincident: Coincident = "drop", seed: int = 0) -> LinksStudy:
+THIN = 0.5
+"""Below this share of its partners a cell's score is mostly the luck of which were asked."""
+
+
+def partners_share(rates: Rates, kind: ScoreKind) -> float:
+    """Ordered pairs that answered behind the median seen cell, as a share of the K − 1 (row) or 2(K − 1) a dense design asks."""
+    sides = [rates.first] if kind == "row" else [rates.first, rates.second]
+    seen = rates.n_paired > 0
+    cells = np.concatenate([side[seen].astype(np.int64) * rates.n_items + rates.item[seen] for side in sides])
+    counts = np.unique(cells, return_counts=True)[1]
+    return float(np.median(counts)) / (len(sides) * (rates.n_agents - 1)) if len(counts) else 0.0
+
+
+def study_links(
+    scores: Scores,
+    *,
+    partners: float = 1.0,
+    n_draws: int = 0,
+    coincident: Coincident = "drop",
+    seed: int = 0,
+) -> LinksStudy:
     """Exact curl, raw and divided by the SD, and the additive R², of `scores` under identity, probit and logit.
 
+    partners: the share of its partners that the median cell was compared with, see `partners_share`.
     n_draws: resamples of agents and items for the differences between links, none if 0; from `seed`. coincident: see
     `median_differences`; the paper keeps.
 
@@ -66,7 +87,13 @@ def study_links(scores: Scores, *, n_draws: int = 0, coincident: Coincident = "d
     """
     links = links_table(scores.value)
     differences: tuple[MedianDifference, ...] = ()
-    said = (*_words(links), *additivity_words(links)[:1])
+    said: tuple[str, ...] = (*_words(links), *additivity_words(links)[:1])
+    if partners < THIN:
+        said = (
+            f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores are mostly "
+            "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
+            "one of a cell design.",
+        )
     if n_draws:
         try:
             rng = np.random.default_rng(seed)

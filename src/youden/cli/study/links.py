@@ -36,11 +36,12 @@ def command(*, run: Path, scores: str, draws: int, coincident: str, seed: int, a
     transformed scores, with the R² of the additive fit.
     """
     from youden.data.run_folder import RunFolder
-    from youden.study.links import study_links
+    from youden.study.links import partners_share, study_links
 
-    folder = RunFolder(run)
+    folder, kind = RunFolder(run), options.score_kind(scores)
     study = study_links(
-        folder.read_scores(options.score_kind(scores)),
+        folder.read_scores(kind),
+        partners=partners_share(folder.read_rates(), kind) if folder.has("rates.parquet") else 1.0,
         n_draws=draws,
         coincident="keep" if coincident == "keep" else "drop",
         seed=seed,
