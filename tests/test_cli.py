@@ -292,12 +292,12 @@ def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
 
 def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Youden, tmp_path: Path) -> None:
     write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
-    said = json.loads(youden("study", "links", "equal", "--json").out)
+    said = json.loads(youden("study", "links", "equal", "--json", "--draws", "20").out)
     for row in said["links"].values():
         assert row["median"] == row["p95"] == row["sd"] == 0
         assert row["median_scaled"] is None
         assert row["r2"] is None
-    assert "nan" not in youden("study", "links", "equal").out.lower()
+    assert "nan" not in youden("study", "links", "equal", "--draws", "20").out.lower()
 
 
 def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
     write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
     for name, thin in (("thin", True), ("thick", False)):
         assert youden("run", f"{name}.yaml").code == 0
-        words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json").out)["words"])
+        words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json", "--draws", "0").out)["words"])
         assert ("luck of which were asked" in words) == thin
         assert ("explains" in words) != thin
 
@@ -314,7 +314,7 @@ def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path)
 def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
     value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
     write_scores(tmp_path / "gaps", value)
-    said = json.loads(youden("study", "links", "gaps", "--json").out)
+    said = json.loads(youden("study", "links", "gaps", "--json", "--draws", "20").out)
     assert said["links"]["identity"]["n_rectangles"] == 2
     assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
 
@@ -330,7 +330,7 @@ def test_the_papers_first_table_from_the_real_data(
     youden: Youden, peer_prediction: Path, folder: str, figures: list[tuple[float, float, float]]
 ) -> None:
     assert youden("import", "peer-prediction", str(peer_prediction / "eval_results" / folder), "--out", "X").code == 0
-    said = json.loads(youden("study", "links", "X", "--json").out)
+    said = json.loads(youden("study", "links", "X", "--json", "--draws", "0").out)
     assert said["scores"] == "row"
     for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
         row = said["links"][link]
