@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from wire_server import WireServer
 from youden import cli
 
 
@@ -38,6 +41,21 @@ def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
         return Ended(int(ended.value.code or 0), out, err)
 
     return run
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    """A server in a thread of its own, for commands that start an event loop themselves."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    wire = WireServer()
+    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
+    yield wire
+    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
 
 
 def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:

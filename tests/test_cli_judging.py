@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,21 +13,6 @@ from wire_server import Reply, WireServer, same_item
 from youden.data.pool_writer import write_pool
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    """A server in a thread of its own, for commands that start an event loop themselves."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    wire = WireServer()
-    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
-    yield wire
-    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
 
 
 @pytest.fixture

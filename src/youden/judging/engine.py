@@ -15,6 +15,7 @@ from youden.judging.budget import Budget
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY, batch_judge, calling_judge
 from youden.judging.store import Store
+from youden.judging.tape import played
 from youden.types import Judge, Plan, Pool, Progress, Verdicts
 
 
@@ -51,7 +52,7 @@ async def judge_plan(
         progress.start(len(plan), what="judging")
     try:
         if config.backend == REPLAY:
-            asked = config.of or _only_judge(_needed(store, config))
+            asked = config.of or only_judge(_needed(store, config))
             replay = Replay(asked.questions(), _needed(store, config), judge=asked.describe(), progress=progress)
             return replay.answer_many(pool, plan)
         if judge is None and not config.makes_calls:
@@ -92,7 +93,13 @@ async def _ask(
 ) -> Asking:
     _check_cap(config, max_cost)
     questions = config.questions()
-    asked = judge or calling_judge(config.backend, config.connection(environment))
+    asked = judge or played(
+        config,
+        plan,
+        pool,
+        store=store,
+        make=lambda: calling_judge(config.backend, config.connection(environment)),
+    )
     try:
         store.remember_judge(config.public())
         asking = Asking(
@@ -124,7 +131,8 @@ def _needed(store: Store | None, config: JudgeConfig) -> Store:
     return store
 
 
-def _only_judge(store: Store) -> JudgeConfig:
+def only_judge(store: Store) -> JudgeConfig:
+    """The one judge whose answers `store` keeps. Raises: ConfigError [replay-whom]."""
     judges = store.judges()
     if len(judges) != 1:
         names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "nobody"

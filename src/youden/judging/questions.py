@@ -50,9 +50,9 @@ class Questions:
             )
         return Request(self.model, self.prompt.messages(first, second), self.parameters)
 
-    def key(self, request: Request, *, replicate: int) -> str:
-        """sha256 (hex) of the canonical JSON of all that can change the answer."""
-        canonical = {
+    def canonical(self, request: Request, *, replicate: int) -> dict[str, object]:
+        """All that can change the answer."""
+        return {
             "schema": SCHEMA,
             "base_url": self.address,
             "model": request.model,
@@ -60,7 +60,10 @@ class Questions:
             "parameters": dict(request.parameters),
             "replicate": replicate,
         }
-        return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def key(self, request: Request, *, replicate: int) -> str:
+        """What the answer to `request` is stored under."""
+        return key_of(self.canonical(request, replicate=replicate))
 
     def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
         """(row, key, request) of every trial, one at a time."""
@@ -75,6 +78,11 @@ class Questions:
     def read(self, completion: Completion) -> Reading:
         """The answer that a raw completion gives."""
         return read_answer(completion, self.prompt)
+
+
+def key_of(canonical: Mapping[str, object]) -> str:
+    """sha256 (hex) of the JSON of a canonical request."""
+    return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def characters(request: Request) -> int:
