@@ -32,7 +32,10 @@ def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert getattr(names["model"], "ability_").shape == (12,)  # noqa: B009
 
 
-def test_the_example_of_a_test_passes_on_its_cassette(pytester: pytest.Pytester) -> None:
+def test_the_example_of_a_test_passes_on_its_cassette(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     _, example = blocks("python")
     shutil.copytree(ROOT / "datasets" / "field-notes", pytester.path / "datasets" / "field-notes")
     judge, pool = load_judge_config("gpt-4o-mini"), read_pool("datasets/field-notes")
@@ -49,7 +52,7 @@ def test_the_example_of_a_test_passes_on_its_cassette(pytester: pytest.Pytester)
     }
     write_cassette(pytester.path / "cassettes" / "notes.jsonl", Cassette((judge.public(),), entries))
     pytester.makepyfile(example)
-    pytester.runpytest_inprocess("-p", "youden.pytest_plugin", "-p", "no:asyncio").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess("-p", "youden.pytest_plugin").assert_outcomes(passed=1)
 
 
 def agents_of(plan: Plan, row: int) -> set[str]:

@@ -6,6 +6,7 @@ It knows modes, and which recorded request is nearest to one that is unknown; it
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from youden.types import Completion, Judge, Plan, Pool, Request
 MODES = ("none", "once", "new", "all")
 
 _LONGEST_DIFF = 60
+_FENCE = re.compile(r"\b[0-9a-f]{16}\b")
 
 
 class Tape:
@@ -146,13 +148,13 @@ class Player:
 
 
 def difference(asked: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
-    """How `asked`, a canonical request, differs from the nearest of `entries` (by words in common), as a unified diff."""
+    """How `asked`, a canonical request, differs from the nearest of `entries`, as a unified diff."""
     if not entries:
         return "Nothing is recorded there."
     hidden = {**asked, "messages": redacted_messages(asked["messages"])}
     nearest, lines = max(
         ((one, _lines(hidden if one.redacted else asked)) for _, one in sorted(entries.items())),
-        key=lambda pair: _likeness(_lines(pair[0].request), pair[1]),
+        key=lambda pair: _likeness(set(_lines(pair[0].request)), set(pair[1])),
     )
     changes = list(difflib.unified_diff(_lines(nearest.request), lines, "nearest recorded", "asked", n=1, lineterm=""))
     if not changes:
@@ -162,15 +164,17 @@ def difference(asked: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
 
 
 def _lines(request: Mapping[str, Any]) -> list[str]:
-    """A canonical request for people, a fact a line. The replicate is left out: it is a count, not a difference."""
+    """A canonical request for people, a fact a line: without its replicate, and without the marks of fences, which change
+    with every text."""
     lines = [f"base_url: {request['base_url']}", f"model: {request['model']}"]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:
         lines.append(f"{message['role']}:")
         lines += message.get("content", f"sha256 {message.get('sha256')}").splitlines()
-    return lines
+    return [_FENCE.sub("…", line) for line in lines]
 
 
-def _likeness(one: list[str], other: list[str]) -> float:
+def _likeness(one: set[str], other: set[str]) -> tuple[int, int]:
+    """Lines in common, then words in common less words that are not."""
     words, others = set(" ".join(one).split()), set(" ".join(other).split())
-    return len(words & others) / len(words | others)
+    return len(one & other), len(words & others) - len(words ^ others)
