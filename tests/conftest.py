@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["commands"]
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 KEPT = {

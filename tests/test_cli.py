@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from commands import Youden, write_config, write_pool
 from youden import cli
 from youden.data.run_folder import RunFolder
 from youden.types import Scores, Signature
@@ -32,46 +30,6 @@ RUN_FILES = {
     "report.html",
 }
 RANKING_COLUMNS = ["agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials"]
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-
-Youden = Callable[..., Ended]
-
-
-@pytest.fixture
-def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Youden:
-    """Runs one command in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["youden", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), out, err)
-
-    return run
-
-
-def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:
-    rng = np.random.default_rng(0)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["agent", "item", "text", "prompt", "group"])
-        for i in range(n_agents):
-            for j in range(n_items):
-                own = " ".join(f"w{j}x{k}" for k in rng.choice(20, size=4 + 2 * i, replace=False))
-                writer.writerow([f"a{i}", f"i{j}", own, f"prompt {j}", group])
-
-
-def write_config(path: Path, **keys: object) -> None:
-    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()), encoding="utf-8")
 
 
 def write_scores(folder: Path, value: np.ndarray) -> None:
@@ -173,9 +131,9 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     [
         ("agent,item,text\na,1,x\na,1,y\n", 3, "pool-duplicate"),
         ("agent,item\na,1\n", 1, "pool-columns"),
-        ("agent,item,text\n,1,x\n", 2, "pool-empty-id"),
+        ("agent,item,text\n,1,x\n", 2, "pool-id"),
         ("agent,item,text\n", None, "pool-empty"),
-        ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-row"),
+        ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-csv"),
     ],
 )
 def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
@@ -187,6 +145,7 @@ def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
     assert ended.code == 2
     assert "Traceback" not in ended.err
     assert "broken.csv" in ended.err
+    assert ended.err.rstrip().endswith(f"[{slug}]")
     assert line is None or f"line {line}" in ended.err
     assert ended.out == ""
     assert not (tmp_path / "runs").exists()

@@ -102,9 +102,11 @@ def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.Da
 
     Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
     ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; rank_low and rank_high
-    are the places those intervals allow, 1 being best.
+    are the places those intervals allow, 1 being best. `attrs["warnings"]` says what a reader has to know.
     """
-    return analyse(tally(result), split=plan.split, result=result, groups=groups).ranking
+    analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
+    analysis.ranking.attrs["warnings"] = list(analysis.facts.warnings)
+    return analysis.ranking
 
 
 def plan_run(config: RunConfig) -> PlannedRun:

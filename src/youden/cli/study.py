@@ -35,9 +35,12 @@ def links(run: Path, scores: str, as_json: bool) -> None:
     folder = RunFolder(run)
     study = study_links(folder.read_scores("row" if scores == "row" else "symmetric"))
     signature = folder.read_signature().text
+    warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
     if as_json:
-        show.print_json(study.to_json() | {"run": folder.path.name, "signature": signature})
+        show.print_json(study.to_json() | {"run": folder.path.name, "signature": signature, "warnings": list(warnings)})
         return
+    for warning in warnings:
+        show.note(f"warning: {warning}")
     _draw(study, folder.path.name)
     for line in study.words:
         click.echo(line)

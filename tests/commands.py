@@ -1,0 +1,55 @@
+"""Running a command as a user does, and small files to run it on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from youden import cli
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+Youden = Callable[..., Ended]
+
+
+@pytest.fixture
+def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Youden:
+    """Runs one command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["youden", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:
+    rng = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text", "prompt", "group"])
+        for i in range(n_agents):
+            for j in range(n_items):
+                own = " ".join(f"w{j}x{k}" for k in rng.choice(20, size=4 + 2 * i, replace=False))
+                writer.writerow([f"a{i}", f"i{j}", own, f"prompt {j}", group])
+
+
+def write_config(path: Path, **keys: object) -> None:
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in keys.items()), encoding="utf-8")

@@ -1,0 +1,103 @@
+"""Judges that make calls, from the command line against a real server: capped, resumed, replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import Reply, WireServer, same_item
+from youden.data.pool_writer import write_pool
+
+TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    """A server in a thread of its own, for commands that start an event loop themselves."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    wire = WireServer()
+    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
+    yield wire
+    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer) -> Path:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    write_config(tmp_path / "free.yaml", pool="pool", calls=110, n_independent=20, judge=judge | {"price": 0})
+    priced = judge | {"price_in": 100, "price_out": 100, "max_tokens": 1, "concurrency": 1}
+    write_config(tmp_path / "paid.yaml", pool="pool", calls=110, n_independent=20, judge=priced)
+    return tmp_path
+
+
+def replay(here: Path, *, seed: int = 0) -> None:
+    same = {"pool": "pool", "calls": 110, "n_independent": 20, "seed": seed, "store": "runs/free/verdicts.db"}
+    write_config(here / "replay.yaml", **same, judge={"backend": "replay"})
+
+
+def test_a_run_resumes_without_a_call_and_replays_without_a_server(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    first = youden("run", "free.yaml", "--json")
+    assert first.code == 0, first.err
+    assert server.n_requests == 110
+    again = youden("run", "free.yaml", "--json")
+    assert server.n_requests == 110
+    replay(here)
+    replayed = youden("run", "replay.yaml", "--json")
+    assert replayed.code == 0, replayed.err
+    assert server.n_requests == 110
+    rankings = [json.loads(ended.out)["ranking"] for ended in (first, again, replayed)]
+    assert rankings[0] == rankings[1] == rankings[2]
+    for table in TABLES:
+        assert (here / "runs/free" / table).read_bytes() == (here / "runs/replay" / table).read_bytes()
+
+
+def test_a_replay_names_the_trial_that_was_never_asked(youden: Youden, here: Path) -> None:
+    assert youden("run", "free.yaml").code == 0
+    replay(here, seed=9)
+    ended = youden("run", "replay.yaml")
+    assert ended.code == 2
+    assert "agents 'a" in ended.err
+    assert ended.err.rstrip().endswith("[replay-miss]")
+
+
+def test_a_run_that_reaches_its_cap_ends_with_1_and_goes_on_from_there(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda _n, body: Reply(same_item(body), usage={"prompt_tokens": 99, "completion_tokens": 1})
+    short = youden("run", "paid.yaml", "--max-cost", "0.5")
+    assert short.code == 1
+    assert "remain" in short.err
+    assert short.err.rstrip().endswith("[budget]")
+    asked = server.n_requests
+    assert 0 < asked * 0.01 <= 0.5
+    whole = youden("run", "paid.yaml", "--max-cost", "5", "--json")
+    assert whole.code == 0, whole.err
+    assert server.n_requests == 110
+    assert json.loads(whole.out)["facts"]["calls"]["usd"] == pytest.approx((110 - asked) * 0.01)
+
+
+def test_too_many_missing_answers_end_with_1(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
+    write_config(here / "more.yaml", **(_config(here / "free.yaml") | {"calls": 300, "n_independent": 150}))
+    ended = youden("run", "more.yaml")
+    assert ended.code == 1
+    assert "unparsed" in ended.err
+
+
+def _config(path: Path) -> dict[str, object]:
+    return {key: json.loads(value) for key, value in (line.split(": ", 1) for line in path.read_text().splitlines())}
