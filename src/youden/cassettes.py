@@ -11,7 +11,7 @@ from pathlib import Path
 from youden.data.pool_reader import read_pool
 from youden.data.run_folder import RunFolder
 from youden.errors import ConfigError, InputError
-from youden.judging.cassette import Cassette, read_cassette, recorded, redact, write_cassette
+from youden.judging.cassette import Cassette, Entry, read_cassette, recorded, redact, write_cassette
 from youden.judging.engine import only_judge
 from youden.judging.failures import Failure
 from youden.judging.judge_config import JudgeConfig, load_judge_config
@@ -39,11 +39,11 @@ class Imported:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What a run asked, and whom: of a replay, the judge that it repeats."""
+    """What a run asked, and whom: of a replay, the judge that it repeats; of a jury, those of its judges that make calls."""
 
     plan: Plan
     pool: Pool
-    judge: JudgeConfig
+    judges: list[JudgeConfig]
     store: str
 
 
@@ -53,15 +53,14 @@ def export_cassette(folder: RunFolder, out: Path, *, redacted: bool = False) -> 
     Raises: RunFolderError, PoolError, ConfigError [cassette-no-calls], [store-missing]; InputError [plan-other-pool].
     """
     run = _asked(folder)
-    questions, labels = run.judge.questions(), run.judge.loaded_prompt.labels
+    found: dict[str, Entry | None] = {}
     with open_store(run.store, read_only=True) as store:
-        found = dict(recorded(questions, run.plan, run.pool, store))
-    entries = {
-        key: redact(one, read=questions.read, labels=labels) if redacted else one
-        for key, one in found.items()
-        if one is not None
-    }
-    cassette = Cassette((run.judge.public(),), entries)
+        for judge in run.judges:
+            questions, labels = judge.questions(), judge.loaded_prompt.labels
+            for key, one in recorded(questions, run.plan, run.pool, store):
+                found[key] = redact(one, read=questions.read, labels=labels) if one and redacted else one
+    entries = {key: one for key, one in found.items() if one is not None}
+    cassette = Cassette(tuple(judge.public() for judge in run.judges), entries)
     write_cassette(out, cassette)
     return Exported(cassette.n_answers, len(entries) - cassette.n_answers, len(found) - len(entries))
 
@@ -85,7 +84,8 @@ def import_cassette(file: Path, store: str | Path) -> Imported:
 def missing_keys(cassette: Cassette, folder: RunFolder) -> list[str]:
     """Keys of the run's distinct requests that `cassette` has no entry for. Raises: as `export_cassette`."""
     run = _asked(folder)
-    asked = dict.fromkeys(key for _, key, _ in run.judge.questions().all(run.plan, run.pool))
+    trials = (trial for judge in run.judges for trial in judge.questions().all(run.plan, run.pool))
+    asked = dict.fromkeys(key for _, key, _ in trials)
     return [key for key in asked if key not in cassette.entries]
 
 
@@ -102,9 +102,10 @@ def _asked(folder: RunFolder) -> _Asked:
     if judge.backend == REPLAY:
         with open_store(config.store_place, read_only=True) as store:
             judge = judge.of or only_judge(store)
-    if not judge.makes_calls:
+    judges = [one for one in judge.judges or (judge,) if one.makes_calls]
+    if not judges:
         raise ConfigError(
             f"The judge '{judge.name}' makes no calls, so there is nothing to keep in a cassette. Give a run of another judge.",
             slug="cassette-no-calls",
         )
-    return _Asked(plan, pool, judge, config.store_place)
+    return _Asked(plan, pool, judges, config.store_place)

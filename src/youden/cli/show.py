@@ -6,15 +6,18 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from youden.report.data import ReportData
 from youden.text.printable import printable
-from youden.types import Cost, Json, Plan
+
+if TYPE_CHECKING:
+    from youden.report.data import ReportData
+    from youden.types import Cost, Json, Plan
 
 BAR_CELLS = 22
 

@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, completion TEXT NOT NU
 CREATE TABLE IF NOT EXISTS failures
   (key TEXT PRIMARY KEY, kind TEXT NOT NULL, status INTEGER, reason TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS judges (config TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS served (judge TEXT, name TEXT, created REAL NOT NULL, PRIMARY KEY (judge, name));
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
@@ -130,15 +131,28 @@ class Store:
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""
-        text = orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
         with _explained(self.path), self._connection:
-            self._connection.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", [text, self._now()])
+            self._connection.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", [_text(config), self._now()])
 
     def judges(self) -> list[dict[str, Json]]:
         """The judges whose answers are kept here, oldest first."""
         with _explained(self.path):
             rows = self._connection.execute("SELECT config FROM judges ORDER BY created").fetchall()
         return [orjson.loads(text) for (text,) in rows]
+
+    def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
+        """Note under which names a judge was served."""
+        if not names:
+            return
+        rows = [(_text(config), name, self._now()) for name in names]
+        with _explained(self.path), self._connection:
+            self._connection.executemany("INSERT OR IGNORE INTO served VALUES (?, ?, ?)", rows)
+
+    def served(self, config: dict[str, Json]) -> list[str]:
+        """The names under which earlier runs of a judge were served."""
+        with _explained(self.path):
+            rows = self._connection.execute("SELECT name FROM served WHERE judge = ?", [_text(config)]).fetchall()
+        return [name for (name,) in rows]
 
     def close(self) -> None:
         """Flush and let go of the file."""
@@ -181,8 +195,13 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
         return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if not tables:
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not known >= {"answers", "failures", "judges", "served"}:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+
+
+def _text(config: dict[str, Json]) -> str:
+    return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _completion(text: str) -> Completion:
