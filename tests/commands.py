@@ -8,12 +8,15 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
+from batch_server import BatchServer
 from wire_server import WireServer
 from youden import cli
 
@@ -43,19 +46,35 @@ def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     return run
 
 
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    """A server in a thread of its own, for commands that start an event loop themselves."""
+S = TypeVar("S", WireServer, BatchServer)
+
+
+@contextmanager
+def in_a_thread(server: S) -> Iterator[S]:
+    """A server with an event loop of its own, for commands that start one themselves."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    wire = WireServer()
-    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
-    yield wire
-    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    with in_a_thread(WireServer()) as running:
+        yield running
+
+
+@pytest.fixture
+def batch_server() -> Iterator[BatchServer]:
+    with in_a_thread(BatchServer()) as running:
+        yield running
 
 
 def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:

@@ -21,6 +21,7 @@ from youden.data.pool_writer import write_pool
 from youden.data.run_config import RunConfig
 from youden.data.run_folder import PoolSummary, RunFolder
 from youden.errors import ConfigError, RunFolderError
+from youden.judging.batch import Batching
 from youden.judging.engine import judge_plan
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
@@ -67,13 +68,15 @@ async def judge_async(
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: str | Path | None = None,
+    batching: Batching | None = None,
 ) -> Verdicts:
     """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
     judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an answer
     above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
-    log: a file that gets a line of JSON for every call and failure.
+    log: a file that gets a line of JSON for every call and failure. batching: send the plan through the provider's Batch API, at
+    its prices, and wait for it; the same call goes on where an earlier one was interrupted.
 
     Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
@@ -99,6 +102,7 @@ async def judge_async(
             retry_failed=retry_failed,
             progress=progress,
             log=None if log is None else stack.enter_context(EventLog(Path(log))),
+            batching=batching,
         )
 
 
@@ -113,6 +117,7 @@ def judge(
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: str | Path | None = None,
+    batching: Batching | None = None,
 ) -> Verdicts:
     """`judge_async` for code that has no event loop of its own."""
     return asyncio.run(
@@ -126,6 +131,7 @@ def judge(
             retry_failed=retry_failed,
             progress=progress,
             log=log,
+            batching=batching,
         )
     )
 
@@ -142,13 +148,17 @@ def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.Da
     return analysis.ranking
 
 
-def plan_run(config: RunConfig) -> PlannedRun:
+def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     """Read the pool, load the judge, draw the plan, and write config.yaml, pool.json and plan.parquet.
+
+    batched: at the prices of the provider's Batch API.
 
     Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
     """
     pool = read_pool(config.pool)
     judge = load_judge_config(config.judge)
+    if batched:
+        judge = judge.at_batch_prices()
     plan = make_plan(
         pool,
         design=config.design,
@@ -179,6 +189,7 @@ def judge_run(
     progress: Progress | None = None,
     retry_failed: bool = False,
     log: Path | None = None,
+    batching: Batching | None = None,
 ) -> Verdicts:
     """Ask the judge what the store does not hold, and write verdicts.parquet.
 
@@ -194,6 +205,7 @@ def judge_run(
         retry_failed=retry_failed,
         progress=progress,
         log=log,
+        batching=batching,
     )
     planned.folder.write_verdicts(result)
     return result

@@ -13,6 +13,7 @@ from youden.errors import BudgetError, TooManyMissingError, YoudenError
 from youden.judging.budget import OutOfMoneyError
 from youden.judging.calling import Call, Caller
 from youden.judging.columns import VerdictColumns
+from youden.judging.endings import LOOKED_AT_FROM, out_of_money, too_many_missing
 from youden.judging.failures import CallError, Failure, ends_the_run
 from youden.judging.judge_config import JudgeConfig
 from youden.judging.lookup import Known, look_up
@@ -22,9 +23,6 @@ from youden.judging.retry import TOO_MANY, RetryPolicy
 from youden.judging.sight import Sight
 from youden.judging.store import BATCH, LINGER, Store
 from youden.types import Completion, Plan, Pool
-
-LOOKED_AT_FROM = 200
-"""Trials after which the share of missing answers may stop the run."""
 
 GIVEN_UP_AT_START = 3
 """So many requests given up on before anything was answered end the run."""
@@ -288,19 +286,7 @@ class Asking:
         return ends_the_run(error, judge=self._config.name, address=self._config.address)
 
     def _out_of_money(self) -> BudgetError:
-        budget, n_left = self._caller.budget, len(self._plan) - self.columns.n_done
-        return BudgetError(
-            f"The next call could pass the cap of {budget.cap:.6g} USD: {budget.spent:.6g} USD were spent, "
-            f"{self.columns.n_done} of {len(self._plan)} trials are done and {n_left} remain. "
-            "Raise max_cost, or run the same again to spend as much once more; no stored answer is asked or paid for twice.",
-            slug="budget",
-        )
+        return out_of_money(self._caller.budget, self.columns, n_trials=len(self._plan))
 
     def _too_many_missing(self) -> TooManyMissingError:
-        return TooManyMissingError(
-            f"{self.columns.n_missing} of {self.columns.n_done} trials have no answer "
-            f"({self.columns.missing_in_words()}), more than max_missing = {self._terms.max_missing:g} allows. "
-            "Look at the judge's prompt and labels, or raise max_missing; "
-            "answers are kept, and the same run goes on from them (--retry-failed asks again what has no answer).",
-            slug="too-many-missing",
-        )
+        return too_many_missing(self.columns, max_missing=self._terms.max_missing)

@@ -26,17 +26,23 @@ class Budget:
         self._reserved = 0
         self._freed = asyncio.Event()
 
+    def fits(self, usd: float) -> bool:
+        """Whether so much could be set aside now."""
+        return self.cap == math.inf or self.spent + (self._reserved + math.ceil(usd * _PARTS)) / _PARTS <= self.cap
+
     async def reserve(self, usd: float) -> None:
         """Set `usd` aside, waiting for calls in flight to settle where that helps. Raises: OutOfMoneyError."""
-        if self.cap == math.inf:
-            return
-        parts = math.ceil(usd * _PARTS)
-        while self.spent + (self._reserved + parts) / _PARTS > self.cap:
+        while not self.fits(usd):
             if not self._reserved:
                 raise OutOfMoneyError
             self._freed.clear()
             await self._freed.wait()
-        self._reserved += parts
+        self.take(usd)
+
+    def take(self, usd: float) -> None:
+        """Set `usd` aside, whether or not it fits."""
+        if self.cap != math.inf:
+            self._reserved += math.ceil(usd * _PARTS)
 
     def settle(self, reserved: float, spent: float) -> None:
         """Give back what `reserve` set aside and count what was spent."""

@@ -45,7 +45,7 @@ class Caller:
 
         Raises: CallError; OutOfMoneyError before anything is sent.
         """
-        worst = price(self._config, _most_tokens(call.request), self._config.answer_limit or 0)
+        worst = worst_price(self._config, call.request)
         await self.budget.reserve(worst)
         spent = 0.0
         try:
@@ -85,6 +85,8 @@ class Caller:
             raise CallError(f"No reply within {self._config.timeout:g} s.", kind="retry") from None
 
 
-def _most_tokens(request: Request) -> int:
-    """No tokenizer makes more tokens than there are bytes; a message costs a few beside."""
-    return sum(len(message.content.encode()) + 8 for message in request.messages) + 8
+def worst_price(config: JudgeConfig, request: Request) -> float:
+    """USD that one try can cost at most, NaN where prices are unknown: no tokenizer makes more tokens than there are bytes,
+    and a message costs a few beside."""
+    most_tokens = sum(len(message.content.encode()) + 8 for message in request.messages) + 8
+    return price(config, most_tokens, config.answer_limit or 0)

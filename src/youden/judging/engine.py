@@ -15,14 +15,18 @@ from youden.errors import ConfigError, InputError
 from youden.judging.asking import Asking, Terms
 from youden.judging.backends.jury import Jury
 from youden.judging.backends.replay import Replay
+from youden.judging.batch import Batching, InBatches
+from youden.judging.batch_jobs import Jobs
 from youden.judging.budget import Budget
 from youden.judging.calling import Caller
+from youden.judging.columns import VerdictColumns
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.questions import Questions
-from youden.judging.registry import JURY, REPLAY, batch_judge, calling_judge
+from youden.judging.registry import JURY, REPLAY, batch_judge, batch_provider, calling_judge
+from youden.judging.retry import RetryPolicy
 from youden.judging.sight import EventLog, Sight
 from youden.judging.store import Store
-from youden.judging.tape import played
+from youden.judging.tape import played, playing
 from youden.types import Judge, Plan, Pool, Progress, Verdicts
 
 
@@ -36,6 +40,7 @@ class _Run:
     budget: Budget
     terms: Terms
     environment: Mapping[str, str]
+    batching: Batching | None
 
 
 async def judge_plan(
@@ -50,13 +55,16 @@ async def judge_plan(
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: EventLog | None = None,
+    batching: Batching | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Verdicts:
     """The judge's answer to every trial of `plan`; what `store` knows is not asked again.
 
     max_cost: USD this call may spend; None for no cap. max_missing: share of trials without an answer above which the
     run stops, looked at from 200 trials on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
-    judge: asked instead of the one that `config` names. environment: where the key is looked up; None for the process's.
+    batching: send the plan through the provider's Batch API, at its prices, instead of calling; a cassette that plays answers
+    at once all the same. judge: asked instead of the one that `config` names. environment: where the key is looked up; None
+    for the process's.
     In the verdicts `usd` is NaN for calls whose price is unknown.
 
     Raises: ConfigError and JudgeError before any call where something cannot work; later JudgeError, BudgetError,
@@ -68,6 +76,8 @@ async def judge_plan(
             "Make the plan again from this pool.",
             slug="plan-other-pool",
         )
+    if batching is not None:
+        config = config.at_batch_prices()
     for one in config.judges or (config,):
         _check_cap(one, max_cost)
     run = _Run(
@@ -77,6 +87,7 @@ async def judge_plan(
         Budget(max_cost),
         Terms(max_missing, retry_failed, Sight(progress, log)),
         os.environ if environment is None else environment,
+        batching,
     )
     if config.backend == JURY:
         ballots = [await _verdicts(run, one, judge) for one in config.judges]
@@ -94,6 +105,8 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
             result = batch_judge(config.backend, config.parameters).answer_many(run.pool, run.plan)
             sight.advance(len(run.plan))
             return result
+        if judge is None and run.batching is not None and not playing():
+            return await _in_batches(run, config, run.batching)
         return await _asked(run, config, judge)
     finally:
         sight.stop()
@@ -118,9 +131,8 @@ async def _asked(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdict
         store=store,
         make=lambda: calling_judge(config.backend, config.connection(run.environment)),
     )
-    whose = config.public()
     try:
-        store.remember_judge(whose)
+        store.remember_judge(config.public())
         asking = Asking(
             run.plan,
             run.pool,
@@ -135,10 +147,42 @@ async def _asked(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdict
         store.flush()
         if judge is None and hasattr(asked, "aclose"):
             await asked.aclose()
-    served = asking.columns.served
+    return _finished(run, config, store, asking.columns)
+
+
+async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
+    store = _needed(run.store, config)
+    questions = config.questions()
+    policy = RetryPolicy(config.max_tries, config.backoff)
+    provider = batch_provider(config.backend, config.connection(run.environment), policy)
+    try:
+        store.remember_judge(config.public())
+        with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
+            asking = InBatches(
+                run.plan,
+                run.pool,
+                provider=provider,
+                config=config,
+                questions=questions,
+                store=store,
+                jobs=jobs,
+                budget=run.budget,
+                terms=run.terms,
+                batching=batching,
+            )
+            await asking.go()
+    finally:
+        store.flush()
+        await provider.aclose()
+    return _finished(run, config, store, asking.columns)
+
+
+def _finished(run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns) -> Verdicts:
+    """The verdicts, with what has to be said of who served them and of shortened texts."""
+    served, whose = columns.served, config.public()
     drift = served.since(store.served(whose))
     store.remember_served(whose, served.fresh())
-    return asking.columns.verdicts(run.plan, config.describe(), warnings=(*drift, *_about_cuts(questions, run)))
+    return columns.verdicts(run.plan, config.describe(), warnings=(*drift, *_about_cuts(config.questions(), run)))
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class JudgeConfig(BaseModel):
     decides how it is fetched. `price` sets both prices. `context` is the model's in tokens. `concurrency` is the most calls
     in flight, `start_concurrency` how many at first. `of` is the judge that `replay` repeats, None for the one whose answers
     the store holds; `judges` and `vote` belong to a jury. base_url None is the provider's own.
+    `batch_discount` is the share of the price that the provider takes off in a batch.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -75,6 +76,7 @@ class JudgeConfig(BaseModel):
     backoff: Seconds = 0.5
     price_in: Price | None = None
     price_out: Price | None = None
+    batch_discount: Annotated[float, Field(ge=0, le=1)] = 0.0
     context: Positive | None = None
     truncate: Truncation = "refuse"
     of: JudgeConfig | None = None
@@ -166,6 +168,16 @@ class JudgeConfig(BaseModel):
         config = self.model_copy(update={"price_in": price_in, "price_out": price_out})
         config._price_source = source
         return config
+
+    def at_batch_prices(self) -> Self:
+        """This judge, or jury, at the prices of a batch."""
+
+        def off(usd: float | None) -> float | None:
+            return None if usd is None else usd * (1 - self.batch_discount)
+
+        judges = tuple(judge.at_batch_prices() for judge in self.judges)
+        prices = {"price_in": off(self.price_in), "price_out": off(self.price_out)}
+        return self.model_copy(update={**prices, "batch_discount": 0.0, "judges": judges})
 
     @property
     def url(self) -> str | None:

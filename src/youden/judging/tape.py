@@ -74,6 +74,11 @@ def inserted(tape: Tape) -> Iterator[Tape]:
         tape.save()
 
 
+def playing() -> bool:
+    """Whether a tape is inserted."""
+    return bool(_inserted)
+
+
 def played(config: JudgeConfig, plan: Plan, pool: Pool, *, store: Store, make: Callable[[], Judge]) -> Judge:
     """The judge to ask: the inserted tape's player, or what `make` makes where there is none."""
     return Player(_inserted[-1], config, plan, pool, store=store, make=make) if _inserted else make()

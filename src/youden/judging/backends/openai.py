@@ -6,7 +6,8 @@ It knows the SDK and its exceptions; it refuses to retry, to judge or to keep an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import openai
@@ -33,27 +34,18 @@ class OpenAIJudge:
         self.name = connection.name
         self._connection = connection
         self._clock = clock
-        self._client = client or _client(connection)
+        self._client = client or sdk_client(connection)
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
         began = self._clock()
-        try:
+        with call_errors(self._connection):
             reply = await self._client.chat.completions.with_raw_response.create(
                 model=request.model,
                 messages=cast(Any, [{"role": one.role, "content": one.content} for one in request.messages]),
                 extra_body=dict(request.parameters),
             )
             body = reply.text
-        except openai.APIStatusError as error:
-            response = error.response
-            raise self._connection.redacted(status_error(error.status_code, response.text, response.headers)) from None
-        except openai.APITimeoutError:
-            raise CallError("No reply within the timeout.", kind="retry") from None
-        except (openai.APIError, OSError, ValueError) as error:
-            cause = error.__cause__ or error
-            failed = CallError(f"{type(cause).__name__}: {cause}", kind="retry")
-            raise self._connection.redacted(failed) from None
         return completion(body, seconds=self._clock() - began)
 
     async def aclose(self) -> None:
@@ -61,7 +53,23 @@ class OpenAIJudge:
         await self._client.close()
 
 
-def _client(connection: Connection) -> AsyncOpenAI:
+@contextmanager
+def call_errors(connection: Connection) -> Iterator[None]:
+    """The SDK's exceptions as CallErrors without secrets."""
+    try:
+        yield
+    except openai.APIStatusError as error:
+        response = error.response
+        raise connection.redacted(status_error(error.status_code, response.text, response.headers)) from None
+    except openai.APITimeoutError:
+        raise CallError("No reply within the timeout.", kind="retry") from None
+    except (openai.APIError, OSError, ValueError) as error:
+        cause = error.__cause__ or error
+        raise connection.redacted(CallError(f"{type(cause).__name__}: {cause}", kind="retry")) from None
+
+
+def sdk_client(connection: Connection) -> AsyncOpenAI:
+    """The SDK's client for `connection`, its own retries off."""
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     return AsyncOpenAI(
         api_key=connection.api_key or _NO_KEY,
