@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -115,3 +117,20 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
     whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
     return whole | ({} if reply.usage is None else {"usage": dict(reply.usage)})
+
+
+@contextmanager
+def in_a_thread(behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved) -> Iterator[WireServer]:
+    """A server in a thread of its own, for code that starts an event loop itself."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = WireServer(behave)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
