@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from batch_server import BatchServer
-from wire_server import WireServer
+from wire_server import WireServer, running
 from youden import cli
 
 
@@ -46,35 +42,16 @@ def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     return run
 
 
-S = TypeVar("S", WireServer, BatchServer)
-
-
-@contextmanager
-def in_a_thread(server: S) -> Iterator[S]:
-    """A server with an event loop of its own, for commands that start one themselves."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
-    try:
-        yield server
-    finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
 @pytest.fixture
 def server() -> Iterator[WireServer]:
-    with in_a_thread(WireServer()) as running:
-        yield running
+    with running(WireServer()) as started:
+        yield started
 
 
 @pytest.fixture
 def batch_server() -> Iterator[BatchServer]:
-    with in_a_thread(BatchServer()) as running:
-        yield running
+    with running(BatchServer()) as started:
+        yield started
 
 
 def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:

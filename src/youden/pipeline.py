@@ -23,6 +23,7 @@ from youden.data.run_folder import PoolSummary, RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.batch import Batching
 from youden.judging.engine import judge_plan
+from youden.judging.estimate import estimate
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
 from youden.judging.sight import EventLog
@@ -180,7 +181,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     folder.write_config(config)
     folder.write_pool(summarise(pool, source=str(config.pool)))
     folder.write_plan(plan)
-    return PlannedRun(config, folder, pool, plan, judge, plan.cost(judge))
+    return PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
 
 
 def judge_run(

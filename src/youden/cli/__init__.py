@@ -18,7 +18,9 @@ COMMANDS = {
     "study": "youden.cli.study",
     "report": "youden.cli.report",
     "import": "youden.cli.import_",
+    "doctor": "youden.cli.doctor",
     "cassette": "youden.cli.cassette",
+    "salvage": "youden.cli.salvage",
 }
 
 INTERRUPTED = 130

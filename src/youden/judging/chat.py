@@ -26,7 +26,14 @@ def completion(body: str | bytes, *, seconds: float) -> Completion:
     Raises: CallError, to be tried again, where the reply is not one.
     """
     try:
-        reply = orjson.loads(body)
+        return completion_of(orjson.loads(body), seconds=seconds)
+    except ValueError as error:
+        raise _broken(error) from None
+
+
+def completion_of(reply: Any, *, seconds: float) -> Completion:
+    """The completion that a chat reply, parsed, holds. Raises: as `completion`."""
+    try:
         choice = reply["choices"][0]
         message = choice["message"]
         usage = reply.get("usage") or {}
@@ -38,11 +45,15 @@ def completion(body: str | bytes, *, seconds: float) -> Completion:
             tokens_out=int(usage.get("completion_tokens") or 0),
             seconds=seconds,
             fingerprint=reply.get("system_fingerprint"),
-            refusal=message.get("refusal"),
+            refusal=message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal"),
             top_logprobs=_top_logprobs(choice.get("logprobs")),
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise CallError(f"The reply is no chat completion ({type(error).__name__}: {error}).", kind="retry") from None
+        raise _broken(error) from None
+
+
+def _broken(error: Exception) -> CallError:
+    return CallError(f"The reply is no chat completion ({type(error).__name__}: {error}).", kind="retry")
 
 
 def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:

@@ -35,6 +35,12 @@ def basic_authorization(url: str) -> str | None:
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
+def url_passwords(url: str) -> tuple[str, ...]:
+    """The password in a URL, as written and as meant."""
+    password = urlsplit(url).password or ""
+    return tuple({password, unquote(password)} - {""})
+
+
 @dataclass(frozen=True)
 class Connection:
     """What a backend is built from.

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, field_validator, model_validator
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.connection import Connection, basic_authorization, public_address
+from youden.judging.connection import Connection, basic_authorization, public_address, url_passwords
 from youden.judging.decisions import MAX_TOKENS, PARSERS, Decision, decision_hint, decision_parameters
 from youden.judging.prompts import Prompt, load_prompt
 from youden.judging.questions import Questions, characters
@@ -273,7 +273,7 @@ class JudgeConfig(BaseModel):
             self.timeout,
             api_key=key,
             authorization=authorization,
-            secrets=_secrets_in(environment),
+            secrets=(*_secrets_in(environment), *url_passwords(self.url or "")),
         )
 
     def describe(self) -> dict[str, Json]:

@@ -30,16 +30,16 @@ class TablePrice:
 
 
 def table_price(config: JudgeConfig) -> TablePrice | None:
-    """The price of the judge's model, None where litellm is not installed, does not know it, or it stands at an address of
-    somebody's own, where it may cost anything."""
+    """The price of the judge's model. None where litellm is not installed or does not know it (0 stands for that too), and
+    at an address of somebody's own, where it may cost anything.
+    """
     if config.model is None or config.address not in ("", OPENAI):
         return None
-    entry = _table().get(config.model)
-    if entry is None or "input_cost_per_token" not in entry or "output_cost_per_token" not in entry:
+    entry = _table().get(config.model, {})
+    price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if not price_in or not price_out:
         return None
-    return TablePrice(
-        1e6 * entry["input_cost_per_token"], 1e6 * entry["output_cost_per_token"], f"litellm {_version()}'s table"
-    )
+    return TablePrice(round(1e6 * price_in, 6), round(1e6 * price_out, 6), f"litellm {_version()}'s table")
 
 
 @cache

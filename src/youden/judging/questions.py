@@ -61,6 +61,10 @@ class Questions:
                 "Make the plan again from this pool.",
                 slug="plan-missing-text",
             )
+        return self.about(first, second)
+
+    def about(self, first: str, second: str) -> Request:
+        """The request about these two texts."""
         if self.room is not None:
             first, second = shortened(first, second, room=self.room, policy=self.truncate)
         return Request(self.model, self.prompt.messages(first, second, hint=self._hint), self.parameters)

@@ -13,13 +13,15 @@ from typing import Any
 
 import openai
 
-from youden.errors import JudgeError
-from youden.judging.chat import completion, status_error
+from youden.errors import ConfigError, JudgeError
+from youden.judging.chat import completion_of, retry_after
 from youden.judging.connection import Connection
-from youden.judging.failures import CallError
+from youden.judging.failures import CallError, ending_code, fate
 from youden.types import Completion, Request
 
 _NO_KEY = "none"
+_ERROR = 400
+_BROKEN = 500
 
 
 class LitellmJudge:
@@ -27,13 +29,19 @@ class LitellmJudge:
 
     Without a key of its own the judge leaves it to litellm to find its provider's in the environment.
 
-    Raises: JudgeError [judge-extra] where litellm is not installed.
+    Raises: JudgeError [judge-extra] where litellm is not installed; ConfigError [judge-two-keys] for credentials in a URL.
     """
 
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.name = connection.name
         self._connection = connection
         self._clock = clock
+        if connection.authorization is not None:
+            raise ConfigError(
+                f"The judge '{connection.name}' has credentials in base_url, which litellm does not send. Take them out and "
+                "name a key in api_key_env, or ask this server by `backend: wire`.",
+                slug="judge-two-keys",
+            )
         self._litellm = _library()
 
     async def answer(self, request: Request) -> Completion:
@@ -51,14 +59,13 @@ class LitellmJudge:
                 **self._way(),
                 **request.parameters,
             )
-            body = reply.model_dump_json()
         except openai.APITimeoutError:
             raise CallError("No reply within the timeout.", kind="retry") from None
-        except openai.APIStatusError as error:
+        except openai.APIError as error:
             raise self._connection.redacted(_call_error(error)) from None
-        except (openai.APIError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             raise self._connection.redacted(CallError(f"{type(error).__name__}: {error}", kind="retry")) from None
-        return completion(body, seconds=self._clock() - began)
+        return completion_of(reply.model_dump(), seconds=self._clock() - began)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -70,16 +77,20 @@ class LitellmJudge:
             way |= {"api_base": self._connection.address, "api_key": _NO_KEY}
         if self._connection.api_key is not None:
             way["api_key"] = self._connection.api_key
-        if self._connection.authorization is not None:
-            way["extra_headers"] = {"Authorization": self._connection.authorization}
         return way
 
 
-def _call_error(error: openai.APIStatusError) -> CallError:
-    """litellm makes a status of its own for a connection that broke and for a reply it cannot read."""
-    if isinstance(error, openai.InternalServerError) and "Connection error" in str(error):
-        return CallError(str(error), kind="retry")
-    return status_error(error.status_code, str(error), getattr(error.response, "headers", None) or {})
+def _call_error(error: openai.APIError) -> CallError:
+    """litellm says 500 of a connection that broke as well, so a 500 counts as a call that nobody can price."""
+    status, said = getattr(error, "status_code", None), str(error)
+    if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
+        return CallError(said, kind="stop" if ending_code(said) else "retry")
+    return CallError(
+        f"HTTP {status}: {said}",
+        kind=fate(status, ending_code(said)),
+        status=status,
+        retry_after=retry_after(getattr(error, "litellm_response_headers", None) or {}),
+    )
 
 
 def _library() -> Any:
