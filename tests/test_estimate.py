@@ -32,6 +32,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"input_cost_per_token": 2e-6, "output_cost_per_token": 3e-6}
     models = {"gpt-x": known, "host/llama": known, "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}}
     (package / "model_prices_and_context_window_backup.json").write_text(json.dumps(models), encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(prices, "_version", lambda: "1.2")
     prices._table.cache_clear()
