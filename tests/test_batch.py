@@ -22,8 +22,11 @@ from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.batch import Batching
 from youden.judging.batch_lines import Limits, Line, parts, results
+from youden.judging.connection import Connection
 from youden.judging.engine import judge_plan
 from youden.judging.failures import CallError
+from youden.judging.registry import BATCHES, batch_provider
+from youden.judging.retry import RetryPolicy
 from youden.judging.store import Store, open_store
 from youden.types import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
 
@@ -398,3 +401,12 @@ def test_result_lines_are_read_in_all_their_forms() -> None:
     assert isinstance(came["a"], Completion)
     kinds = {key: one.kind for key, one in came.items() if isinstance(one, CallError)}
     assert kinds == {"b": "retry", "c": "retry", "d": "rejected", "e": "stop", "f": "retry"}
+
+
+@pytest.mark.parametrize("name", list(BATCHES))
+async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(store: Store, name: str) -> None:
+    provider = batch_provider(name, Connection("test", "http://127.0.0.1:9/v1", 1.0, api_key=KEY), RetryPolicy(1, 0.1))
+    assert KEY not in repr(vars(provider))
+    await provider.aclose()
+    async with BatchServer() as server:
+        assert (await ask(server, store, changes={"backend": name})).answered.all()

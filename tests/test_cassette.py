@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,11 @@ from youden.data.pool_writer import write_pool
 from youden.data.run_config import load_run_config
 from youden.errors import InputError
 from youden.judging.cassette import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
+from youden.judging.decisions import PARSERS, Decision
 from youden.judging.engine import judge_plan
 from youden.judging.failures import Failure
 from youden.judging.judge_config import load_judge_config
-from youden.judging.parsing import read_answer
+from youden.judging.parsing import Reading, read_answer
 from youden.judging.prompts import load_prompt
 from youden.judging.store import open_store
 from youden.pipeline import judge_run, plan_run
@@ -170,23 +172,32 @@ def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) ->
         assert caught.value.slug == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
-    said=st.one_of(st.sampled_from(["YES", "no.", "The same, so YES", "Yes and no", ""]), st.text(max_size=30)),
+    said=st.one_of(
+        st.sampled_from(
+            ["YES", "no.", "The same, so YES", "Yes and no", "", '{"answer": "NO"}', '{"answer": "MAYBE so"}']
+        ),
+        st.text(max_size=30),
+    ),
     finish=st.sampled_from(["stop", "length", "content_filter"]),
     refusal=st.sampled_from([None, "", "I had rather not"]),
+    odds=st.sampled_from([(), (("YES", -0.5), ("NO", -1.0)), (("Hm", -0.1),)]),
+    decision=st.sampled_from(list(PARSERS)),
 )
-def test_a_redacted_answer_reads_as_the_original_does(said: str, finish: str, refusal: str | None) -> None:
-    outcome = Completion(said, finish, "m", 1, 1, refusal=refusal)
-    hidden = redact(
-        replace(an_entry(), outcome=outcome), read=lambda one: read_answer(one, PROMPT), labels=PROMPT.labels
-    )
+def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
+    said: str, finish: str, refusal: str | None, odds: tuple[tuple[str, float], ...], decision: Decision
+) -> None:
+    def read(one: Completion) -> Reading:
+        return read_answer(one, PROMPT, decision=decision)
+
+    outcome = Completion(said, finish, "m", 1, 1, refusal=refusal, top_logprobs=odds)
+    hidden = redact(replace(an_entry(), outcome=outcome), read=read, labels=PROMPT.labels)
     assert isinstance(hidden.outcome, Completion)
-    assert repr(read_answer(hidden.outcome, PROMPT)) == repr(read_answer(outcome, PROMPT))
-    assert (
-        hidden.outcome.text in PROMPT.labels or said not in hidden.outcome.text.removeprefix("sha256:") or len(said) < 3
-    )
+    assert repr(read(hidden.outcome)) == repr(read(outcome))
     assert hidden.redacted
+    allowed = [*PROMPT.labels, *(f'{{"answer":"{label}"}}' for label in PROMPT.labels)]
+    assert hidden.outcome.text in allowed or re.fullmatch("sha256:[0-9a-f]{64}", hidden.outcome.text)
 
 
 async def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:

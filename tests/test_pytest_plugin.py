@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import tomllib
 from dataclasses import replace
 from importlib import import_module
@@ -163,6 +164,18 @@ def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: 
     np.testing.assert_array_equal(first.answer, again.answer)
     assert (tape.n_played, server.n_requests) == (len(plan), len(plan))
     assert first.answer[: len(plan) // 2].tolist() != first.answer[len(plan) // 2 :].tolist()
+
+
+def test_a_played_call_waits_for_no_limit(tmp_path: Path, server: WireServer) -> None:
+    pool = make_pool(3, 3)
+    plan = youden.make_plan(pool, calls=10, n_independent=4)
+    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
+    with inserted(Tape(tmp_path / "c.jsonl", mode="once")):
+        youden.judge(plan, pool, judge=judge, store=tmp_path / "one.db")
+    began = time.perf_counter()
+    with inserted(Tape(tmp_path / "c.jsonl", mode="none")):
+        youden.judge(plan, pool, judge=judge | {"requests_per_minute": 1}, store=tmp_path / "two.db")
+    assert time.perf_counter() - began < 30
 
 
 def test_nothing_is_played_once_the_cassette_is_out(tmp_path: Path, server: WireServer) -> None:

@@ -26,7 +26,7 @@ from youden.judging.registry import JURY, REPLAY, batch_judge, batch_provider, c
 from youden.judging.retry import RetryPolicy
 from youden.judging.sight import EventLog, Sight
 from youden.judging.store import Store
-from youden.judging.tape import played, playing
+from youden.judging.tape import played, playing, plays_only
 from youden.types import Judge, Plan, Pool, Progress, Verdicts
 
 
@@ -131,12 +131,13 @@ async def _asked(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdict
         store=store,
         make=lambda: calling_judge(config.backend, config.connection(run.environment)),
     )
+    paced = config.unpaced() if plays_only() else config
     try:
         store.remember_judge(config.public())
         asking = Asking(
             run.plan,
             run.pool,
-            caller=Caller(asked, config, run.budget),
+            caller=Caller(asked, paced, run.budget),
             config=config,
             questions=questions,
             store=store,

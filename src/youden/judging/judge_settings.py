@@ -169,6 +169,10 @@ class JudgeConfig(BaseModel):
         config._price_source = source
         return config
 
+    def unpaced(self) -> Self:
+        """This judge without limits of requests and tokens a minute."""
+        return self.model_copy(update={"requests_per_minute": None, "tokens_per_minute": None})
+
     def at_batch_prices(self) -> Self:
         """This judge, or jury, at the prices of a batch."""
 

@@ -79,6 +79,11 @@ def playing() -> bool:
     return bool(_inserted)
 
 
+def plays_only() -> bool:
+    """Whether a tape is inserted that records nothing, so that no server has to be spared."""
+    return bool(_inserted) and not _inserted[-1].records
+
+
 def played(config: JudgeConfig, plan: Plan, pool: Pool, *, store: Store, make: Callable[[], Judge]) -> Judge:
     """The judge to ask: the inserted tape's player, or what `make` makes where there is none."""
     return Player(_inserted[-1], config, plan, pool, store=store, make=make) if _inserted else make()
