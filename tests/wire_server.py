@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from aiohttp import web
+
+S = TypeVar("S")
 
 Fault = Literal["none", "reset", "stall", "truncated", "malformed", "no_choices", "html"]
 
@@ -115,3 +119,25 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
     whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
     return whole | ({} if reply.usage is None else {"usage": dict(reply.usage)})
+
+
+@contextmanager
+def in_a_thread(behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved) -> Iterator[WireServer]:
+    """A `WireServer` in a thread of its own, for code that starts an event loop itself."""
+    with running(WireServer(behave)) as server:
+        yield server
+
+
+@contextmanager
+def running(server: AbstractAsyncContextManager[S]) -> Iterator[S]:
+    """Any server in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

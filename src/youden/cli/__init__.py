@@ -20,6 +20,9 @@ COMMANDS = {
     "compare": "youden.cli.compare",
     "report": "youden.cli.report",
     "import": "youden.cli.import_",
+    "doctor": "youden.cli.doctor",
+    "cassette": "youden.cli.cassette",
+    "salvage": "youden.cli.salvage",
 }
 
 INTERRUPTED = 130
