@@ -103,3 +103,37 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
     assert f"${110 * 101 * 100 / 2e6:.4f} spent now" in half.err
     assert youden("run", "batch.yaml").code == 0
     assert len(batch_server.bodies) == 110
+
+
+def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_config(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
+    config = _config(here / "free.yaml") | {"calls": 300, "n_independent": 150}
+    write_config(here / "more.yaml", **config)
+    assert youden("judge", "more.yaml", "--max-missing", "0.1").code == 1
+    allowed = youden("judge", "more.yaml", "--max-missing", "0.5", "--json")
+    assert allowed.code == 0, allowed.err
+    assert "unparsed" in allowed.err
+    before, n_missing = server.n_requests, sum(json.loads(allowed.out)["calls"]["missing_paired"].values())
+    write_config(here / "more.yaml", **config, max_missing=0.5)
+    again = youden("judge", "more.yaml")
+    assert (again.code, server.n_requests) == (0, before)
+    server.behave = lambda _n, body: Reply(same_item(body))
+    mended = youden("judge", "more.yaml", "--retry-failed", "--json")
+    assert json.loads(mended.out)["calls"]["missing_paired"] == {}
+    assert server.n_requests - before >= n_missing > 0
+
+
+def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> None:
+    judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "price": 0}
+    judges = [judge | {"model": model} for model in ("a", "b", "c")]
+    write_config(
+        here / "jury.yaml", pool="pool", calls=110, n_independent=20, judge={"backend": "jury", "judges": judges}
+    )
+    ended = youden("run", "jury.yaml", "--json")
+    assert ended.code == 0, ended.err
+    assert server.n_requests == 3 * 110
+    assert json.loads(ended.out)["facts"]["calls"]["models"] == ["a", "b", "c"]
+    assert youden("run", "jury.yaml").code == 0
+    assert server.n_requests == 3 * 110

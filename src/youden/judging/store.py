@@ -213,7 +213,8 @@ def _text(config: dict[str, Json]) -> str:
 
 def completion_from(fields: dict[str, Any]) -> Completion:
     """The completion that was stored as these JSON fields."""
-    fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
+    top = fields["top_logprobs"]
+    fields["top_logprobs"] = tuple([(token, value) for token, value in top]) if top else ()
     return Completion(**fields)
 
 
