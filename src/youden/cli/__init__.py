@@ -18,6 +18,7 @@ COMMANDS = {
     "study": "youden.cli.study",
     "report": "youden.cli.report",
     "import": "youden.cli.import_",
+    "check": "youden.cli.check",
 }
 
 INTERRUPTED = 130
