@@ -18,6 +18,7 @@ COMMANDS = {
     "study": "youden.cli.study",
     "report": "youden.cli.report",
     "import": "youden.cli.import_",
+    "export": "youden.cli.export",
     "check": "youden.cli.check",
 }
 

@@ -74,7 +74,7 @@ def recurring(looked: LookedAt) -> Floats:
     n_holding = np.bincount(pair[0], minlength=int(run.max(initial=-1)) + 1)
     comes_back = n_holding[run] >= np.maximum(2, RECURS * n_texts[agent])
     total = np.bincount(text_of, minlength=len(looked)).astype(np.float64)
-    hits = np.bincount(text_of, weights=comes_back, minlength=len(looked))
+    hits = np.bincount(text_of, weights=comes_back.astype(np.float64), minlength=len(looked)).astype(np.float64)
     return _shares(hits, total)
 
 
