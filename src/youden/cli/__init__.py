@@ -20,6 +20,7 @@ COMMANDS = {
     "import": "youden.cli.import_",
     "export": "youden.cli.export",
     "check": "youden.cli.check",
+    "salvage": "youden.cli.salvage",
 }
 
 INTERRUPTED = 130

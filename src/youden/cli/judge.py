@@ -14,8 +14,9 @@ from youden.cli.progress import progress_bar
 @click.command("judge")
 @options.config
 @options.overrides
+@options.asking
 @options.json
-def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
+def command(config: Path, overrides: options.Overrides, asking: options.Asking, as_json: bool) -> None:
     """Judge the plan of CONFIG.
 
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was.
@@ -27,7 +28,7 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
     planned = plan_run(overrides.apply(config))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
-        result = judge_run(planned, progress=bar)
+        result = judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
     for warning in result.warnings:
         show.note(f"warning: {warning}")
     calls = call_facts(result)

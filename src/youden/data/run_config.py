@@ -30,7 +30,8 @@ class RunConfig(BaseModel):
 
     pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
     calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. holdout: a fraction.
-    None leaves independent, holdout and the budget to the design. max_cost: USD.
+    None leaves independent, holdout and the budget to the design. max_cost: USD. max_missing: share of
+    trials without an answer above which the run stops.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
 
@@ -49,6 +50,7 @@ class RunConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None
+    max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
     out: _Text | None = None
 
     @model_validator(mode="after")

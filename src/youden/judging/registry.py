@@ -14,21 +14,31 @@ from youden.judging.connection import Connection
 from youden.registry import Registry
 from youden.types import BatchJudge, Json, Judge
 
+JURY = "jury"
 REPLAY = "replay"
+
+_MAKE_CALLS = {"litellm", "openai", "wire"}
+_MAKE_NONE = {JURY, "lexical", REPLAY}
+"""Known without loading them, for their libraries take seconds; a test holds this against the classes."""
 
 JUDGES: Registry[type] = Registry(
     "youden.judges",
     "judge",
     {
+        JURY: "youden.judging.backends.jury:Jury",
         "lexical": "youden.judging.backends.lexical:Lexical",
+        "litellm": "youden.judging.backends.litellm:LitellmJudge",
         "openai": "youden.judging.backends.openai:OpenAIJudge",
         REPLAY: "youden.judging.backends.replay:Replay",
+        "wire": "youden.judging.backends.wire:WireJudge",
     },
 )
 
 
 def makes_calls(backend: str) -> bool:
     """Whether the judge answers requests one by one. Raises: ConfigError [unknown-judge]."""
+    if backend in _MAKE_CALLS or backend in _MAKE_NONE:
+        return backend in _MAKE_CALLS
     return not hasattr(JUDGES.load(backend), "answer_many")
 
 

@@ -2,8 +2,8 @@
 
 It knows SQLite, keys and completions; it refuses to know what an answer means, and holds neither requests nor secrets.
 
-Answers are written in batches: what a killed process can lose is at most `BATCH` answers that came within the last
-`LINGER` seconds before it died, beside the calls in flight.
+Answers are written in batches: what a killed process can lose is fewer than `BATCH` answers, none older than `LINGER`
+seconds while the engine runs, beside the calls in flight (`asking.at_risk`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 from urllib.parse import quote, unquote
 
 import orjson
@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, completion TEXT NOT NU
 CREATE TABLE IF NOT EXISTS failures
   (key TEXT PRIMARY KEY, kind TEXT NOT NULL, status INTEGER, reason TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS judges (config TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS served (judge TEXT, name TEXT, created REAL NOT NULL, PRIMARY KEY (judge, name));
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
@@ -94,7 +95,7 @@ class Store:
         query = "SELECT key, completion FROM answers WHERE key IN (SELECT value FROM json_each(?))"
         with _explained(self.path):
             rows = self._connection.execute(query, [orjson.dumps(keys).decode()]).fetchall()
-            found = {key: _completion(text) for key, text in rows}
+            found = {key: completion_from(orjson.loads(text)) for key, text in rows}
         return found | {key: self._answers[key] for key in keys if key in self._answers}
 
     def failures(self, keys: Sequence[str]) -> dict[str, Failure]:
@@ -130,15 +131,28 @@ class Store:
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""
-        text = orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
         with _explained(self.path), self._connection:
-            self._connection.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", [text, self._now()])
+            self._connection.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", [_text(config), self._now()])
 
     def judges(self) -> list[dict[str, Json]]:
         """The judges whose answers are kept here, oldest first."""
         with _explained(self.path):
             rows = self._connection.execute("SELECT config FROM judges ORDER BY created").fetchall()
         return [orjson.loads(text) for (text,) in rows]
+
+    def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
+        """Note under which names a judge was served."""
+        if not names:
+            return
+        rows = [(_text(config), name, self._now()) for name in names]
+        with _explained(self.path), self._connection:
+            self._connection.executemany("INSERT OR IGNORE INTO served VALUES (?, ?, ?)", rows)
+
+    def served(self, config: dict[str, Json]) -> list[str]:
+        """The names under which earlier runs of a judge were served."""
+        with _explained(self.path):
+            rows = self._connection.execute("SELECT name FROM served WHERE judge = ?", [_text(config)]).fetchall()
+        return [name for (name,) in rows]
 
     def close(self) -> None:
         """Flush and let go of the file."""
@@ -181,12 +195,17 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
         return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if not tables:
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not known >= {"answers", "failures", "judges", "served"}:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
 
-def _completion(text: str) -> Completion:
-    fields = orjson.loads(text)
+def _text(config: dict[str, Json]) -> str:
+    return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def completion_from(fields: dict[str, Any]) -> Completion:
+    """The completion that was stored as these JSON fields."""
     fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
     return Completion(**fields)
 
@@ -224,6 +243,6 @@ def _explanation(path: Path, said: str) -> JudgeError:
         )
     return JudgeError(
         f"The store {path} is damaged, or no SQLite database at all ({said}). "
-        f"Move it away, save what can be read with `sqlite3 {path.name} .recover | sqlite3 saved.db`, and go on with saved.db.",
+        f"Save what can be read with `youden salvage {path} --out saved.db`, put saved.db in its place and run the same again.",
         slug="store-corrupt",
     )
