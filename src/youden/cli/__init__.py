@@ -17,6 +17,7 @@ COMMANDS = {
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
     "report": "youden.cli.report",
+    "generate": "youden.cli.generate",
     "import": "youden.cli.import_",
     "export": "youden.cli.export",
     "check": "youden.cli.check",

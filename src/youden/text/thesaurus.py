@@ -5,7 +5,7 @@ It knows which words stand for which; it refuses to know grammar and sense, so i
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from youden.errors import ConfigError
@@ -17,6 +17,7 @@ LEAST_SHARED = 0.05
 """Share of all their synonyms that two words have in common, below which they are no synonyms here."""
 
 
+@lru_cache(maxsize=50_000)
 def synonyms(word: str) -> tuple[str, ...]:
     """At most three single words that could stand for `word` (lower case), closest first; none where nothing is close.
 

@@ -8,17 +8,19 @@ TextRank is sumy's, on our own sentences, as sumy's tokenizers want files from t
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from importlib import import_module
 
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.errors import ConfigError
 from youden.text.sentences import sentences
 from youden.text.transforms.options import wanted
 from youden.text.words import words
 
-MOST_RANKED = 400
-"""Sentences that TextRank looks at: it compares all with all."""
+MOST_RANKED = 40
+"""Sentences that TextRank looks at, from the start: it compares all with all, word by word."""
 
 
 def lead(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
@@ -44,6 +46,17 @@ def textrank(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) 
     Source: Mihalcea and Tarau, TextRank (2004), as in sumy.
     """
     _check(n, skip)
+    parts = sentences(text)[:MOST_RANKED]
+    if len(parts) <= n:
+        return " ".join(parts) or text
+    order = _central_first(tuple(parts))
+    start = min(skip, len(parts) - n)
+    return " ".join(parts[k] for k in np.sort(order[start : start + n]))
+
+
+@lru_cache(maxsize=128)
+def _central_first(parts: tuple[str, ...]) -> NDArray[np.int64]:
+    """Positions of the sentences by TextRank, the most central first. Agents that differ by n share it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -52,15 +65,10 @@ def textrank(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) 
         raise ConfigError(
             "TextRank needs the package `sumy`, which is not installed. Install youden[pools].", slug="textrank-missing"
         ) from error
-    parts = sentences(text)[:MOST_RANKED]
-    if len(parts) <= n:
-        return text
     document = dom.ObjectDocumentModel([dom.Paragraph([dom.Sentence(part, _Words()) for part in parts])])
     ratings = text_rank.TextRankSummarizer().rate_sentences(document)
     rating = np.array([ratings[sentence] for sentence in document.sentences])
-    order = np.argsort(-rating, kind="stable")
-    start = min(skip, len(parts) - n)
-    return " ".join(parts[k] for k in np.sort(order[start : start + n]))
+    return np.argsort(-rating, kind="stable")
 
 
 class _Words:
