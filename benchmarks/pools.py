@@ -1,7 +1,7 @@
 """How long a large pool takes to read and to check: 1,000 agents × 1,000 items, a million texts of about 300 bytes.
 
-Made of a small vocabulary in a temporary folder; nothing is kept. Each part runs in a process of its own, whose seconds and peak memory
-are printed as one JSON object a line: `read` (bar: 20 s), `check` with reading (bar: 90 s and 4 GB).
+Made of a small vocabulary in a temporary folder; nothing is kept. Each part runs in a process of its own, whose seconds and peak
+memory are printed as one JSON object a line: `read` (bar: 20 s), `check` with reading (bar: 90 s and 4 GB).
 
     python benchmarks/pools.py [n_agents] [n_items]
 """
