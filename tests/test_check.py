@@ -18,6 +18,7 @@ from youden.data.pool_writer import write_pool
 from youden.pools.addressing import addresses_a_judge
 from youden.pools.check import check_pool
 from youden.pools.findings import Checked
+from youden.protocol.designs import DESIGNS
 from youden.types import Agent, Item, Pool
 
 HONEST = {"faithful", "stylistic", "strategic"}
@@ -173,7 +174,10 @@ def test_a_pool_without_words_is_checked() -> None:
 def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {(cost.design, cost.judge): cost for cost in check_pool(honest).costs}
     monkeypatch.setattr("youden.pools.costs.DRAWN_UP_TO", 0)
-    for cost in check_pool(honest).costs:
+    estimated = check_pool(honest)
+    assert {"dense", "cyclic"} <= {cost.design for cost in estimated.costs}
+    assert {cost.design for cost in estimated.costs} | {note.split("'")[1] for note in estimated.notes} == set(DESIGNS)
+    for cost in estimated.costs:
         exact = drawn[cost.design, cost.judge]
         assert cost.calls == pytest.approx(exact.calls, rel=0.3)
         assert cost.tokens_in == pytest.approx(exact.tokens_in, rel=0.3)

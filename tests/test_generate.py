@@ -195,8 +195,8 @@ def here(tmp_path: Path, server: WireServer, field_notes: Path) -> Path:
     return tmp_path
 
 
-def words_for(model: str) -> list[str]:
-    return ["generate", str(PAPER), "items.jsonl", "--out", "made", "--model-map", f"*={model}"]
+def words_for(model: str, *, out: str = "made") -> list[str]:
+    return ["generate", str(PAPER), "items.jsonl", "--out", out, "--model-map", f"*={model}"]
 
 
 def expected_calls(file: AgentsFile) -> int:
@@ -237,12 +237,16 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     second = youden("run", "run.yaml", "--judge", "second.yaml", "--out", "other", "--json")
     assert second.code == 0, second.err
     first_digest = read_pool(here / "made").digest
-    assert youden(*words_for("second.yaml")).code == 0
-    assert server.n_requests > asked + n_calls
-    pool = read_pool(here / "made")
+    other = youden(*words_for("second.yaml"))
+    assert other.code == 2
+    assert "[generate-other]" in other.err
+    judged = server.n_requests
+    assert youden(*words_for("second.yaml", out="again")).code == 0
+    assert server.n_requests == judged + n_calls
+    pool = read_pool(here / "again")
     assert pool.texts.shape == (30, N_ITEMS)
     assert pool.agents[0].meta["asked"] == "second"
-    assert first_digest
+    assert read_pool(here / "made").digest == first_digest
 
 
 def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path, server: WireServer) -> None:

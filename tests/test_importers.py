@@ -38,8 +38,8 @@ def tool(name: str, package: str) -> str:
     return python
 
 
-def load(format_: str, *paths: Path, out: Path | None = None, **columns: str) -> ImportedPool:
-    return bring(format_, paths, out or paths[0].parent / "made", columns=columns)
+def load(format_: str, *paths: Path, **columns: str) -> ImportedPool:
+    return IMPORTERS.load(format_)(paths, columns=columns)
 
 
 def write(path: Path, *rows: object, whole: object = None) -> Path:
@@ -182,7 +182,7 @@ def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) ->
         choices = [{"index": 0, "turns": [f"{who} first", f"{who} second"]}]
         row = {"question_id": 81, "answer_id": "x", "model_id": who, "choices": choices, "tstamp": 1.0}
         write(bench / "model_answer" / f"{who}.jsonl", row)
-    imported = load("fastchat", bench / "model_answer", out=tmp_path / "a")
+    imported = load("fastchat", bench / "model_answer")
     assert cells(imported)["gpt", "81#2"] == "gpt second"
     assert [item.prompt for item in imported.pool.items] == ["Write.", "Again."]
 
@@ -197,7 +197,7 @@ def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) ->
         "model": "new",
         "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": {"answer": "good day"}}],
     }
-    arena = load("fastchat", write(tmp_path / "old.jsonl", old), write(tmp_path / "new.jsonl", new), out=tmp_path / "b")
+    arena = load("fastchat", write(tmp_path / "old.jsonl", old), write(tmp_path / "new.jsonl", new))
     assert cells(arena) == {("old", "q"): "hello", ("new", "q"): "good day"}
 
 
@@ -329,7 +329,7 @@ def test_every_format_refuses_what_is_none_of_its_files(tmp_path: Path, name: st
     file.write_bytes(content)
     for path in (file, tmp_path / "nowhere"):
         with pytest.raises(YoudenError) as caught:
-            load(name, path)
+            bring(name, [path], tmp_path / "made")
         assert caught.value.slug.startswith("import-")
     assert not (tmp_path / "made").exists()
 
@@ -350,6 +350,9 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
     }
     assert "note: 1 left out: no text (null) (first: one.jsonl, line 2)" in ended.err
     assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
+    write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
+    other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
+    assert "[import-other]" in other.err
     assert youden("import", "inspekt", "x", "--out", "y").code == 2
     assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2
     assert "[import-columns]" in youden("import", "promptfoo", "one.jsonl", "--out", "y", "--column", "item=key").err

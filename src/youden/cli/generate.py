@@ -53,7 +53,7 @@ def command(
     """
     from youden.data.pool_writer import write_pool
     from youden.pools.agents import load_agents
-    from youden.pools.generate import generate, plan_generation
+    from youden.pools.generate import generate, plan_generation, refuse_another_pool
     from youden.pools.item_sources import read_items
 
     file = load_agents(agents, model_map=dict(_mapped(one) for one in model_map))
@@ -61,6 +61,7 @@ def command(
     if place is None:
         raise click.UsageError("Give ITEMS: AGENTS names none.")
     planned = plan_generation(file, read_items(place))
+    refuse_another_pool(planned, out)
     cost = planned.cost
     usd = "unknown (a model's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
     show.note(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from youden.data.importers import IMPORTERS
 from youden.data.importers.joining import ImportedPool
+from youden.data.pool_reader import RESPONSES, read_pool
 from youden.data.pool_writer import write_pool
-from youden.errors import ConfigError
+from youden.errors import ConfigError, ImportFormatError
 
 TABLES = frozenset({"table", "hf-dataset"})
 
@@ -21,7 +22,8 @@ def bring(format_: str, paths: Sequence[Path], out: Path, *, columns: Mapping[st
 
     columns: agent, item, text, prompt or group → a column's name, for tables only.
 
-    Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place.
+    Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
+    [import-other] where `out` holds another pool.
     """
     read = IMPORTERS.load(format_)
     if columns and format_ not in TABLES:
@@ -30,5 +32,9 @@ def bring(format_: str, paths: Sequence[Path], out: Path, *, columns: Mapping[st
             slug="import-columns",
         )
     imported = read(paths, columns=columns or {})
+    if (out / RESPONSES).exists() and read_pool(out).digest != imported.pool.digest:
+        raise ImportFormatError(
+            f"{out} holds another pool already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
     write_pool(imported.pool, out)
     return imported

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.errors import YoudenError
+from youden.errors import PlanError, YoudenError
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.pools.findings import DesignCost
 from youden.protocol.designs import DESIGNS
@@ -64,7 +64,9 @@ def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int,
     if make.percent is not None:
         calls = min(calls, max(int(calls * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + POOLED))
     elif not make.judges_holdout:
-        calls = int(calls * (1 - make.holdout))
+        raise PlanError(
+            f"The pool is too large to draw '{design}' here. Name a budget and ask `youden plan`.", slug="cost-unknown"
+        )
     return calls, round(2 * calls * float(length[length >= 0].mean()))
 
 

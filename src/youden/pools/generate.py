@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from youden.data.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError, TooManyMissingError
 from youden.judging.budget import Budget
 from youden.judging.judge_config import JudgeConfig
@@ -90,6 +91,28 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...]) -> Generation:
             usd += (sent * config.price_in + answered * config.price_out) / 1e6
     cells = len(file.agents) * len(items)
     return Generation(file, items, instructions, Cost(cells, calls, tokens_in, tokens_out, usd))
+
+
+def refuse_another_pool(generation: Generation, out: Path) -> None:
+    """Whether a pool that is in `out` already was made by the same agents for the same items.
+
+    Raises: ConfigError [generate-other].
+    """
+    if not (out / RESPONSES).exists():
+        return
+    there = read_pool(out)
+    same_agents = {agent.id: dict(agent.meta) for agent in there.agents} == {
+        agent.id: _about(agent, generation) for agent in generation.file.agents
+    }
+    same_items = [(item.id, item.prompt) for item in there.items] == [
+        (item.id, item.prompt) for item in generation.items
+    ]
+    if not (same_agents and same_items):
+        raise ConfigError(
+            f"{out} holds a pool of other {'items' if same_agents else 'agents'} already. "
+            "Give an --out of its own, or delete that folder.",
+            slug="generate-other",
+        )
 
 
 def generate(
@@ -216,7 +239,7 @@ class _Making:
     def _result(self, models: Models) -> Generated:
         texts = np.array([self._texts[agent.id] for agent in self._file.agents], dtype=np.object_)
         pool = Pool(
-            agents=tuple(Agent(agent.id, agent.group, self._about(agent)) for agent in self._file.agents),
+            agents=tuple(Agent(agent.id, agent.group, _about(agent, self._generation)) for agent in self._file.agents),
             items=self._items,
             texts=texts.reshape(len(self._file.agents), len(self._items)),
             name=self._name,
@@ -232,16 +255,16 @@ class _Making:
         notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
         return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
-    def _about(self, agent: AgentSpec) -> dict[str, Json]:
-        """How the agent responds, as its meta."""
-        about: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
-        if agent.model is not None:
-            config = self._file.models[agent.model]
-            digests: list[Json] = [
-                one.digest[:12] for one in self._generation.instructions[agent.id] if one is not None
-            ]
-            about |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
-        return about
+
+def _about(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
+    """How the agent responds, as its meta."""
+    about: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
+    about["seed"] = generation.file.seed if agent.seed is None else agent.seed
+    if agent.model is not None:
+        config = generation.file.models[agent.model]
+        digests: list[Json] = [one.digest[:12] for one in generation.instructions[agent.id] if one is not None]
+        about |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
+    return about
 
 
 def _sent(agent: AgentSpec) -> dict[str, Json]:
