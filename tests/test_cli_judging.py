@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 
 from commands import Youden, write_config
 from pools import make_pool
-from wire_server import Reply, WireServer, same_item
+from wire_server import Reply, WireServer, in_a_thread, same_item
 from youden.data.pool_writer import write_pool
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
@@ -20,17 +18,8 @@ TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature
 
 @pytest.fixture
 def server() -> Iterator[WireServer]:
-    """A server in a thread of its own, for commands that start an event loop themselves."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    wire = WireServer()
-    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
-    yield wire
-    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    with in_a_thread() as wire:
+        yield wire
 
 
 @pytest.fixture

@@ -227,7 +227,9 @@ def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_mode
     assert json.loads(ended.out)["missing"] == 0
     assert n_calls <= server.n_requests <= n_calls + BATCH + 8
     asked = server.n_requests
-    assert youden(*words_for("free.yaml")).code == 0
+    keyed = (here / "free.yaml").read_text(encoding="utf-8").replace("null", '"NO_SUCH_KEY"')
+    write(here / "keyed.yaml", keyed)
+    assert youden(*words_for("keyed.yaml")).code == 0, "what the store holds needs no key"
     assert server.n_requests == asked
 
     ranked = json.loads(youden("run", "run.yaml", "--json").out)["ranking"]

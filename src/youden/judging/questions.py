@@ -52,9 +52,9 @@ class Questions:
 
         Raises: InputError [plan-missing-text] where the pool has no response.
         """
-        first = pool.texts[plan.first[row], plan.item[row]]
-        other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
-        second = pool.texts[plan.second[row], other]
+        item, texts = plan.item.item(row), pool.texts
+        other = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
+        first, second = texts.item(plan.first.item(row), item), texts.item(plan.second.item(row), other)
         if first is None or second is None:
             raise InputError(
                 f"The plan asks about a response that the pool does not have ({trial_name(plan, row)}). "

@@ -19,6 +19,7 @@ from typing import Any, Self, cast
 from urllib.parse import quote, unquote
 
 import orjson
+from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_fixed
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.failures import Failure, FailureKind
@@ -40,6 +41,12 @@ PRAGMA user_version = {VERSION};
 """
 
 
+_UNTIL_FREE = Retrying(
+    retry=retry_if_exception_message(match=".*locked"), wait=wait_fixed(0.05), stop=stop_after_delay(30), reraise=True
+)
+"""Making a store is the one moment at which SQLite does not wait for another process by itself."""
+
+
 def open_store(place: str | Path, *, read_only: bool = False) -> Store:
     """The store at `sqlite:///path` or at a path; made where there is none, unless `read_only`.
 
@@ -58,7 +65,7 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
         connection = _connect(path, read_only=read_only)
     try:
         with _explained(path):
-            _prepare(connection, path, read_only=read_only)
+            _UNTIL_FREE(_prepare, connection, path, read_only=read_only)
     except BaseException:
         connection.close()
         raise
@@ -206,7 +213,8 @@ def _text(config: dict[str, Json]) -> str:
 
 def completion_from(fields: dict[str, Any]) -> Completion:
     """The completion that was stored as these JSON fields."""
-    fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
+    top = fields["top_logprobs"]
+    fields["top_logprobs"] = tuple([(token, value) for token, value in top]) if top else ()
     return Completion(**fields)
 
 

@@ -42,10 +42,12 @@ def key_for(request: Request, *, address: str, asker: str) -> str:
 class Models:
     """Models that are asked together, under one budget. `await ask(...)` as often as needed.
 
+    connect: a model's name → whom to ask; called once a model, when something is left to be asked of it.
     n_failed: requests given up on; reasons: the first reason of each kind. n_asked: calls that were answered now.
     """
 
-    callers: Mapping[str, tuple[JudgeConfig, Judge]]
+    configs: Mapping[str, JudgeConfig]
+    connect: Callable[[str], Judge]
     store: Store
     budget: Budget
     sight: Sight
@@ -53,10 +55,8 @@ class Models:
     n_asked: int = 0
     n_failed: int = 0
     reasons: dict[str, str] = field(default_factory=dict)
+    _callers: dict[str, Caller] = field(default_factory=dict)
     _stopped: Callable[[], YoudenError] | None = None
-
-    def __post_init__(self) -> None:
-        self._callers = {name: Caller(judge, config, self.budget) for name, (config, judge) in self.callers.items()}
 
     async def ask(self, wanted: Mapping[str, tuple[str, Request]]) -> dict[str, Completion]:
         """key → completion for those that could be had. wanted: key → (model, request).
@@ -65,7 +65,7 @@ class Models:
         """
         known = self.store.answers(list(wanted))
         turned_down = {} if self.retry_failed else self.store.failures(list(wanted))
-        left: dict[str, list[tuple[str, Request]]] = {name: [] for name in self._callers}
+        left: dict[str, list[tuple[str, Request]]] = {name: [] for name in self.configs}
         for key, (model, request) in wanted.items():
             if key in known:
                 self.sight.advance(1, stored=True)
@@ -76,7 +76,9 @@ class Models:
         try:
             async with asyncio.TaskGroup() as group:
                 for name, requests in left.items():
-                    for _ in range(min(len(requests), self.callers[name][0].concurrency)):
+                    if requests and name not in self._callers:
+                        self._callers[name] = Caller(self.connect(name), self.configs[name], self.budget)
+                    for _ in range(min(len(requests), self.configs[name].concurrency)):
                         group.create_task(self._work(name, requests, known))
         finally:
             self.store.flush()
@@ -93,7 +95,7 @@ class Models:
 
     async def _settle(self, name: str, key: str, request: Request) -> Completion | None:
         """Try until there is an answer, or a reason why not."""
-        config, caller = self.callers[name][0], self._callers[name]
+        config, caller = self.configs[name], self._callers[name]
         policy, call = RetryPolicy(config.max_tries, config.backoff), Call(request, rows=[])
         while self._stopped is None:
             await caller.slots.acquire()
@@ -123,7 +125,7 @@ class Models:
             self.sight.throttled()
         if seconds is not None:
             return seconds
-        config = self.callers[name][0]
+        config = self.configs[name]
         if error.kind == "stop" or (self.n_asked == 0 and self.n_failed + 1 >= GIVEN_UP_AT_START):
             self._stop(lambda: ends_the_run(error, judge=config.name, address=config.address))
         else:

@@ -30,7 +30,7 @@ from youden.types import Agent, Cost, Item, Json, Judge, Pool, Progress, Request
 
 MAX_MISSING = 0.01
 
-ModelsOf = Callable[[Mapping[str, tuple[JudgeConfig, Judge]]], Models]
+ModelsOf = Callable[[Mapping[str, JudgeConfig], Callable[[str], Judge]], Models]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ def generate(
         try:
             return asyncio.run(
                 _Making(generation, name, max_missing).run(
-                    lambda found: Models(found, answers, Budget(max_cost), sight, retry_failed),
+                    lambda configs, connect: Models(configs, connect, answers, Budget(max_cost), sight, retry_failed),
                     os.environ if environment is None else environment,
                     judges or {},
                 )
@@ -179,22 +179,32 @@ class _Making:
 
     async def run(self, models_of: ModelsOf, environment: Mapping[str, str], judges: Mapping[str, Judge]) -> Generated:
         async with AsyncExitStack() as stack:
-            found: dict[str, tuple[JudgeConfig, Judge]] = {}
-            for name, config in self._file.models.items():
-                asked = judges.get(name)
-                if asked is None:
-                    asked = calling_judge(config.backend, config.connection(environment))
-                    if hasattr(asked, "aclose"):
-                        stack.push_async_callback(asked.aclose)
-                most = max(agent.max_tokens for agent in self._file.agents if agent.model == name)
-                found[name] = (config.model_copy(update={"max_tokens": most}), asked)
-            models = models_of(found)
+
+            def connect(name: str) -> Judge:
+                if name in judges:
+                    return judges[name]
+                config = self._file.models[name]
+                asked = calling_judge(config.backend, config.connection(environment))
+                if hasattr(asked, "aclose"):
+                    stack.push_async_callback(asked.aclose)
+                return asked
+
+            models = models_of(
+                {
+                    name: config.model_copy(update={"max_tokens": self._most(name)})
+                    for name, config in self._file.models.items()
+                },
+                connect,
+            )
             waiting = list(self._file.ordered)
             while waiting:
                 ready = [agent for agent in waiting if agent.of in self._texts]
                 await self._respond(ready, models)
                 waiting = [agent for agent in waiting if agent.id not in self._texts]
         return self._result(models)
+
+    def _most(self, model: str) -> int:
+        return max(agent.max_tokens for agent in self._file.agents if agent.model == model)
 
     async def _respond(self, agents: list[AgentSpec], models: Models) -> None:
         """All responses of agents whose inputs are there: the readings first, then the responses, then the transforms."""
