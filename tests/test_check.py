@@ -55,13 +55,14 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
         honest,
         copy=lambda j: own[0, j],
         shuffled=lambda j: " ".join(reversed(own[0, j].split())),
+        shorter=lambda j: own[0, j].rsplit(maxsplit=len(own[0, j].split()) // 5)[0],
         edited=lambda j: own[0, j].replace("The", "This") + " Indeed.",
         dumper=lambda j: honest.items[j].prompt,
     )
     first = honest.items[0]
     planted = with_items(planted, (replace(first, id="again-a"), Item("again-b", honest.items[5].prompt)), [0, 5])
     checked = check_pool(planted)
-    assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "edited"}
+    assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "shorter", "edited"}
     assert found(checked, "source-copying") == {"dumper"}
     assert [set(finding.items) for finding in checked.findings if finding.slug == "items-alike"] == [
         {first.id, "again-a"},

@@ -105,6 +105,14 @@ def test_agents_that_do_not_fit_are_refused_with_their_name(tmp_path: Path, text
     assert str(tmp_path / "a.yaml") in str(caught.value)
 
 
+@pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])
+def test_a_model_is_mapped_to_one_that_writes_and_by_a_name_that_is_there(target: str) -> None:
+    for model_map in ({"*": target}, {"gpt-5": "local"}):
+        with pytest.raises(ConfigError) as caught:
+            load_agents(PAPER, model_map=model_map)
+        assert caught.value.slug == "model-map"
+
+
 @pytest.mark.parametrize("body", ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}"])
 def test_an_instruction_needs_its_place(tmp_path: Path, body: str) -> None:
     write(tmp_path / "mine.md", body)
@@ -263,6 +271,10 @@ def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path
     assert short.err.rstrip().endswith("[budget]")
     assert 0 < server.n_requests * usd <= 5
     done = server.n_requests
+    write_config(here / "keyless.yaml", backend="openai", model="m", base_url=server.url, price=0)
+    keyless = youden(*words_for("keyless.yaml"))
+    assert keyless.code == 2
+    assert "[judge-no-key]" in keyless.err
     whole = json.loads(youden(*words_for("paid.yaml"), "--max-cost", "40", "--json").out)
     assert server.n_requests == n_calls
     assert whole["usd"] == pytest.approx((n_calls - done) * usd)

@@ -51,6 +51,8 @@ def _draw(checked: Checked) -> None:
             f"\n{number}. {printable(finding.what)} [{finding.slug}]\n   {finding.effect}\n   To do: {finding.advice}"
         )
     click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
+    if not checked.costs:
+        return
     table = Table(title="what judging it would take, at each design's own budget", title_justify="left")
     for column in ("design", "judge"):
         table.add_column(column)

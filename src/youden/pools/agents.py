@@ -129,6 +129,11 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
         except ConfigError as error:
             raise _wrong(place, f"agent '{agent.id}': {error.message}") from error
     named = sorted({agent.model for agent in said.agents if agent.model is not None})
+    if unknown := sorted(set(model_map or {}) - {*named, ALL}):
+        raise ConfigError(
+            f"{place}: no agent asks a model called '{unknown[0]}'. Map one of {', '.join(named) or 'none'}, or all by '*'.",
+            slug="model-map",
+        )
     models = {name: _model(name, said, place, model_map or {}) for name in named}
     file = AgentsFile(path=place, seed=said.seed, items=said.items, agents=tuple(said.agents), models=models)
     _ = file.ordered
@@ -156,22 +161,25 @@ def _parsed(place: Path) -> _File:
             name = data["agents"][first["loc"][1]]
             where += f" ('{name.get('id')}')" if isinstance(name, dict) else ""
         reason = first["msg"].removeprefix("Value error, ")
-        raise _wrong(place, f"{where}: {reason}; it is {repr(first['input'])[:60]}. Correct it.") from None
+        raise _wrong(
+            place, f"{where or 'the file'}: {reason}; it is {repr(first['input'])[:60]}. Correct it."
+        ) from None
 
 
 def _model(name: str, said: _File, place: Path, model_map: Mapping[str, str]) -> JudgeConfig:
     target = model_map.get(name, model_map.get(ALL, name))
     try:
-        if target in said.models:
-            given = said.models[target]
-            return load_judge_config(given if isinstance(given, str) else {"name": target, **given})
-        return load_judge_config(target)
+        given = said.models.get(target, target)
+        config = load_judge_config(given if isinstance(given, str) else {"name": target, **given})
+        if not config.makes_calls:
+            raise ConfigError(f"'{config.backend}' makes no calls, so it writes no text.", slug="model-map")
     except YoudenError as error:
         raise ConfigError(
             f"{place}: the model '{name}'{'' if target == name else f' (mapped to {target!r})'} cannot be used: {error.message} "
             f"Name it under `models:`, or map it: --model-map {name}=JUDGE.",
             slug="model-map",
         ) from error
+    return config
 
 
 def _wrong(place: Path, problem: str) -> ConfigError:

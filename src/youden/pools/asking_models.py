@@ -73,13 +73,16 @@ class Models:
                 self._count_failure(turned_down[key].reason)
             else:
                 left[model].append((key, request))
+        for name, requests in left.items():
+            if requests and name not in self._callers:
+                self._callers[name] = Caller(self.connect(name), self.configs[name], self.budget)
         try:
             async with asyncio.TaskGroup() as group:
                 for name, requests in left.items():
-                    if requests and name not in self._callers:
-                        self._callers[name] = Caller(self.connect(name), self.configs[name], self.budget)
                     for _ in range(min(len(requests), self.configs[name].concurrency)):
                         group.create_task(self._work(name, requests, known))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
         finally:
             self.store.flush()
         if self._stopped is not None:

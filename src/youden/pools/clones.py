@@ -16,8 +16,11 @@ from youden.pools.findings import Finding, listed
 from youden.pools.looked_at import LookedAt
 from youden.types import Pool
 
-NEAR = 0.8
-"""Share of all their words that two responses have in common (Jaccard), from which they count as the same."""
+NEAR = 0.65
+"""Share of all their words that two responses have in common (Jaccard), from which they count as the same.
+
+Honest agents who know the same source stay under it: at most .46 in the median of any pair on SAMSum, .29 on field-notes.
+"""
 
 MOSTLY = 0.5
 """Share of common items with the same response, from which two agents count as clones."""
@@ -30,7 +33,7 @@ LEAST_COMMON = 3
 
 
 def find_clones(looked: LookedAt) -> list[Finding]:
-    """One finding for each cluster of agents whose responses on most common items share ≥ .8 of their words (Jaccard)."""
+    """One finding for each cluster of agents whose responses on most common items share ≥ .65 of their words (Jaccard)."""
     K = looked.pool.n_agents
     same = np.zeros((K, K), dtype=np.int32)
     common = np.zeros((K, K), dtype=np.int32)
@@ -56,7 +59,7 @@ def find_clones(looked: LookedAt) -> list[Finding]:
         findings.append(
             Finding(
                 "clones",
-                f"{len(ids)} agents give the same responses, up to a fifth of the words, on {min(share, 1):.0%} of their items: "
+                f"{len(ids)} agents give the same responses, up to a third of the words, on {min(share, 1):.0%} of their items: "
                 f"{listed(ids)}.",
                 "Clones inflate each other's mutual information: each is paired with the others as a perfect partner, so all of "
                 "them rise by about their share of the partners, whatever they say.",

@@ -39,7 +39,11 @@ def files_of(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> li
         if path.is_dir():
             inside = sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
             if not inside:
-                raise wrong(path, f"there is no {what} in this folder ({', '.join(patterns)}).", slug="import-empty")
+                raise wrong(
+                    path,
+                    f"no file in this folder fits {', '.join(patterns)}. Give {what}, or a folder that holds some.",
+                    slug="import-empty",
+                )
             found.update(dict.fromkeys(inside))
         elif path.is_file():
             found[path] = None
