@@ -19,9 +19,12 @@ COMMANDS = {
     "study": "youden.cli.study",
     "compare": "youden.cli.compare",
     "report": "youden.cli.report",
+    "generate": "youden.cli.generate",
     "import": "youden.cli.import_",
     "doctor": "youden.cli.doctor",
     "cassette": "youden.cli.cassette",
+    "export": "youden.cli.export",
+    "check": "youden.cli.check",
     "salvage": "youden.cli.salvage",
 }
 

@@ -32,8 +32,8 @@ class RunConfig(BaseModel):
     options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
     calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
     or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
-    None leaves independent, holdout and the budget to the design. max_cost: USD. max_missing: share
-    of trials without an answer above which the run stops.
+    None leaves independent, holdout and the budget to the design. max_cost: USD.
+    max_missing: share of trials without an answer above which the run stops.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
 
