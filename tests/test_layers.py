@@ -17,6 +17,7 @@ RANK = {
     "study": 7,
     "pools": 6,
     "pipeline": 5,
+    "rounds": 4.5,
     "analysis": 4,
     "data": 3,
     "protocol": 3,

@@ -17,12 +17,13 @@ from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.protocol.split import draw_split
 from youden.types import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
 
-DESIGN_NAMES = ["dense", "cyclic", "row", "column", "hybrid", "nlogn"]
+DESIGN_NAMES = ["dense", "cyclic", "adaptive", "row", "column", "hybrid", "nlogn"]
 ARMS = ["twin", "pooled"]
 CELL_DESIGNS = ["row", "column", "hybrid", "nlogn"]
 SMALL: dict[str, dict[str, object]] = {
     "dense": {},
     "cyclic": {"calls": 200},
+    "adaptive": {"calls": 400, "options": {"pilot": 0.6}},
     **{name: {"options": {"d_core": 1, "partners": 2}} for name in CELL_DESIGNS},
 }
 """What makes each design fit a pool of 6 × 8 with gaps."""
@@ -125,7 +126,7 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
             pool, design=design, independent=arm, holdout=holdout, seed=seed, n_independent=30, **SMALL[design]
         )
     except PlanError as error:
-        if error.slug not in ("budget-cyclic", "d-core", "not-connected"):
+        if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
             raise
         return
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from youden.analysis import Analysis, Groups, analyse, sign
@@ -24,8 +25,10 @@ from youden.judging.engine import judge_plan
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
 from youden.judging.store import open_store
+from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
+from youden.rounds import run_rounds
 from youden.text.words import mean_lengths
 from youden.types import Cost, Json, Plan, Pool, Progress, Verdicts
 
@@ -130,7 +133,7 @@ def plan_run(config: RunConfig) -> PlannedRun:
         seed=config.seed,
     )
     folder = RunFolder(config.folder)
-    if folder.has("verdicts.parquet") and folder.read_plan().digest != plan.digest:
+    if folder.has("verdicts.parquet") and not _begins_as(folder.read_plan(), plan):
         raise RunFolderError(
             f"{folder.path} holds the answers to another plan (pool, design, budget or seed differ). "
             "Give this run another name or --out, or delete that folder.",
@@ -142,19 +145,40 @@ def plan_run(config: RunConfig) -> PlannedRun:
     return PlannedRun(config, folder, pool, plan, judge, plan.cost(judge))
 
 
+def _begins_as(found: Plan, plan: Plan) -> bool:
+    """Whether the plan in a folder is `plan`, or what an adaptive one grew from it."""
+    if turns_of(plan) is None:
+        return found.digest == plan.digest
+    return found.pool_digest == plan.pool_digest and all(
+        np.array_equal(old[: len(plan)], new)
+        for old, new in zip(found.columns().values(), plan.columns().values(), strict=True)
+    )
+
+
 def judge_run(planned: PlannedRun, *, progress: Progress | None = None) -> Verdicts:
-    """Ask the judge what the store does not hold, and write verdicts.parquet.
+    """Ask the judge what the store does not hold, and write verdicts.parquet; an adaptive plan goes on from look to look, and
+    its plan.parquet with it.
 
     Raises: as `judge_async`; answers that came are in the store all the same.
     """
-    result = judge(
-        planned.plan,
-        planned.pool,
-        judge=planned.judge,
-        store=planned.config.store_place,
-        max_cost=planned.config.max_cost,
-        progress=progress,
-    )
+    spent = 0.0
+
+    def ask(plan: Plan) -> Verdicts:
+        nonlocal spent
+        cap = planned.config.max_cost
+        found = judge(
+            plan,
+            planned.pool,
+            judge=planned.judge,
+            store=planned.config.store_place,
+            max_cost=None if cap is None else max(0.0, cap - spent),
+            progress=progress,
+        )
+        spent += found.total_usd
+        return found
+
+    result = run_rounds(planned.plan, planned.pool, ask)
+    planned.folder.write_plan(result.plan)
     planned.folder.write_verdicts(result)
     return result
 

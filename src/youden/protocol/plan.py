@@ -11,6 +11,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
+from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.designs.cells import CellDesign
 from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
 from youden.protocol.repair import StarvedError
@@ -97,6 +98,8 @@ def make_plan(
         chosen["n_independent"] = n_independent
     if split.n_holdout and not whole:
         chosen["holdout_partners"] = holdout_partners
+    if isinstance(drawer, Adaptive):
+        chosen |= {"n_paired": n_paired, "turns": [{"start": 0, "agents": list(range(pool.n_agents))}]}
     columns = _columns(paired, apart)
     return Plan(
         **columns,

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.stats import rankdata
 
+from youden.analysis import adaptive_means
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.coverage import coverage
+from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
+from youden.rounds import run_rounds
 from youden.stats.clipped_linear import ClippedLinear
 from youden.stats.metrics import spearman
 from youden.stats.trial_mean import TrialMean
@@ -170,7 +174,9 @@ def _draws(
 ) -> Iterator[list[float]]:
     for seed in range(n_seeds):
         plan = make_plan(world.pool, design=design, percent=percent, holdout=0.0, seed=seed)
-        found = _estimate(plan, replay(plan, world), target)
+        result = run_rounds(plan, world.pool, partial(replay, world=world))
+        plan = result.plan
+        found = _estimate(plan, result, target)
         centre, true = np.nanmean(found.ability), dense - dense.mean()
         bounded = ~np.isnan(found.low)
         inside = (found.low - centre <= true) & (true <= found.high - centre)
@@ -192,6 +198,9 @@ def _estimate(plan: Plan, result: Verdicts, target: ScoreKind) -> _Estimate:
         if target == "row":
             nothing = np.full(plan.n_agents, np.nan)
             return _Estimate(paired_mean_first(plan, result), nothing, nothing)
+        if turns_of(plan) is not None:
+            turns = adaptive_means(result)
+            return _Estimate(turns.ability, turns.low, turns.high)
         means = TrialMean().fit(plan, result)
         return _Estimate(means.ability_, means.low_, means.high_)
     fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind=target))
