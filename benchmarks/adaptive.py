@@ -1,4 +1,4 @@
-"""What adaptive rounds buy beside cyclic slots on the paper's judge data, and how often their stopping rule is wrong on tied agents.
+"""What adaptive rounds buy beside cyclic slots on the paper's judge data, and how often the stopping rule errs on ties.
 
 It knows replayed judge data and simulated ties; it refuses to know a judge.
 `python benchmarks/adaptive.py [--seeds 50] [--runs 300] [--shared FOLDER] [--out FILE]` prints JSON.

@@ -1,4 +1,4 @@
-"""Adaptive rounds: deterministic, within the budget, unbiased for whoever was asked more, stopped by rules valid at every look."""
+"""Adaptive rounds: deterministic, within budget, unbiased for whoever was asked more, stopped by rules valid at every look."""
 
 from __future__ import annotations
 

@@ -14,9 +14,10 @@ from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.designs.cells import CellDesign
 from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
+from youden.protocol.partners import compare
 from youden.protocol.repair import StarvedError
 from youden.protocol.split import draw_split
-from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, Split, SplitRule
+from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, SplitRule
 from youden.types.arrays import Bools, Ids
 
 LEAST_CALLS_AN_AGENT = 30
@@ -80,7 +81,13 @@ def make_plan(
         )
     notes = list(drawer.notes(eligible, paired)) if isinstance(drawer, CellDesign) else []
     if split.n_holdout and not whole:
-        extra = _holdout_trials(split, pool.present, holdout_partners, np.random.default_rng([seed, 3]))
+        extra = compare(
+            split.holdout,
+            pool.present,
+            n_partners=holdout_partners,
+            pairs="ordered",
+            rng=np.random.default_rng([seed, 3]),
+        )
         notes.append(
             f"{len(extra.item):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
         )
@@ -135,16 +142,6 @@ def _join(one: PairedTrials, other: PairedTrials) -> PairedTrials:
     return PairedTrials(*(np.concatenate(pair) for pair in pairs))
 
 
-def _holdout_trials(split: Split, present: Bools, n_partners: int, rng: np.random.Generator) -> PairedTrials:
-    """Every held-out cell first against up to `n_partners` random partners on its item."""
-    chosen: list[tuple[int, int, int]] = []
-    for i, j in np.argwhere(split.holdout).tolist():
-        partners = np.setdiff1d(np.flatnonzero(present[:, j]), [i])
-        chosen += [(j, i, k) for k in rng.permutation(partners)[:n_partners].tolist()]
-    item, first, second = np.array(chosen, dtype=np.int32).reshape(-1, 3).T
-    return PairedTrials(item, first, second, slot=np.full(len(item), -1, dtype=np.int32))
-
-
 def _twins(paired: PairedTrials, *, safe: Bools, present: Bools, rng: np.random.Generator) -> IndependentTrials:
     training = safe[paired.first, paired.item] & safe[paired.second, paired.item]
     parts = [
@@ -182,6 +179,9 @@ def _replicates(columns: dict[str, Ids]) -> Ids:
 
 
 def _characters(pool: Pool, columns: dict[str, Ids]) -> int:
-    length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.int64)
+    cells = pool.texts.ravel().tolist()
+    length = np.fromiter((len(text or "") for text in cells), dtype=np.int64, count=len(cells)).reshape(
+        pool.texts.shape
+    )
     second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
     return int(length[columns["first"], columns["item"]].sum() + length[columns["second"], second_item].sum())
