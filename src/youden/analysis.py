@@ -19,12 +19,14 @@ from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_option
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.stats.clipped_linear import ClippedLinear
+from youden.stats.false_positives import false_positive_alarms
 from youden.stats.link_table import links_table
 from youden.stats.metrics import rmse
 from youden.stats.ranks import rank_ranges
 from youden.stats.trial_mean import TrialMean
 from youden.stats.weighted_mean import weighted_mean
 from youden.types import (
+    INDEPENDENT,
     MISSING_REASONS,
     PAIRED,
     CallFacts,
@@ -83,6 +85,8 @@ def analyse(
     by_trials = _by_trials(result) if result is not None and (result.plan.slot >= 0).any() else None
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = [*warnings, *(result.warnings if result is not None else ())]
+    if result is not None:
+        said += _false_positive_words(result)
     if fit.status != "ok":
         said.append(model.message_)
     facts = RunFacts(
@@ -130,6 +134,25 @@ def analyse(
         }
     )
     return Analysis(rates, row, symmetric, held, fit, ranking, items, facts)
+
+
+def _false_positive_words(result: Verdicts) -> list[str]:
+    """One sentence for each agent or pair that the judge mistakes for the same source on unrelated texts."""
+    plan = result.plan
+    apart = (plan.arm == INDEPENDENT) & result.answered
+    alarms = false_positive_alarms(
+        plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
+    )
+    return [
+        f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
+        f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
+        + (
+            "."
+            if plan.independent == "twin"
+            else "; one pooled rate ranks them too high (independent: twin gives each its own)."
+        )
+        for alarm in alarms
+    ]
 
 
 class ByTrials(NamedTuple):

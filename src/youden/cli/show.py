@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from youden.protocol.coverage import coverage
 from youden.report.data import ReportData
 from youden.text.printable import printable
 from youden.types import Cost, Json, Plan
@@ -50,10 +51,16 @@ def with_sd(mean: float, sd: float | None) -> str:
 def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
     """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean."""
     share = 100 * cost.calls / plan.n_dense_calls
+    counted = coverage(plan)
     usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
         f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
+    )
+    note(
+        f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered) and {counted.independent:,} independent calls; "
+        f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
+        f"{counted.holdout:,} calls touch held-out cells"
     )
     for line in plan.notes:
         note(f"plan: {line}")

@@ -106,6 +106,9 @@ def make_plan(
     if split.n_holdout and not whole:
         chosen["holdout_partners"] = holdout_partners
     if isinstance(drawer, Adaptive):
+        notes.append(
+            f"this is the pilot; up to {drawer.rounds} rounds follow, {n_paired or 'as many'} paired calls in all"
+        )
         chosen |= {"n_paired": n_paired, "turns": [{"start": 0, "agents": list(range(pool.n_agents))}]}
     columns = _columns(paired, apart)
     return Plan(
