@@ -58,7 +58,7 @@ def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
         f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
     )
     note(
-        f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered) and {counted.independent:,} independent calls; "
+        f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered), {counted.independent:,} independent calls; "
         f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
         f"{counted.holdout:,} calls touch held-out cells"
     )

@@ -55,12 +55,17 @@ class BudgetRow:
 
 @dataclass(frozen=True)
 class BudgetStudy:
-    """Rows by design; ceiling: mean ρ between the dense rankings of two disjoint halves of the items, and its SD over splits."""
+    """Rows by design; ceiling: mean ρ between the dense rankings of two disjoint halves of the items, and its SD over splits.
+
+    fpr: mean independent answer in [0, 1], 0 where the run does not know it; r2: of ability − difficulty on the dense scores.
+    """
 
     target: ScoreKind
     dense_calls: int
     ceiling: float
     ceiling_sd: float
+    fpr: float
+    r2: float
     top: int
     n_seeds: int
     designs: dict[str, tuple[BudgetRow, ...]]
@@ -122,6 +127,8 @@ def study_budget(
         dense_calls=world.n_dense_calls,
         ceiling=float(ceiling.mean()),
         ceiling_sd=float(ceiling.std(ddof=1)),
+        fpr=float(np.nanmean(world.independent)) if np.isfinite(world.independent).any() else 0.0,
+        r2=ClippedLinear().fit(world.scores(target)).r2_,
         top=top,
         n_seeds=n_seeds,
         designs=rows,
