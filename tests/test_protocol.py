@@ -12,6 +12,7 @@ from youden.errors import PlanError
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
+from youden.protocol.probes import probes_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.protocol.split import draw_split
@@ -234,9 +235,10 @@ def test_pooled_independent_trials_are_spread_over_agents() -> None:
     plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, n_independent=100)
     apart = plan.arm == INDEPENDENT
     assert apart.sum() == 100
+    apart &= ~probes_of(plan)
     for side in (plan.first, plan.second):
         counts = np.bincount(side[apart], minlength=10)
-        assert counts.min() >= 8
+        assert counts.min() >= 6
         assert counts.max() <= 12
 
 

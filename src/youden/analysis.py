@@ -16,6 +16,7 @@ from scipy.stats import t as student
 from youden import __version__
 from youden.errors import StatisticsError
 from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_options, turns_of
+from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.stats.clipped_linear import ClippedLinear
@@ -168,7 +169,7 @@ class ByTrials(NamedTuple):
 def _by_trials(result: Verdicts) -> ByTrials:
     if turns_of(result.plan) is not None:
         return adaptive_means(result)
-    means = TrialMean().fit(result.plan, result)
+    means = TrialMean().fit(result.plan, without_probes(result))
     return ByTrials(means.ability_, means.low_, means.high_, means.n_trials_, means.method_)
 
 
@@ -204,7 +205,7 @@ def standing_of(plan: Plan, result: Verdicts) -> Standing:
     found = weighted_mean(
         first, second, plan.slot[used], result.answer[used], weight=weight, n_agents=plan.n_agents, n_items=plan.n_items
     )
-    return Standing(found.mean, found.error, found.n_slots, found.n_trials)
+    return Standing(found.mean, found.error, found.n_slots, found.n_trials, found.left)
 
 
 def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:

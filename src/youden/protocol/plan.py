@@ -15,6 +15,7 @@ from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.designs.cells import CellDesign
 from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
 from youden.protocol.partners import compare
+from youden.protocol.probes import draw_probes
 from youden.protocol.repair import StarvedError
 from youden.protocol.split import draw_split
 from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, SplitRule
@@ -92,17 +93,22 @@ def make_plan(
             f"{len(extra.item):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
         )
         paired = _join(paired, extra)
-    rng = np.random.default_rng([seed, 2])
     # under `shared`, a training trial's twin and every pooled trial keep off held-out cells
     safe = split.train if split.rule == "shared" else pool.present
-    apart = (
-        pooled(safe, n_independent, rng)
-        if arm == "pooled"
-        else _twins(paired, safe=safe, present=pool.present, rng=rng)
-    )
+    if arm == "pooled":
+        apart, n_probes = _pooled(pool, safe, n_independent, seed=seed)
+    else:
+        apart, n_probes = _twins(paired, safe=safe, present=pool.present, rng=np.random.default_rng([seed, 2])), 0
+    if n_probes:
+        notes.append(
+            f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually alike; "
+            "the pooled rate leaves them out, the false-positive alarm reads them"
+        )
     chosen: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
     if arm == "pooled":
         chosen["n_independent"] = n_independent
+    if n_probes:
+        chosen["probes"] = n_probes
     if split.n_holdout and not whole:
         chosen["holdout_partners"] = holdout_partners
     if isinstance(drawer, Adaptive):
@@ -143,6 +149,14 @@ def _budget(calls: int | None, percent: float | None, n_dense: int) -> int | Non
 def _join(one: PairedTrials, other: PairedTrials) -> PairedTrials:
     pairs = zip(vars(one).values(), vars(other).values(), strict=True)
     return PairedTrials(*(np.concatenate(pair) for pair in pairs))
+
+
+def _pooled(pool: Pool, safe: Bools, n: int, *, seed: int) -> tuple[IndependentTrials, int]:
+    """Probes first, then evenly spread trials, n in all; and how many are probes."""
+    probes = draw_probes(pool, safe, n, np.random.default_rng([seed, 4]))
+    even = pooled(safe, n - len(probes.item), np.random.default_rng([seed, 2]))
+    pairs = zip(vars(probes).values(), vars(even).values(), strict=True)
+    return IndependentTrials(*(np.concatenate(pair) for pair in pairs)), len(probes.item)
 
 
 def _twins(paired: PairedTrials, *, safe: Bools, present: Bools, rng: np.random.Generator) -> IndependentTrials:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from youden.protocol.probes import probes_of
 from youden.types import INDEPENDENT, PAIRED, IndependentRates, Rates, Verdicts
 from youden.types.arrays import Bools, Floats, Ids, Positions
 
@@ -71,7 +72,7 @@ def _sums(row: Positions, answer: Floats, chosen: Bools, n_rows: int) -> _Sums:
 
 def _detail(result: Verdicts) -> IndependentRates:
     plan = result.plan
-    chosen = (plan.arm == INDEPENDENT) & result.answered
+    chosen = (plan.arm == INDEPENDENT) & result.answered & ~probes_of(plan)
     item, first, second, other_item = (
         column[chosen] for column in (plan.item, plan.first, plan.second, plan.other_item)
     )

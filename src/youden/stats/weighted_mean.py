@@ -21,7 +21,9 @@ _MAX_ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class WeightedMean:
-    """mean, error: float[K], θ_i and the standard error of θ_i − θ̄; n_trials, n_slots: int32[K].
+    """mean, error: float[K], θ_i and the standard error of θ_i − θ̄ against the dense value; n_trials, n_slots: int32[K].
+
+    left: float[K], share of the agent's pairs on items not asked; error/√left is the error against more items of the same kind.
 
     error is NaN for an agent with fewer than 2 slots, mean for one without a trial.
     """
@@ -30,9 +32,10 @@ class WeightedMean:
     error: Floats
     n_trials: Ids
     n_slots: Ids
+    left: Floats
 
     def __post_init__(self) -> None:
-        freeze([self.mean, self.error, self.n_trials, self.n_slots])
+        freeze([self.mean, self.error, self.n_trials, self.n_slots, self.left])
 
 
 def weighted_mean(
@@ -78,12 +81,12 @@ def weighted_mean(
     n_slots = (np.bincount(cell, minlength=len(size) * n_agents).reshape(-1, n_agents) > 0).sum(axis=0)
     enough = n_slots >= 2
     error = np.full(n_agents, np.nan)
+    left = np.maximum(0.0, 1 - n / (2 * (K - 1) * n_items))
     if enough.any():
         freedom = n_slots[enough] - 1
         effective = total_weight[enough] ** 2 / np.bincount(agent, weights=w**2, minlength=n_agents)[enough]
         squares = (sums.reshape(-1, n_agents)[:, enough] ** 2).sum(axis=0)
         own = squares / total_weight[enough] ** 2 * effective * (freedom + 1) / freedom
         shrunk = (own * freedom + _PRIOR_SLOTS * own.mean()) / (freedom + _PRIOR_SLOTS)
-        left = np.maximum(0.0, 1 - n[enough] / (2 * (K - 1) * n_items))
-        error[enough] = np.sqrt(shrunk / effective * left)
-    return WeightedMean(mean, error, n.astype(np.int32), n_slots.astype(np.int32))
+        error[enough] = np.sqrt(shrunk / effective * left[enough])
+    return WeightedMean(mean, error, n.astype(np.int32), n_slots.astype(np.int32), left)

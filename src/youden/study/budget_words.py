@@ -118,8 +118,8 @@ def _doubts(study: BudgetStudy) -> Iterator[str]:
         )
     if study.r2 < LITTLE:
         yield (
-            f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings hold as far as their intervals go, predictions of "
-            "single cells are not supported."
+            f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings hold as far as their intervals go, "
+            "predictions of single cells are not supported."
         )
     for design, rows in study.designs.items():
         for row in rows:

@@ -28,12 +28,17 @@ ALPHA = 0.05
 
 
 class Standing(NamedTuple):
-    """What is known after a look: ability, error (of ability − mean): float[K]; n_slots, n_trials: int32[K]."""
+    """What is known after a look.
+
+    ability, error: float[K], the error of ability − mean against the dense value; n_slots, n_trials: int32[K]; left: float[K], the
+    share of the agent's comparisons not yet asked.
+    """
 
     ability: Floats
     error: Floats
     n_slots: Ids
     n_trials: Ids
+    left: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,13 +160,18 @@ class Adaptive:
         return None
 
     def _separated(self, standing: Standing) -> bool:
-        """Every agent of the estimated top against every other, ALPHA shared among looks and pairs."""
+        """Every agent of the estimated top against every other, ALPHA shared among looks and pairs.
+
+        Against more items of the same kind, not these alone: two equal agents differ on any items, and all calls would show it.
+        """
+        left = np.sqrt(standing.left)
+        whole = np.divide(standing.error, left, out=np.full(len(left), np.inf), where=left > 0)
         above = self._above(standing)
         n_pairs = int(above.sum() * (~above).sum())
         freedom = int(standing.n_slots.min()) + _PRIOR_SLOTS
         z = float(student.ppf(1 - ALPHA / (self.n_looks * n_pairs), freedom))
         gap = standing.ability[above][:, None] - standing.ability[~above]
-        error = np.hypot(standing.error[above][:, None], standing.error[~above])
+        error = np.hypot(whole[above][:, None], whole[~above])
         return bool((gap > z * error).all())
 
     def _above(self, standing: Standing) -> Bools:
