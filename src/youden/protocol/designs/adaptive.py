@@ -30,8 +30,8 @@ ALPHA = 0.05
 class Standing(NamedTuple):
     """What is known after a look.
 
-    ability, error: float[K], the error of ability − mean against the dense value; n_slots, n_trials: int32[K]; left: float[K], the
-    share of the agent's comparisons not yet asked.
+    ability, error: float[K], the error of ability − mean against the dense value; n_slots, n_trials: int32[K]; left: float[K],
+    the share of the agent's comparisons not yet asked.
     """
 
     ability: Floats
