@@ -96,6 +96,8 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
         dense_calls=1000,
         ceiling=0.96,
         ceiling_sd=0.01,
+        fpr=0.0,
+        r2=0.6,
         top=5,
         n_seeds=2,
         designs={
@@ -140,6 +142,10 @@ def test_few_slots_and_odd_coverage_are_said() -> None:
     row = BudgetRow(percent=1, calls=10, rho_mean=0.9, slots=8, coverage=0.8)
     words = " ".join(budget_words(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
     assert "8 slots" in words
+    doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
+    more = " ".join(budget_words(BudgetStudy(**doubtful), parse_goal("0.5")))
+    assert "10.0% of unrelated texts" in more
+    assert "explains 30%" in more
     assert "too narrow" in words
 
 

@@ -19,6 +19,7 @@ RANK = {
     "pools": 6,
     "pipeline": 5,
     "cassettes": 5,
+    "rounds": 4.5,
     "analysis": 4,
     "data": 3,
     "protocol": 3,

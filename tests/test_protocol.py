@@ -12,17 +12,19 @@ from youden.errors import PlanError
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
+from youden.protocol.probes import probes_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.protocol.split import draw_split
 from youden.types import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
 
-DESIGN_NAMES = ["dense", "cyclic", "row", "column", "hybrid", "nlogn"]
+DESIGN_NAMES = ["dense", "cyclic", "adaptive", "row", "column", "hybrid", "nlogn"]
 ARMS = ["twin", "pooled"]
 CELL_DESIGNS = ["row", "column", "hybrid", "nlogn"]
 SMALL: dict[str, dict[str, object]] = {
     "dense": {},
     "cyclic": {"calls": 200},
+    "adaptive": {"calls": 400, "options": {"pilot": 0.6}},
     **{name: {"options": {"d_core": 1, "partners": 2}} for name in CELL_DESIGNS},
 }
 """What makes each design fit a pool of 6 × 8 with gaps."""
@@ -125,7 +127,7 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
             pool, design=design, independent=arm, holdout=holdout, seed=seed, n_independent=30, **SMALL[design]
         )
     except PlanError as error:
-        if error.slug not in ("budget-cyclic", "d-core", "not-connected"):
+        if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
             raise
         return
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
@@ -233,9 +235,10 @@ def test_pooled_independent_trials_are_spread_over_agents() -> None:
     plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, n_independent=100)
     apart = plan.arm == INDEPENDENT
     assert apart.sum() == 100
+    apart &= ~probes_of(plan)
     for side in (plan.first, plan.second):
         counts = np.bincount(side[apart], minlength=10)
-        assert counts.min() >= 8
+        assert counts.min() >= 6
         assert counts.max() <= 12
 
 

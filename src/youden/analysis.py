@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from youden import __version__
 from youden.errors import StatisticsError
+from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_options, turns_of
+from youden.protocol.probes import without_probes
+from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.stats.clipped_linear import ClippedLinear
+from youden.stats.false_positives import false_positive_alarms
 from youden.stats.link_table import links_table
 from youden.stats.metrics import rmse
 from youden.stats.ranks import rank_ranges
 from youden.stats.trial_mean import TrialMean
+from youden.stats.weighted_mean import weighted_mean
 from youden.types import (
+    INDEPENDENT,
     MISSING_REASONS,
     PAIRED,
     CallFacts,
@@ -36,13 +44,14 @@ from youden.types import (
     Split,
     Verdicts,
 )
-from youden.types.arrays import Bools
+from youden.types.arrays import Bools, Floats, Ids
 
 FACTS_VERSION = 1
 EVERYTHING_ASKED = (
     "Every comparison there is was asked: the intervals are about this judge on these items, so they have no width, and they "
     "say nothing of other items. Rank on more items to learn how far the ranking carries."
 )
+_PRIOR_SLOTS = 6
 SCORE_KINDS: tuple[ScoreKind, ...] = ("row", "symmetric")
 
 Groups = Mapping[str, str | None]
@@ -78,17 +87,19 @@ def analyse(
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
     held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    by_trials = TrialMean().fit(result.plan, result) if result is not None and _balanced(result.plan) else None
+    by_trials = _by_trials(result) if result is not None and _balanced(result.plan) else None
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = [*warnings, *(result.warnings if result is not None else ())]
+    if result is not None:
+        said += _false_positive_words(result)
     if fit.status != "ok":
         said.append(model.message_)
-    if by_trials is not None and (by_trials.low_ == by_trials.high_).all():
+    if by_trials is not None and (by_trials.low == by_trials.high).all():
         said.append(EVERYTHING_ASKED)
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking="mean of trials" if by_trials else "clipped-linear ability",
-        interval=by_trials.method_ if by_trials else fit.method,
+        interval=by_trials.method if by_trials else fit.method,
         level=fit.level,
         estimator="clipped-linear",
         status=fit.status,
@@ -104,9 +115,9 @@ def analyse(
         warnings=tuple(said),
     )
     ability, low, high = (
-        (by_trials.ability_, by_trials.low_, by_trials.high_) if by_trials else (fit.ability, fit.low, fit.high)
+        (by_trials.ability, by_trials.low, by_trials.high) if by_trials else (fit.ability, fit.low, fit.high)
     )
-    n_trials = by_trials.n_trials_ if by_trials else symmetric.weight.sum(axis=1).astype(int)
+    n_trials = by_trials.n_trials if by_trials else symmetric.weight.sum(axis=1).astype(int)
     places = rank_ranges(low, high, component=model.component_)
     ids = list(rates.agent_ids)
     ranking = pd.DataFrame(
@@ -130,6 +141,77 @@ def analyse(
         }
     )
     return Analysis(rates, row, symmetric, held, fit, ranking, items, facts)
+
+
+def _false_positive_words(result: Verdicts) -> list[str]:
+    """One sentence for each agent or pair that the judge mistakes for the same source on unrelated texts."""
+    plan = result.plan
+    apart = (plan.arm == INDEPENDENT) & result.answered
+    alarms = false_positive_alarms(
+        plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
+    )
+    return [
+        f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
+        f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
+        + (
+            "."
+            if plan.independent == "twin"
+            else "; one pooled rate ranks them too high (independent: twin gives each its own)."
+        )
+        for alarm in alarms
+    ]
+
+
+class ByTrials(NamedTuple):
+    """Abilities from the trials themselves: float[K] each, and trials behind them, int32[K]."""
+
+    ability: Floats
+    low: Floats
+    high: Floats
+    n_trials: Ids
+    method: str
+
+
+def _by_trials(result: Verdicts) -> ByTrials:
+    if turns_of(result.plan) is not None:
+        return adaptive_means(result)
+    means = TrialMean().fit(result.plan, without_probes(result))
+    return ByTrials(means.ability_, means.low_, means.high_, means.n_trials_, means.method_)
+
+
+def adaptive_means(result: Verdicts) -> ByTrials:
+    """Abilities of an adaptive plan, less the pooled FPR, at the level its looks leave.
+
+    Raises: StatisticsError [weighted-mean].
+    """
+    plan, design = result.plan, Adaptive(**adaptive_options(result.plan))
+    standing = standing_of(plan, result)
+    freedom = np.maximum(standing.n_slots - 1 + _PRIOR_SLOTS, 1)
+    half = student.ppf((1 + design.look_level) / 2, freedom) * standing.error
+    rate = pooled_fpr(tally(result)) or 0.0
+    ability = standing.ability - rate
+    looks = f", 95 % over {design.n_looks} looks" if design.top is not None or design.width is not None else ""
+    return ByTrials(
+        ability,
+        ability - half,
+        ability + half,
+        standing.n_trials,
+        f"weighted trials, slot residuals, shrunk variances, Student t{looks}",
+    )
+
+
+def standing_of(plan: Plan, result: Verdicts) -> Standing:
+    """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
+    turns = turns_of(plan)
+    used = (plan.slot >= 0) & result.answered
+    first, second = plan.first[used], plan.second[used]
+    weight = np.ones(len(first))
+    if turns is not None:
+        weight = turns.weights(first, second, n_slots=int(plan.slot.max()) + 1)
+    found = weighted_mean(
+        first, second, plan.slot[used], result.answer[used], weight=weight, n_agents=plan.n_agents, n_items=plan.n_items
+    )
+    return Standing(found.mean, found.error, found.n_slots, found.n_trials, found.left)
 
 
 def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from youden.analysis import Analysis, Groups, analyse, sign
@@ -28,8 +29,10 @@ from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
 from youden.judging.sight import EventLog
 from youden.judging.store import open_store
+from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
+from youden.rounds import run_rounds
 from youden.text.words import mean_lengths
 from youden.types import Cost, Json, Plan, Pool, Progress, Verdicts
 
@@ -187,7 +190,7 @@ def _refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> No
     if folder.has("rates.parquet") and not (folder.has("verdicts.parquet") or folder.has("plan.parquet")):
         other = "an imported run"
     elif folder.has("verdicts.parquet"):
-        if folder.judged_plan() != plan.digest:
+        if not _answers(folder, plan):
             other = "the answers to another plan (pool, design, budget, holdout or seed differ)"
         elif not _same_judge(folder.judged_by(), judge):
             other = "another judge's answers"
@@ -207,6 +210,17 @@ def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
     return all(said.get(name) == value for name, value in judge.describe().items())
 
 
+def _answers(folder: RunFolder, plan: Plan) -> bool:
+    """Whether the folder's answers are to `plan`, or to what an adaptive one grew from it."""
+    if turns_of(plan) is None or not folder.has("plan.parquet"):
+        return folder.judged_plan() == plan.digest
+    found = folder.read_plan()
+    return found.pool_digest == plan.pool_digest and all(
+        np.array_equal(old[: len(plan)], new)
+        for old, new in zip(found.columns().values(), plan.columns().values(), strict=True)
+    )
+
+
 def judge_run(
     planned: PlannedRun,
     *,
@@ -215,22 +229,33 @@ def judge_run(
     log: Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """Ask the judge what the store does not hold, and write verdicts.parquet.
+    """Ask the judge what the store does not hold, and write verdicts.parquet; an adaptive plan goes on from look to look, and
+    its plan.parquet with it.
 
     Raises: as `judge_async`; answers that came are in the store all the same.
     """
-    result = judge(
-        planned.plan,
-        planned.pool,
-        judge=planned.judge,
-        store=planned.config.store_place,
-        max_cost=planned.config.max_cost,
-        max_missing=planned.config.max_missing,
-        retry_failed=retry_failed,
-        progress=progress,
-        log=log,
-        batching=batching,
-    )
+    spent = 0.0
+
+    def ask(plan: Plan) -> Verdicts:
+        nonlocal spent
+        cap = planned.config.max_cost
+        found = judge(
+            plan,
+            planned.pool,
+            judge=planned.judge,
+            store=planned.config.store_place,
+            max_cost=None if cap is None else max(0.0, cap - spent),
+            max_missing=planned.config.max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=log,
+            batching=batching,
+        )
+        spent += found.total_usd
+        return found
+
+    result = run_rounds(planned.plan, planned.pool, ask)
+    planned.folder.write_plan(result.plan)
     planned.folder.write_verdicts(result)
     return result
 

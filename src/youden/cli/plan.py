@@ -20,6 +20,7 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
     Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing.
     """
     from youden.pipeline import plan_run
+    from youden.protocol.coverage import coverage
 
     planned = plan_run(overrides.apply(config))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
@@ -31,6 +32,7 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
                 "design": planned.plan.design,
                 "dense_calls": planned.plan.n_dense_calls,
                 "cost": asdict(planned.cost),
+                "coverage": asdict(coverage(planned.plan)),
                 "notes": list(planned.plan.notes),
             }
         )

@@ -9,7 +9,9 @@ import numpy as np
 
 from youden.protocol.designs.checks import PairRule
 from youden.types import PairedTrials
-from youden.types.arrays import Bools
+from youden.types.arrays import Bools, Positions
+
+_CHUNK = 1 << 24
 
 
 def n_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
@@ -32,15 +34,11 @@ def compare(
     """
     shape = chosen.shape[1], len(chosen), len(chosen)
     on, who = np.nonzero(chosen.T)
-    partner = eligible.T[on]
-    partner[np.arange(len(who)), who] = False
-    if n_partners is not None and n_partners < len(chosen) - 1:
-        key = np.where(partner, rng.random(partner.shape), np.inf)
-        nearest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
-        near = np.zeros_like(partner)
-        np.put_along_axis(near, nearest, True, axis=1)
-        partner &= near
-    cell, other = np.nonzero(partner)
+    step = max(1, _CHUNK // len(chosen))
+    blocks = [slice(start, start + step) for start in range(0, len(on), step)]
+    chunks = [_met(on[block], who[block], eligible, n_partners=n_partners, rng=rng) for block in blocks]
+    cell = np.concatenate([cells + block.start for (cells, _), block in zip(chunks, blocks, strict=True)] or [on])
+    other = np.concatenate([others for _, others in chunks] or [on])
     pair = np.ravel_multi_index((on[cell], who[cell], other), shape)
     if pairs == "unordered":
         low, high = np.minimum(who[cell], other), np.maximum(who[cell], other)
@@ -50,3 +48,19 @@ def compare(
         pair = np.where(swap, pair + (high - low) * (len(chosen) - 1), pair)
     item, first, second = (column.astype(np.int32) for column in np.unravel_index(pair, shape))
     return PairedTrials(item, first, second, slot=np.full(len(pair), -1, dtype=np.int32))
+
+
+def _met(
+    on: Positions, who: Positions, eligible: Bools, *, n_partners: int | None, rng: np.random.Generator
+) -> tuple[Positions, Positions]:
+    """Which of these cells meets whom: position of the cell, and the partner."""
+    partner = eligible.T[on]
+    partner[np.arange(len(who)), who] = False
+    if n_partners is not None and n_partners < partner.shape[1] - 1:
+        key = np.where(partner, rng.random(partner.shape, dtype=np.float32), np.inf)
+        nearest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
+        near = np.zeros_like(partner)
+        np.put_along_axis(near, nearest, True, axis=1)
+        partner &= near
+    cell, other = np.nonzero(partner)
+    return cell, other

@@ -11,11 +11,14 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
+from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.designs.cells import CellDesign
 from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
+from youden.protocol.partners import compare
+from youden.protocol.probes import draw_probes
 from youden.protocol.repair import StarvedError
 from youden.protocol.split import draw_split
-from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, Split, SplitRule
+from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, SplitRule
 from youden.types.arrays import Bools, Ids
 
 LEAST_CALLS_AN_AGENT = 30
@@ -79,24 +82,40 @@ def make_plan(
         )
     notes = list(drawer.notes(eligible, paired)) if isinstance(drawer, CellDesign) else []
     if split.n_holdout and not whole:
-        extra = _holdout_trials(split, pool.present, holdout_partners, np.random.default_rng([seed, 3]))
+        extra = compare(
+            split.holdout,
+            pool.present,
+            n_partners=holdout_partners,
+            pairs="ordered",
+            rng=np.random.default_rng([seed, 3]),
+        )
         notes.append(
             f"{len(extra.item):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
         )
         paired = _join(paired, extra)
-    rng = np.random.default_rng([seed, 2])
     # under `shared`, a training trial's twin and every pooled trial keep off held-out cells
     safe = split.train if split.rule == "shared" else pool.present
-    apart = (
-        pooled(safe, n_independent, rng)
-        if arm == "pooled"
-        else _twins(paired, safe=safe, present=pool.present, rng=rng)
-    )
+    if arm == "pooled":
+        apart, n_probes = _pooled(pool, safe, n_independent, seed=seed)
+    else:
+        apart, n_probes = _twins(paired, safe=safe, present=pool.present, rng=np.random.default_rng([seed, 2])), 0
+    if n_probes:
+        notes.append(
+            f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually alike; "
+            "the pooled rate leaves them out, the false-positive alarm reads them"
+        )
     chosen: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
     if arm == "pooled":
         chosen["n_independent"] = n_independent
+    if n_probes:
+        chosen["probes"] = n_probes
     if split.n_holdout and not whole:
         chosen["holdout_partners"] = holdout_partners
+    if isinstance(drawer, Adaptive):
+        notes.append(
+            f"this is the pilot; up to {drawer.rounds} rounds follow, {n_paired or 'as many'} paired calls in all"
+        )
+        chosen |= {"n_paired": n_paired, "turns": [{"start": 0, "agents": list(range(pool.n_agents))}]}
     columns = _columns(paired, apart)
     return Plan(
         **columns,
@@ -132,14 +151,12 @@ def _join(one: PairedTrials, other: PairedTrials) -> PairedTrials:
     return PairedTrials(*(np.concatenate(pair) for pair in pairs))
 
 
-def _holdout_trials(split: Split, present: Bools, n_partners: int, rng: np.random.Generator) -> PairedTrials:
-    """Every held-out cell first against up to `n_partners` random partners on its item."""
-    chosen: list[tuple[int, int, int]] = []
-    for i, j in np.argwhere(split.holdout).tolist():
-        partners = np.setdiff1d(np.flatnonzero(present[:, j]), [i])
-        chosen += [(j, i, k) for k in rng.permutation(partners)[:n_partners].tolist()]
-    item, first, second = np.array(chosen, dtype=np.int32).reshape(-1, 3).T
-    return PairedTrials(item, first, second, slot=np.full(len(item), -1, dtype=np.int32))
+def _pooled(pool: Pool, safe: Bools, n: int, *, seed: int) -> tuple[IndependentTrials, int]:
+    """Probes first, then evenly spread trials, n in all; and how many are probes."""
+    probes = draw_probes(pool, safe, n, np.random.default_rng([seed, 4]))
+    even = pooled(safe, n - len(probes.item), np.random.default_rng([seed, 2]))
+    pairs = zip(vars(probes).values(), vars(even).values(), strict=True)
+    return IndependentTrials(*(np.concatenate(pair) for pair in pairs)), len(probes.item)
 
 
 def _twins(paired: PairedTrials, *, safe: Bools, present: Bools, rng: np.random.Generator) -> IndependentTrials:
@@ -179,6 +196,9 @@ def _replicates(columns: dict[str, Ids]) -> Ids:
 
 
 def _characters(pool: Pool, columns: dict[str, Ids]) -> int:
-    length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.int64)
+    cells = pool.texts.ravel().tolist()
+    length = np.fromiter((len(text or "") for text in cells), dtype=np.int64, count=len(cells)).reshape(
+        pool.texts.shape
+    )
     second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
     return int(length[columns["first"], columns["item"]].sum() + length[columns["second"], second_item].sum())

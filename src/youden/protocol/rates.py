@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from youden.protocol.probes import probes_of
 from youden.types import INDEPENDENT, PAIRED, IndependentRates, Rates, Verdicts
 from youden.types.arrays import Bools, Floats, Ids, Positions
 
@@ -24,13 +25,12 @@ def tally(result: Verdicts) -> Rates:
     plan = result.plan
     shape = (plan.n_items, plan.n_agents, plan.n_agents)
     # rows are pairs of the paired arm; where every paired trial has a twin, the twins name no others
-    asked = np.ones(len(plan), dtype=np.bool_) if plan.independent == "twin" else plan.arm == PAIRED
-    place = np.ravel_multi_index((plan.item, plan.first, plan.second), shape)
-    rows = np.unique(place[asked]).astype(np.int64)
-    row = np.searchsorted(rows, place).astype(np.int64)
-    inside = asked if plan.independent == "twin" else _member(rows, row, place)
-    paired = _sums(row, result.answer, inside & (plan.arm == PAIRED) & result.answered, len(rows))
-    apart = _sums(row, result.answer, inside & (plan.arm == INDEPENDENT) & result.answered, len(rows))
+    asked = slice(None) if plan.independent == "twin" else plan.arm == PAIRED
+    columns = tuple(column[asked] for column in (plan.item, plan.first, plan.second))
+    rows, row = np.unique(np.ravel_multi_index(columns, shape), return_inverse=True)
+    answer, answered, is_paired = result.answer[asked], result.answered[asked], plan.arm[asked] == PAIRED
+    paired = _sums(row, answer, is_paired & answered, len(rows))
+    apart = _sums(row, answer, ~is_paired & answered, len(rows))
     item, first, second = (index.astype(np.int32) for index in np.unravel_index(rows, shape))
     return Rates(
         item=item,
@@ -40,7 +40,7 @@ def tally(result: Verdicts) -> Rates:
         fpr=apart.mean,
         n_paired=paired.n,
         n_independent=apart.n,
-        n_missing=np.bincount(row[inside & ~result.answered], minlength=len(rows)).astype(np.int32),
+        n_missing=np.bincount(row[~answered], minlength=len(rows)).astype(np.int32),
         n_agents=plan.n_agents,
         n_items=plan.n_items,
         independent=plan.independent,
@@ -63,10 +63,6 @@ class _Sums:
         return mean
 
 
-def _member(rows: Positions, row: Positions, place: Positions) -> Bools:
-    return np.asarray(rows[np.minimum(row, len(rows) - 1)] == place)
-
-
 def _sums(row: Positions, answer: Floats, chosen: Bools, n_rows: int) -> _Sums:
     return _Sums(
         total=np.bincount(row[chosen], weights=answer[chosen], minlength=n_rows).astype(np.float64),
@@ -76,11 +72,13 @@ def _sums(row: Positions, answer: Floats, chosen: Bools, n_rows: int) -> _Sums:
 
 def _detail(result: Verdicts) -> IndependentRates:
     plan = result.plan
-    chosen = (plan.arm == INDEPENDENT) & result.answered
-    shape = (plan.n_items, plan.n_agents, plan.n_agents, plan.n_items)
-    columns = (plan.item, plan.first, plan.second, plan.other_item)
-    place = np.ravel_multi_index(tuple(column[chosen] for column in columns), shape)
-    rows, row = np.unique(place, return_inverse=True)
-    sums = _sums(row.astype(np.int64), result.answer[chosen], np.ones(len(row), dtype=np.bool_), len(rows))
-    item, first, second, other_item = (index.astype(np.int32) for index in np.unravel_index(rows, shape))
-    return IndependentRates(item, first, second, other_item, total=sums.total, n=sums.n)
+    chosen = (plan.arm == INDEPENDENT) & result.answered & ~probes_of(plan)
+    item, first, second, other_item = (
+        column[chosen] for column in (plan.item, plan.first, plan.second, plan.other_item)
+    )
+    # one number a (item, first), then one a row: four columns at once may not fit 64 bits
+    _, one = np.unique(item.astype(np.int64) * plan.n_agents + first, return_inverse=True)
+    other = second.astype(np.int64) * plan.n_items + other_item
+    _, place, row = np.unique(one * (plan.n_agents * plan.n_items) + other, return_index=True, return_inverse=True)
+    sums = _sums(row, result.answer[chosen], np.ones(len(row), dtype=np.bool_), len(place))
+    return IndependentRates(item[place], first[place], second[place], other_item[place], total=sums.total, n=sums.n)

@@ -84,10 +84,10 @@ def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRol
     total, n, weight = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
     for side in sides:
-        cells = side[seen], rates.item[seen]
-        np.add.at(total, cells, difference[seen])
-        np.add.at(n, cells, 1)
-        np.add.at(weight, cells, rates.n_paired[seen])
+        cell = side[seen].astype(np.int64) * rates.n_items + rates.item[seen]
+        total += np.bincount(cell, weights=difference[seen], minlength=n.size).reshape(shape)
+        n += np.bincount(cell, minlength=n.size).reshape(shape)
+        weight += np.bincount(cell, weights=rates.n_paired[seen], minlength=n.size).reshape(shape)
     if keep is not None:
         n[~keep] = 0
     value = np.divide(total, n, out=np.full(shape, np.nan), where=n > 0)

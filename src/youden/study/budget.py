@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.stats import rankdata
 
+from youden.analysis import adaptive_means
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.coverage import coverage
+from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
+from youden.rounds import run_rounds
 from youden.stats.clipped_linear import ClippedLinear
 from youden.stats.metrics import spearman
 from youden.stats.trial_mean import TrialMean
@@ -51,12 +55,17 @@ class BudgetRow:
 
 @dataclass(frozen=True)
 class BudgetStudy:
-    """Rows by design; ceiling: mean ρ between the dense rankings of two disjoint halves of the items, and its SD over splits."""
+    """Rows by design; ceiling: mean ρ between the dense rankings of two disjoint halves of the items, and its SD over splits.
+
+    fpr: mean independent answer in [0, 1], 0 where the run does not know it; r2: of ability − difficulty on the dense scores.
+    """
 
     target: ScoreKind
     dense_calls: int
     ceiling: float
     ceiling_sd: float
+    fpr: float
+    r2: float
     top: int
     n_seeds: int
     designs: dict[str, tuple[BudgetRow, ...]]
@@ -118,6 +127,8 @@ def study_budget(
         dense_calls=world.n_dense_calls,
         ceiling=float(ceiling.mean()),
         ceiling_sd=float(ceiling.std(ddof=1)),
+        fpr=float(np.nanmean(world.independent)) if np.isfinite(world.independent).any() else 0.0,
+        r2=ClippedLinear().fit(world.scores(target)).r2_,
         top=top,
         n_seeds=n_seeds,
         designs=rows,
@@ -170,7 +181,9 @@ def _draws(
 ) -> Iterator[list[float]]:
     for seed in range(n_seeds):
         plan = make_plan(world.pool, design=design, percent=percent, holdout=0.0, seed=seed)
-        found = _estimate(plan, replay(plan, world), target)
+        result = run_rounds(plan, world.pool, partial(replay, world=world))
+        plan = result.plan
+        found = _estimate(plan, result, target)
         centre, true = np.nanmean(found.ability), dense - dense.mean()
         bounded = ~np.isnan(found.low)
         inside = (found.low - centre <= true) & (true <= found.high - centre)
@@ -192,6 +205,9 @@ def _estimate(plan: Plan, result: Verdicts, target: ScoreKind) -> _Estimate:
         if target == "row":
             nothing = np.full(plan.n_agents, np.nan)
             return _Estimate(paired_mean_first(plan, result), nothing, nothing)
+        if turns_of(plan) is not None:
+            turns = adaptive_means(result)
+            return _Estimate(turns.ability, turns.low, turns.high)
         means = TrialMean().fit(plan, result)
         return _Estimate(means.ability_, means.low_, means.high_)
     fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind=target))

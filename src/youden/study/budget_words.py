@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan
 from typing import Literal, get_args
 
 from youden.errors import ConfigError
+from youden.study.additivity import LITTLE
 from youden.study.budget import BudgetRow, BudgetStudy
 from youden.types import Json
 
 Measure = Literal["rho", "recall", "halfwidth"]
 FEW_SLOTS = 15
+HIGH_FPR = 0.02
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,16 @@ def _named(design: str | None, row: BudgetRow, goal: Goal) -> str:
 
 
 def _doubts(study: BudgetStudy) -> Iterator[str]:
+    if study.fpr > HIGH_FPR:
+        yield (
+            f"The judge says yes to {study.fpr:.1%} of unrelated texts: designs with one pooled rate (cyclic, adaptive) aim at a "
+            "slightly different value than the dense run, which takes off each pair's own, and their intervals miss it at times."
+        )
+    if study.r2 < LITTLE:
+        yield (
+            f"Ability − difficulty explains {study.r2:.0%} of the scores: rankings hold as far as their intervals go, "
+            "predictions of single cells are not supported."
+        )
     for design, rows in study.designs.items():
         for row in rows:
             place = f"{design} at {row.percent:g} %"
@@ -154,6 +167,8 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
         "dense_calls": study.dense_calls,
         "ceiling": study.ceiling,
         "ceiling_sd": study.ceiling_sd,
+        "fpr": study.fpr,
+        "r2": None if isnan(study.r2) else study.r2,
         "seeds": study.n_seeds,
         "goal": {"measure": goal.measure, "value": goal.value},
         "recommended": recommended,

@@ -34,6 +34,7 @@ DESIGNS: Registry[MakeDesign] = Registry(
     {
         "dense": "youden.protocol.designs.dense:Dense",
         "cyclic": "youden.protocol.designs.cyclic:Cyclic",
+        "adaptive": "youden.protocol.designs.adaptive:Adaptive",
         "row": "youden.protocol.designs.row:Row",
         "column": "youden.protocol.designs.column:Column",
         "hybrid": "youden.protocol.designs.hybrid:Hybrid",

@@ -16,6 +16,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs.checks import PairRule, check_count, check_flag, check_pairs
+from youden.protocol.designs.cyclic import check_shared
 from youden.protocol.partners import compare, n_comparisons
 from youden.protocol.repair import check_connected, check_degrees, repair
 from youden.types import IndependentRule, PairedTrials
@@ -113,12 +114,7 @@ class CellDesign(ABC):
         )
 
     def _drawn(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        if not (eligible.sum(axis=0) > 1).any():
-            raise PlanError(
-                "No item has responses of two agents that may be compared. "
-                "Check the ids, or lower the holdout, until agents share items.",
-                slug="nothing-shared",
-            )
+        check_shared(eligible)
         remedy = "No more responded, or may be trained on. Lower d_core or the holdout, or drop it."
         check_degrees(eligible, d=self.d_core, design=self.name, remedies=(remedy, remedy))
         key = rng.random(eligible.shape)

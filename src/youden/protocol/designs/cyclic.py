@@ -5,9 +5,11 @@ It knows the order of agents, items and shifts; it refuses to know anything of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import lcm
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -46,51 +48,81 @@ class Cyclic:
     def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
         """Slots in order; within a slot, by q."""
         n_agents, n_items = eligible.shape
-        order = rng.permutation(n_agents)
-        items = rng.permutation(n_items)
-        shifts = rng.permutation(np.arange(1, n_agents))
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
-        on_item = [order[eligible[order, j]] for j in range(n_items)]
-        if max((len(agents) for agents in on_item), default=0) < 2:
-            raise PlanError(
-                "No item has responses of two agents that may be compared. "
-                "Check the ids, or lower the holdout, until agents share items.",
-                slug="nothing-shared",
-            )
-        used: list[set[float]] = [set() for _ in range(n_items)]
-        left = sum(max(len(agents) - 1, 0) for agents in on_item)
-        if self.pairs == "unordered":
-            used = [{len(agents) / 2} & {len(agents) // 2} for agents in on_item]
-            left = sum(max(len(agents) - 1, 0) // 2 for agents in on_item)
-        period = lcm(n_items, n_agents - 1)
-        rows: list[tuple[Ids, Ids, int]] = []
+        chosen: list[Slot] = []
         spent = 0
-        s = 0
-        while left:
-            j = int(items[s % n_items])
-            start = (s + s // period) % (n_agents - 1)
-            s += 1
-            agents = on_item[j]
-            fitting = (int(d) for d in np.roll(shifts, -start) if d < len(agents) and int(d) not in used[j])
-            shift = next(fitting, None)
-            if shift is None:
-                continue
-            if spent + len(agents) > budget:
+        for slot in slots(eligible, rng, pairs=self.pairs):
+            spent += len(slot.first)
+            if spent > budget:
                 break
-            used[j] |= {shift} if self.pairs == "ordered" else {shift, len(agents) - shift}
-            left -= 1
-            spent += len(agents)
-            rows.append((agents.astype(np.int32), np.roll(agents, -shift).astype(np.int32), j))
-        if len(rows) < MIN_SLOTS:
-            least = int(sum(sorted((len(agents) for agents in on_item if len(agents) > 1), reverse=True)[:MIN_SLOTS]))
+            chosen.append(slot)
+        if len(chosen) < MIN_SLOTS:
+            largest = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)[:MIN_SLOTS]
             raise PlanError(
-                f"The budget leaves {budget} paired calls, fewer than the {max(least, 2 * n_agents)} of two cyclic slots, "
+                f"The budget leaves {budget} paired calls, fewer than the {max(sum(largest), 2 * n_agents)} of two cyclic slots, "
                 "the least that gives an interval. Raise calls or percent, or lower n_independent.",
                 slug="budget-cyclic",
             )
-        return PairedTrials(
-            item=np.concatenate([np.full(len(first), j, dtype=np.int32) for first, _, j in rows]),
-            first=np.concatenate([first for first, _, _ in rows]),
-            second=np.concatenate([second for _, second, _ in rows]),
-            slot=np.repeat(np.arange(len(rows), dtype=np.int32), [len(first) for first, _, _ in rows]),
+        return joined(chosen)
+
+
+class Slot(NamedTuple):
+    """One item, and who is compared on it: int32[m] each."""
+
+    item: int
+    first: Ids
+    second: Ids
+
+
+def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Slot]:
+    """Every slot there is, in order, each of all agents eligible on its item. See `Cyclic`.
+
+    Raises: PlanError [nothing-shared].
+    """
+    check_shared(eligible)
+    n_agents, n_items = eligible.shape
+    order = rng.permutation(n_agents)
+    items = rng.permutation(n_items)
+    shifts = rng.permutation(np.arange(1, n_agents))
+    on_item = [order[eligible[order, j]].astype(np.int32) for j in range(n_items)]
+    used: list[set[float]] = [set() for _ in range(n_items)]
+    left = sum(max(len(agents) - 1, 0) for agents in on_item)
+    if pairs == "unordered":
+        used = [{len(agents) / 2} & {len(agents) // 2} for agents in on_item]
+        left = sum(max(len(agents) - 1, 0) // 2 for agents in on_item)
+    period = lcm(n_items, n_agents - 1)
+    s = 0
+    while left:
+        j = int(items[s % n_items])
+        start = (s + s // period) % (n_agents - 1)
+        s += 1
+        agents = on_item[j]
+        fitting = (d for d in map(int, chain(shifts[start:], shifts[:start])) if d < len(agents) and d not in used[j])
+        shift = next(fitting, None)
+        if shift is None:
+            continue
+        used[j] |= {shift} if pairs == "ordered" else {shift, len(agents) - shift}
+        left -= 1
+        yield Slot(j, agents, np.roll(agents, -shift))
+
+
+def check_shared(eligible: Bools) -> None:
+    """Raises: PlanError [nothing-shared] where no item has two eligible agents."""
+    if not (eligible.sum(axis=0) > 1).any():
+        raise PlanError(
+            "No item has responses of two agents that may be compared. "
+            "Check the ids, or lower the holdout, until agents share items.",
+            slug="nothing-shared",
         )
+
+
+def joined(chosen: Sequence[Slot], *, start: int = 0) -> PairedTrials:
+    """The trials of slots numbered from `start`."""
+    size = [len(slot.first) for slot in chosen]
+    none = np.empty(0, dtype=np.int32)
+    return PairedTrials(
+        item=np.repeat(np.array([slot.item for slot in chosen], dtype=np.int32), size),
+        first=np.concatenate([slot.first for slot in chosen] or [none]),
+        second=np.concatenate([slot.second for slot in chosen] or [none]),
+        slot=np.repeat(np.arange(start, start + len(chosen), dtype=np.int32), size),
+    )

@@ -1,0 +1,212 @@
+"""Cyclic slots in rounds: a pilot on all agents, then rounds on those whose places are least sure.
+
+It knows how sure each agent's place is once told; it refuses to know how abilities are estimated and who judges.
+
+Each look at the data spends an equal part of the error rate (Bonferroni over looks), so stopping early is no luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import t as student
+
+from youden.errors import PlanError
+from youden.protocol.designs.checks import PairRule, check_count, check_pairs, check_positive, check_share
+from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, Slot, check_shared, joined, slots
+from youden.types import IndependentRule, PairedTrials, Plan
+from youden.types.arrays import Bools, Floats, Ids
+
+_PRIOR_SLOTS = 5
+ALPHA = 0.05
+"""Chance, over all looks together, that a rule stops on something untrue."""
+
+
+class Standing(NamedTuple):
+    """What is known after a look.
+
+    ability, error: float[K], the error of ability − mean against the dense value; n_slots, n_trials: int32[K]; left: float[K],
+    the share of the agent's comparisons not yet asked.
+    """
+
+    ability: Floats
+    error: Floats
+    n_slots: Ids
+    n_trials: Ids
+    left: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """Whose turn each round was. starts: first slot of each round, from 0; active: bool[R, K]."""
+
+    starts: tuple[int, ...]
+    active: Bools
+
+    def weights(self, first: Ids, second: Ids, *, n_slots: int) -> Floats:
+        """One over the share of the plan's `n_slots` slots in which the pair would have been asked: float[T] ≥ 1."""
+        length = np.diff([*self.starts, n_slots])
+        asked = self.active[:, :, None] | self.active[:, None, :]
+        share = np.tensordot(length, asked, axes=1) / n_slots
+        return np.asarray(1 / share[first, second], dtype=np.float64)
+
+
+class NextRound(NamedTuple):
+    """trials: none where the run is over; active: bool[K], whose turn they are; over: why, or None."""
+
+    trials: PairedTrials
+    active: Bools
+    over: Literal["separated", "narrow", "budget"] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """A pilot of `pilot` of the budget, then up to `rounds` rounds on the share `active` of agents whose places are least sure.
+
+    An agent's unsureness is Σ_k Φ(−|θ_i − θ_k|/se) over the others, or over those on the other side of the top's edge where
+    `top` is set. A slot of a round asks the pairs that hold an active agent, and counts for the active ones alone.
+    Stops when the top `top` agents are separated from the rest, or every half width is ≤ `width`, or the budget is spent.
+
+    Raises: PlanError [budget-adaptive] without a budget or with one too small for the pilot, [design-option].
+    """
+
+    n_paired: int | None = None
+    pilot: float = 0.4
+    rounds: int = 6
+    active: float = 0.5
+    top: int | None = None
+    width: float | None = None
+    pairs: PairRule = "ordered"
+    name: ClassVar[str] = "adaptive"
+    holdout: ClassVar[float] = 0.0
+    percent: ClassVar[float | None] = 5.0
+    judges_holdout: ClassVar[bool] = False
+    independent: ClassVar[IndependentRule] = "pooled"
+    options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "active", "top", "width", "pairs")
+
+    def __post_init__(self) -> None:
+        check_share("pilot", self.pilot)
+        check_count("rounds", self.rounds)
+        check_share("active", self.active)
+        check_count("top", self.top)
+        check_positive("width", self.width)
+        check_pairs(self.pairs)
+
+    @property
+    def n_looks(self) -> int:
+        """How often the data may be looked at: after the pilot and after every round."""
+        return self.rounds + 1
+
+    @property
+    def look_level(self) -> float:
+        """The level at which intervals hold at all looks together with 1 − ALPHA; 1 − ALPHA itself without a stopping rule."""
+        return 1 - ALPHA / self.n_looks if self.top is not None or self.width is not None else 1 - ALPHA
+
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
+        """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
+        n_agents = len(eligible)
+        if self.top is not None and self.top >= n_agents:
+            raise PlanError(f"The top {self.top} of {n_agents} agents is everybody. Lower top.", slug="design-option")
+        check_shared(eligible)
+        budget = self._budget(eligible)
+        pilot = int(budget * self.pilot)
+        if pilot < MIN_SLOTS * n_agents:
+            raise PlanError(
+                f"The pilot has {pilot} of {budget} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
+                "Raise calls, percent or pilot.",
+                slug="budget-adaptive",
+            )
+        return Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng)
+
+    def next_round(
+        self, plan: Plan, turns: Turns, standing: Standing, *, eligible: Bools, rng: np.random.Generator
+    ) -> NextRound:
+        """What to ask after `plan`, a pure function of its arguments; rng: the one that `draw` began with, afresh."""
+        n_spent = int((plan.slot >= 0).sum())
+        n_done = int(plan.slot.max()) + 1
+        nobody = np.zeros(len(eligible), dtype=np.bool_)
+        over = self._over(standing)
+        if over is not None or len(turns.starts) > self.rounds:
+            return NextRound(joined([]), nobody, over or "budget")
+        active = self._least_sure(standing)
+        share = self.pilot + (1 - self.pilot) * len(turns.starts) / self.rounds
+        limit = int(self._budget(eligible) * share)
+        chosen: list[Slot] = []
+        for item, first, second in islice(slots(eligible, rng, pairs=self.pairs), n_done, None):
+            asked = active[first] | active[second]
+            if n_spent + int(asked.sum()) > limit:
+                break
+            n_spent += int(asked.sum())
+            chosen.append(Slot(item, first[asked], second[asked]))
+        return NextRound(joined(chosen, start=n_done), active, None if chosen else "budget")
+
+    def _budget(self, eligible: Bools) -> int:
+        m = eligible.sum(axis=0, dtype=np.int64)
+        most = int((m * (m - 1)).sum())
+        return most if self.n_paired is None else min(self.n_paired, most)
+
+    def _over(self, standing: Standing) -> Literal["separated", "narrow"] | None:
+        known = not np.isnan(standing.error).any()
+        if self.top is not None and known and self._separated(standing):
+            return "separated"
+        if self.width is not None and known:
+            half = student.ppf((1 + self.look_level) / 2, standing.n_slots + _PRIOR_SLOTS) * standing.error
+            return "narrow" if half.max() <= self.width else None
+        return None
+
+    def _separated(self, standing: Standing) -> bool:
+        """Every agent of the estimated top against every other, ALPHA shared among looks and pairs.
+
+        Against more items of the same kind, not these alone: two equal agents differ on any items, and all calls would show it.
+        """
+        left = np.sqrt(standing.left)
+        whole = np.divide(standing.error, left, out=np.full(len(left), np.inf), where=left > 0)
+        above = self._above(standing)
+        n_pairs = int(above.sum() * (~above).sum())
+        freedom = int(standing.n_slots.min()) + _PRIOR_SLOTS
+        z = float(student.ppf(1 - ALPHA / (self.n_looks * n_pairs), freedom))
+        gap = standing.ability[above][:, None] - standing.ability[~above]
+        error = np.hypot(whole[above][:, None], whole[~above])
+        return bool((gap > z * error).all())
+
+    def _above(self, standing: Standing) -> Bools:
+        above = np.zeros(len(standing.ability), dtype=np.bool_)
+        above[np.argsort(-standing.ability, kind="stable")[: self.top]] = True
+        return above
+
+    def _least_sure(self, standing: Standing) -> Bools:
+        ability, error = np.nan_to_num(standing.ability), np.where(np.isnan(standing.error), 1.0, standing.error)
+        apart = np.abs(ability[:, None] - ability) / np.maximum(np.hypot(error[:, None], error), 1e-12)
+        confused = ndtr(-apart)
+        np.fill_diagonal(confused, 0.0)
+        if self.top is not None:
+            above = self._above(standing)
+            confused = np.where(above[:, None] != above, confused, 0.0)
+        unsure = confused.sum(axis=1)
+        n_active = max(2, int(np.ceil(self.active * len(ability))))
+        active = np.zeros(len(ability), dtype=np.bool_)
+        active[np.argsort(-unsure, kind="stable")[:n_active]] = True
+        return active
+
+
+def adaptive_options(plan: Plan) -> dict[str, Any]:
+    """The keywords that make an adaptive plan's `Adaptive` again."""
+    return {name: plan.options[name] for name in ("n_paired", *Adaptive.options) if name in plan.options}
+
+
+def turns_of(plan: Plan) -> Turns | None:
+    """Whose turn the rounds of an adaptive plan were, as its options hold it; None for any other plan."""
+    rounds = plan.options.get("turns")
+    if not isinstance(rounds, list):
+        return None
+    starts, active = [], np.zeros((len(rounds), plan.n_agents), dtype=np.bool_)
+    for number, said in enumerate(rounds):
+        if isinstance(said, Mapping):
+            starts.append(int(str(said["start"])))
+            active[number, np.array(said["agents"], dtype=np.int64)] = True
+    return Turns(tuple(starts), active)

@@ -1,0 +1,78 @@
+"""Places some independent calls where texts on different items look unusually alike: templates, clones, boilerplate.
+
+It knows shared words, which cost nothing; it refuses to let such calls speak for the rest: they weigh 0 in the pooled rate,
+which stays unbiased, and only the false-positive alarm reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from youden.protocol.independent import IndependentTrials, pooled
+from youden.text.similarity import idf, shared_mass, word_matrix
+from youden.text.words import segment
+from youden.types import INDEPENDENT, MISSING_REASONS, Plan, Pool, Verdicts
+from youden.types.arrays import Bools, Floats
+
+SCREENED = 10
+"""Comparisons screened for every independent call."""
+MOST = 0.25
+"""Largest share of the independent calls that may be probes."""
+_FAR = 6 * 1.4826
+_LEAST = 0.5
+
+
+def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -> IndependentTrials:
+    """Up to n/4 of 10·n evenly drawn comparisons whose texts share unusually many words, most alike first.
+
+    Unusual: shared idf mass over the smaller text's above ½ and 6 robust SDs (from the MAD) above the median of those screened.
+    """
+    most = int(n * MOST)
+    if most == 0 or not any(pool.texts.ravel().tolist()):
+        return _chosen(pooled(eligible, 0, rng), np.empty(0, dtype=np.int64))
+    screened = pooled(eligible, SCREENED * n, rng)
+    alike = _alike(pool, screened)
+    middle = float(np.median(alike))
+    far = middle + _FAR * float(np.median(np.abs(alike - middle)))
+    order = np.argsort(-alike, kind="stable")
+    return _chosen(screened, order[alike[order] > max(far, _LEAST)][:most])
+
+
+def probes_of(plan: Plan) -> Bools:
+    """Which trials are probes: bool[N]; the first ones of the independent arm, as many as the plan's options say."""
+    n = plan.options.get("probes")
+    rows = np.zeros(len(plan), dtype=np.bool_)
+    if isinstance(n, int):
+        rows[np.flatnonzero(plan.arm == INDEPENDENT)[:n]] = True
+    return rows
+
+
+def without_probes(result: Verdicts) -> Verdicts:
+    """The verdicts as if no probe had been asked."""
+    rows = probes_of(result.plan)
+    if not rows.any():
+        return result
+    return replace(
+        result,
+        answer=np.where(rows, np.nan, result.answer),
+        hard=np.where(rows, np.nan, result.hard),
+        missing=np.where(rows, MISSING_REASONS.index("not_asked"), result.missing).astype(np.int8),
+    )
+
+
+def _alike(pool: Pool, trials: IndependentTrials) -> Floats:
+    """Shared idf mass over the smaller text's mass: float[M] in [0, 1], 0 where a text has no word."""
+    one = pool.texts[trials.first, trials.item].tolist()
+    matrix = word_matrix(segment([*one, *pool.texts[trials.second, trials.other_item].tolist()]))
+    weights = idf(np.asarray(matrix.sum(axis=0), dtype=np.float64), float(matrix.shape[0]))
+    mass = np.asarray(matrix @ weights, dtype=np.float64)
+    n = len(one)
+    smaller = np.minimum(mass[:n], mass[n:])
+    shared = shared_mass(matrix, np.arange(n), np.arange(n, 2 * n), weights=weights)
+    return np.divide(shared, smaller, out=np.zeros(n), where=smaller > 0)
+
+
+def _chosen(trials: IndependentTrials, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> IndependentTrials:
+    return IndependentTrials(*(column[rows] for column in vars(trials).values()))

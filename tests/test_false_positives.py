@@ -1,0 +1,60 @@
+"""Alarms ring for those whose unrelated texts look alike, and for hardly anybody else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pools import answer_with, make_pool
+from youden.analysis import analyse
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.stats.false_positives import false_positive_alarms
+from youden.types import INDEPENDENT
+
+
+def drawn(seed: int, n: int = 3000, n_agents: int = 10) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, n_agents, n)
+    return first, (first + rng.integers(1, n_agents, n)) % n_agents, rng
+
+
+def test_by_hand() -> None:
+    """Agent 0: 3 yes of 4; without it 0 of 4, rate (0 + ½)/(4 + 1) = .1; P(X ≥ 3 | 4, .1) = .0037 < .05 / 3."""
+    first = np.array([0, 0, 0, 0, 1, 1, 2, 2])
+    second = np.array([1, 2, 1, 2, 2, 2, 1, 1])
+    yes = np.array([True, True, True, False, False, False, False, False])
+    alarm = false_positive_alarms(first, second, yes, n_agents=3)[0]
+    assert (alarm.agents, alarm.n_yes, alarm.n) == ((0,), 3, 4)
+    np.testing.assert_allclose([alarm.rate, alarm.p_value], [0.1, 0.0037])
+
+
+def test_a_template_is_caught_and_a_pair_of_clones() -> None:
+    first, second, rng = drawn(0)
+    template = ((first == 3) | (second == 3)) & (rng.random(len(first)) < 0.05)
+    assert [alarm.agents for alarm in false_positive_alarms(first, second, template, n_agents=10)] == [(3,)]
+    clones = np.isin(first, [4, 7]) & np.isin(second, [4, 7]) & (rng.random(len(first)) < 0.1)
+    found = false_positive_alarms(first, second, clones, n_agents=10)
+    assert {agent for alarm in found for agent in alarm.agents} == {4, 7}
+
+
+def test_even_false_positives_ring_no_more_often_than_promised() -> None:
+    rung = 0
+    for seed in range(200):
+        first, second, rng = drawn(seed, n=400)
+        alarms = false_positive_alarms(first, second, rng.random(400) < 0.02, n_agents=10)
+        rung += any(len(alarm.agents) == 1 for alarm in alarms)
+    assert rung <= 20
+
+
+def test_no_trials_no_alarm() -> None:
+    empty = np.array([], dtype=np.int32)
+    assert false_positive_alarms(empty, empty, np.array([], dtype=bool), n_agents=4) == ()
+
+
+def test_a_run_says_who() -> None:
+    plan = make_plan(make_pool(8, 20), percent=40, independent="pooled:400")
+    answer = np.where(plan.arm == INDEPENDENT, (plan.first == 2) | (plan.second == 2), 0.6).astype(float)
+    result = answer_with(plan, answer)
+    said = [line for line in analyse(tally(result), result=result, split=plan.split).facts.warnings if "alarm" in line]
+    assert len(said) == 1
+    assert "texts of a2 on unrelated items" in said[0]

@@ -1,0 +1,73 @@
+"""Probes go where unrelated texts look alike; the pooled rate does not hear them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pools import answer_with, make_pool
+from youden.analysis import analyse
+from youden.protocol.plan import make_plan
+from youden.protocol.probes import probes_of, without_probes
+from youden.protocol.rates import tally
+from youden.protocol.scores import pooled_fpr
+from youden.types import INDEPENDENT, PAIRED, Plan, Pool
+
+WORDS = [f"w{number}" for number in range(4000)]
+
+
+def pool_with_templates(templates: tuple[int, ...] = (2, 5)) -> Pool:
+    """Ten agents who write 20 random words on 30 items, but for those who write one text on all of them."""
+    rng = np.random.default_rng(0)
+    pool = make_pool(10, 30)
+    texts = pool.texts.copy()
+    for i in range(10):
+        for j in range(30):
+            words = WORDS[:20] if i in templates else rng.choice(WORDS, 20)
+            texts[i, j] = " ".join([*words, f"only{i}and{j}"])
+    return Pool(pool.agents, pool.items, texts)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(pool_with_templates(), percent=40, independent="pooled:200", seed=1)
+
+
+def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
+    probes = probes_of(plan)
+    assert 0 < probes.sum() <= 50
+    assert (plan.arm == INDEPENDENT).sum() == 200
+    assert (plan.arm[probes] == INDEPENDENT).all()
+    assert set(plan.first[probes]) | set(plan.second[probes]) == {2, 5}
+    assert any("unusually alike" in note for note in plan.notes)
+
+
+def test_texts_without_anything_unusual_have_no_probes() -> None:
+    made = make_plan(pool_with_templates(()), percent=40, independent="pooled:200")
+    assert not probes_of(made).any()
+    assert "probes" not in made.options
+
+
+def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
+    pool = pool_with_templates()
+    rates = []
+    for seed in range(40):
+        made = make_plan(pool, percent=40, independent="pooled:200", seed=seed)
+        mistaken = np.isin(made.first, [2, 5]) & np.isin(made.second, [2, 5])
+        answer = np.where(made.arm == PAIRED, 0.6, mistaken.astype(float))
+        result = answer_with(made, answer)
+        rates.append(pooled_fpr(tally(result)))
+    truth = 2 / 90
+    assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
+    facts = analyse(tally(result), result=result, split=made.split).facts
+    assert facts.fpr == rates[-1]
+    assert any("False-positive alarm" in line for line in facts.warnings)
+
+
+def test_without_probes_only_probes_are_gone(plan: Plan) -> None:
+    result = answer_with(plan, np.ones(len(plan)))
+    kept = without_probes(result)
+    assert np.array_equal(kept.answered, ~probes_of(plan))
+    plain = make_plan(pool_with_templates(()), percent=40)
+    whole = answer_with(plain, np.ones(len(plain)))
+    assert without_probes(whole) is whole
