@@ -127,13 +127,15 @@ def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_co
 
 def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> None:
     judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "price": 0}
-    judges = [judge | {"model": model} for model in ("a", "b", "c")]
-    write_config(
-        here / "jury.yaml", pool="pool", calls=110, n_independent=20, judge={"backend": "jury", "judges": judges}
-    )
+    jury = {"backend": "jury", "name": "three", "judges": [judge | {"model": model} for model in ("a", "b", "c")]}
+    write_config(here / "jury.yaml", pool="pool", calls=110, n_independent=20, judge=jury)
     ended = youden("run", "jury.yaml", "--json")
     assert ended.code == 0, ended.err
     assert server.n_requests == 3 * 110
     assert json.loads(ended.out)["facts"]["calls"]["models"] == ["a", "b", "c"]
     assert youden("run", "jury.yaml").code == 0
     assert server.n_requests == 3 * 110
+    write_config(here / "jury.yaml", **(_config(here / "jury.yaml") | {"judge": jury | {"vote": "mean"}}))
+    other = youden("run", "jury.yaml")
+    assert other.code == 2
+    assert other.err.rstrip().endswith("[run-other]")

@@ -205,6 +205,12 @@ def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Whether answers signed `said` can be this judge's; a replay repeats whomever it repeats."""
     if judge.backend == REPLAY:
         return True
+    if judge.judges:
+        members = said.get("judges")
+        if not isinstance(members, list) or len(members) != len(judge.judges) or said.get("vote") != judge.vote:
+            return False
+        pairs = zip(members, judge.judges, strict=True)
+        return all(isinstance(one, dict) and _same_judge(one, member) for one, member in pairs)
     if not judge.makes_calls:
         return said.get("name") == judge.backend
     return all(said.get(name) == value for name, value in judge.describe().items())
