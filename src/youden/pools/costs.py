@@ -12,6 +12,7 @@ from youden.errors import PlanError, YoudenError
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.pools.findings import DesignCost
 from youden.protocol.designs import DESIGNS
+from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import LEAST_CALLS_AN_AGENT, make_plan
 from youden.resources import roots
 from youden.types import Pool
@@ -33,7 +34,8 @@ def estimate_costs(pool: Pool, length: NDArray[np.int64]) -> tuple[tuple[DesignC
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     for name in DESIGNS:
         try:
-            calls, characters = _drawn(pool, name) if n_dense <= DRAWN_UP_TO else _estimated(pool, name, length)
+            drawn = _drawn(pool, name) if n_dense <= DRAWN_UP_TO else None
+            calls, characters = drawn or _estimated(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
@@ -52,9 +54,10 @@ def _judges() -> list[JudgeConfig]:
     return found
 
 
-def _drawn(pool: Pool, design: str) -> tuple[int, int]:
+def _drawn(pool: Pool, design: str) -> tuple[int, int] | None:
+    """Calls and characters of the plan; None where it is only the beginning, to be gone on with as answers come."""
     plan = make_plan(pool, design=design)
-    return len(plan), plan.characters
+    return None if turns_of(plan) is not None else (len(plan), plan.characters)
 
 
 def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:

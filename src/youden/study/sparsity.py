@@ -195,7 +195,7 @@ def draw_fold(world: World, *, rule: SplitRule, kind: ScoreKind, holdout: float,
     split = draw_split(world.pool.present, fraction=holdout, rule=rule, seed=seed)
     train = train_scores(world.rates, split, kind=kind).value
     held = holdout_scores(world.rates, split, kind=kind).value
-    return Fold(split, train, held, ClippedLinear().fit(train).ability_, seed)
+    return Fold(split, train, held, ClippedLinear(constraint="clip").fit(train).ability_, seed)
 
 
 def _draw(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, groups: Contrast | None) -> _Draw:
@@ -236,7 +236,7 @@ def _drawn(
     groups: Contrast | None,
     costs: _Costs,
 ) -> _Draw:
-    model = ClippedLinear().fit(scores)
+    model = ClippedLinear(constraint="clip").fit(scores)
     predicted = model.predict()
     observed = np.where(np.isnan(predicted), np.nan, fold.held)
     theta = model.ability_
