@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
 from youden.stats import curl
-from youden.stats.curl import curl_quantiles, n_rectangles
+from youden.stats.curl import curl_ecdf, curl_quantiles, n_rectangles
 from youden.types.arrays import Floats
 
 LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
@@ -136,3 +136,29 @@ def test_infinite_scores_senseless_levels_and_huge_matrices_are_refused() -> Non
         curl_quantiles(np.eye(2), [95])
     with pytest.raises(StatisticsError, match=r"\[curl-too-large\]"):
         curl_quantiles(np.broadcast_to(0.0, (400, 400)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(matrix=matrices(), extra=st.lists(st.floats(-1, 5), max_size=3))
+def test_the_whole_distribution_is_that_of_all_rectangles(matrix: Floats, extra: list[float]) -> None:
+    gaps = every_gap(matrix)
+    if not gaps:
+        return
+    at = [*gaps, *extra, -np.inf, np.inf]
+    expected = [sum(gap <= x + 1e-12 for gap in gaps) / len(gaps) for x in at]
+    np.testing.assert_array_equal(curl_ecdf(matrix, at), expected)
+
+
+def test_the_distribution_inverts_the_quantiles() -> None:
+    matrix = np.random.default_rng(8).normal(size=(6, 9))
+    levels = np.array([0.1, 0.5, 0.9])
+    n = n_rectangles(matrix)
+    at = curl_quantiles(matrix, levels.tolist())
+    np.testing.assert_allclose(curl_ecdf(matrix, at), np.ceil(levels * n) / n)
+    np.testing.assert_allclose(curl_ecdf(matrix, at - 1e-6), (np.ceil(levels * n) - 1) / n)
+
+
+@pytest.mark.parametrize("at", [[np.nan], [[0.0]], 0.0])
+def test_the_distribution_is_asked_at_a_row_of_numbers(at: object) -> None:
+    with pytest.raises(StatisticsError, match=r"\[curl-at\]"):
+        curl_ecdf(np.eye(3), at)

@@ -33,6 +33,15 @@ def test_slope_is_the_derivative_of_forward(link: Link, score: float) -> None:
 
 
 @EVERY
+@settings(max_examples=50, deadline=None)
+@given(value=st.floats(-5, 5))
+def test_inverse_slope_is_the_derivative_of_inverse(link: Link, value: float) -> None:
+    x, h = np.array([value]), 1e-5
+    numeric = (link.inverse(x + h) - link.inverse(x - h)) / (2 * h)
+    np.testing.assert_allclose(link.inverse_slope(x), numeric, rtol=1e-4, atol=1e-9)
+
+
+@EVERY
 def test_forward_rises_passes_nan_through_and_is_finite_at_the_ends(link: Link) -> None:
     value = link.forward(np.array([-1.0, -0.5, 0.0, 0.5, 1.0, np.nan]))
     assert (np.diff(value[:5]) > 0).all()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
 from youden.types.arrays import Bools, Floats, Positions
@@ -22,6 +23,8 @@ _MAX_DIFFERENCES = 2**24
 _MAX_LISTED = 2**18
 _SAMPLED = 2**12
 _GRID = 2**45
+_ROUNDED = 2
+"""Steps by which rounding to the grid can part two equal gaps, and one to spare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,15 @@ class _Gaps:
     end: Positions
     unit: float
     largest: int
+
+    @property
+    def n_gaps(self) -> int:
+        """How many gaps there are: entries after each one, within its pair."""
+        return int((self.end - np.arange(1, len(self.key) + 1)).sum())
+
+    def n_within(self, gap: int) -> int:
+        """How many gaps are at most `gap` steps."""
+        return self._n_up_to(self.reach(gap)) if gap >= 0 else 0
 
     def reach(self, gap: int) -> Positions:
         """Per entry, the first later entry whose gap to it exceeds `gap` steps."""
@@ -52,7 +64,7 @@ class _Gaps:
         """The gap of 1-based `rank` among all."""
         start, stop = np.arange(1, len(self.key) + 1), self.end
         below, upto = -1, self.largest
-        n_below, n_upto = 0, int((stop - start).sum())
+        n_below, n_upto = 0, self.n_gaps
         while upto - below > 1 and n_upto - n_below > _MAX_LISTED:
             every = (n_upto - n_below) // _SAMPLED
             sample = np.sort(self.listed(start, stop, every=every))
@@ -62,7 +74,7 @@ class _Gaps:
                 if not below < gap < upto or n_upto - n_below <= _MAX_LISTED:
                     continue
                 reach = self.reach(gap)
-                n_within = int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
+                n_within = self._n_up_to(reach)
                 if n_within < rank:
                     start, below, n_below = reach, gap, n_within
                 else:
@@ -71,6 +83,9 @@ class _Gaps:
             return upto * self.unit
         left = self.listed(start, stop, every=1)
         return float(np.partition(left, rank - n_below - 1)[rank - n_below - 1]) * self.unit
+
+    def _n_up_to(self, reach: Positions) -> int:
+        return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
 
 
 def n_rectangles(matrix: Floats) -> int:
@@ -95,18 +110,43 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
     for level in q:
         if not 0 <= level <= 1:
             raise StatisticsError(f"A quantile's level was {level}. Give levels between 0 and 1.", slug="curl-level")
+    gaps = _checked_gaps(matrix)
+    total = gaps.n_gaps
+    ranks = [max(1, math.ceil(Fraction(repr(float(level))) * total)) for level in q]
+    return np.array([gaps.order_statistic(rank) for rank in ranks])
+
+
+def curl_ecdf(matrix: Floats, at: ArrayLike) -> Floats:
+    """Share of complete rectangles with |Δ| ≤ x, for every x of `at`; Δ as in `curl_quantiles`.
+
+    matrix: float[K, J] on any scale, NaN is a missing cell. at: float[n], any order, in the scale's unit; a gap within 1e-13 of
+    the scores' range of x counts as x, so that the steps of scores on a lattice fall where they are asked for. Returns
+    float[n] in [0, 1], exact. Raises: StatisticsError as `curl_quantiles`, and [curl-at] where an x is NaN or not in one row.
+
+    >>> curl_ecdf(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.25]]), [0.0, 0.25, 0.6, 1.0]).tolist()
+    [0.0, 0.3333333333333333, 0.6666666666666666, 1.0]
+    """
+    x = np.asarray(at, dtype=np.float64)
+    if x.ndim != 1 or np.isnan(x).any():
+        raise StatisticsError(
+            f"The curl's distribution was asked at {int(np.isnan(x).sum())} NaN, in the shape {x.shape}. Give a row of numbers.",
+            slug="curl-at",
+        )
+    gaps = _checked_gaps(matrix)
+    steps = np.floor(np.clip(x / gaps.unit + _ROUNDED, -1, gaps.largest)).astype(np.int64)
+    return np.array([gaps.n_within(int(step)) for step in steps]) / gaps.n_gaps
+
+
+def _checked_gaps(matrix: Floats) -> _Gaps:
     scores = np.asarray(matrix, dtype=np.float64)
     if np.isinf(scores).any():
         raise StatisticsError(
             f"{int(np.isinf(scores).sum())} scores are infinite. Clip them before changing scale; NaN means missing.",
             slug="curl-infinite",
         )
-    total = n_rectangles(scores)
-    if total == 0:
+    if n_rectangles(scores) == 0:
         raise _no_rectangles(~np.isnan(scores))
-    gaps = _gaps(_short_side_first(scores))
-    ranks = [max(1, math.ceil(Fraction(repr(float(level))) * total)) for level in q]
-    return np.array([gaps.order_statistic(rank) for rank in ranks])
+    return _gaps(_short_side_first(scores))
 
 
 def _short_side_first(matrix: Floats) -> Floats:
@@ -126,7 +166,7 @@ def _gaps(scores: Floats) -> _Gaps:
     seen = ~np.isnan(difference)
     size = seen.sum(axis=1)
     relative = (difference - difference[:, :1])[seen]
-    unit = float(relative.max()) / _GRID or 1.0
+    unit = float(relative.max()) / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
     key = steps + np.repeat(np.arange(len(size)) * (2 * _GRID + 1), size)
     return _Gaps(key=key, end=np.repeat(np.cumsum(size), size), unit=unit, largest=int(steps.max()))

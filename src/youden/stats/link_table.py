@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from youden.stats.additive import solve_additive
+from youden.stats.additivity import additive_r2
 from youden.stats.curl import curl_quantiles, n_rectangles
 from youden.stats.links import LINKS
 from youden.stats.validation import check_score_matrix
@@ -39,14 +39,6 @@ def _row(value: Floats) -> LinkFacts:
         sd=sd,
         median_scaled=median / sd if varies else None,
         p95_scaled=p95 / sd if varies else None,
-        r2=_r2(value) if varies else None,
+        r2=additive_r2(value) if varies else None,
         n_rectangles=n_rectangles(value),
     )
-
-
-def _r2(value: Floats) -> float:
-    agent, item = np.nonzero(~np.isnan(value))
-    y = value[agent, item]
-    fit = solve_additive(agent, item, y, n_agents=value.shape[0], n_items=value.shape[1])
-    residual = y - (fit.ability[agent] - fit.difficulty[item])
-    return 1 - float(residual @ residual) / float(((y - y.mean()) ** 2).sum())

@@ -20,8 +20,9 @@ class Link:
     """A monotone scale for scores.
 
     interval: the scores it tells apart; those outside count as its nearest end.
-    forward: s ↦ its value on this scale; inverse: back to s; slope: d forward / ds, at the clipped score. All take and give
-    float arrays of any shape and pass NaN through. `inverse(forward(s))` is s, clipped to `interval`.
+    forward: s ↦ its value on this scale; inverse: back to s; slope: d forward / ds, at the clipped score; inverse_slope:
+    d inverse / d value, at any value. All take and give float arrays of any shape and pass NaN through. `inverse(forward(s))`
+    is s, clipped to `interval`.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Link:
     forward: Callable[[Floats], Floats]
     inverse: Callable[[Floats], Floats]
     slope: Callable[[Floats], Floats]
+    inverse_slope: Callable[[Floats], Floats]
 
 
 def _probability(score: Floats) -> Floats:
@@ -52,9 +54,12 @@ def _from_probit(value: Floats) -> Floats:
     return np.asarray(2 * ndtr(value) - 1)
 
 
+def _from_probit_slope(value: Floats) -> Floats:
+    return np.asarray(np.exp(-(value**2) / 2) * np.sqrt(2 / np.pi))
+
+
 def _probit_slope(score: Floats) -> Floats:
-    density = np.exp(-(_probit(score) ** 2) / 2) / np.sqrt(2 * np.pi)
-    return np.asarray(0.5 / density)
+    return 1 / _from_probit_slope(_probit(score))
 
 
 def _logit(score: Floats) -> Floats:
@@ -65,14 +70,17 @@ def _from_logit(value: Floats) -> Floats:
     return np.asarray(2 * expit(value) - 1)
 
 
+def _from_logit_slope(value: Floats) -> Floats:
+    return np.asarray(2 * expit(value) * expit(-value))
+
+
 def _logit_slope(score: Floats) -> Floats:
-    p = _probability(score)
-    return np.asarray(0.5 / (p * (1 - p)))
+    return 1 / _from_logit_slope(_logit(score))
 
 
-IDENTITY = Link("identity", (-np.inf, np.inf), _same, _same, _one)
-PROBIT = Link("probit", (-CLIP, CLIP), _probit, _from_probit, _probit_slope)
-LOGIT = Link("logit", (-CLIP, CLIP), _logit, _from_logit, _logit_slope)
+IDENTITY = Link("identity", (-np.inf, np.inf), _same, _same, _one, _one)
+PROBIT = Link("probit", (-CLIP, CLIP), _probit, _from_probit, _probit_slope, _from_probit_slope)
+LOGIT = Link("logit", (-CLIP, CLIP), _logit, _from_logit, _logit_slope, _from_logit_slope)
 
 LINKS: Mapping[str, Link] = MappingProxyType({link.name: link for link in (IDENTITY, PROBIT, LOGIT)})
 """By name. p = (clip(s, ±.99) + 1)/2; probit = Φ⁻¹(p), logit = ln(p/(1−p)); the identity is not clipped.

@@ -1,0 +1,15 @@
+"""Knows how to part observed cells into folds at random; refuses to know what is fitted on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.types.arrays import Bools, Codes
+
+
+def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
+    """A fold for every observed cell, int8[K, J] in 0 … n_folds − 1, sizes equal to within one; −1 where unseen."""
+    fold = np.full(observed.shape, -1, dtype=np.int8)
+    n_cells = int(observed.sum())
+    fold[observed] = np.random.default_rng(seed).permutation(n_cells) % n_folds
+    return fold

@@ -1,0 +1,198 @@
+"""Every registered baseline through one contract, then each by what only it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import ConfigError, StatisticsError
+from youden.stats.baselines import BASELINES, nuclear_norm
+from youden.stats.baselines.folds import draw_folds
+from youden.stats.baselines.isotonic import IsotonicOnTop
+from youden.stats.baselines.nuclear_norm import GRID, NuclearNorm
+from youden.stats.baselines.svd import ImputedSVD
+from youden.stats.baselines.uv import UVFactorisation
+from youden.stats.clipped_linear import ClippedLinear
+from youden.types import Scores
+from youden.types.arrays import Floats
+
+EVERY = pytest.mark.parametrize("name", list(BASELINES))
+
+
+def additive(*, n_agents: int = 8, n_items: int = 20, gaps: float = 0.3, noise: float = 0.05, seed: int = 0) -> Floats:
+    rng = np.random.default_rng(seed)
+    theta, b = rng.normal(0.4, 0.15, n_agents), rng.normal(0, 0.1, n_items)
+    value = np.clip(theta[:, None] - b + noise * rng.normal(size=(n_agents, n_items)), -1, 1)
+    holes = rng.random(value.shape) < gaps
+    holes[:, :3], holes[:3] = False, False
+    value[holes] = np.nan
+    return value
+
+
+@EVERY
+def test_it_predicts_every_cell_within_range_and_better_than_one_mean(name: str) -> None:
+    value, truth = additive(), additive(gaps=0, noise=0)
+    model = BASELINES.load(name)().fit(value)
+    predicted = model.predict()
+    assert predicted.shape == value.shape
+    assert (np.abs(predicted) <= 1).all()
+    assert model.ability_.shape == (8,)
+    assert np.corrcoef(model.ability_, truth.mean(axis=1))[0, 1] > 0.9
+    if not name.endswith("-paper"):
+        hole = np.isnan(value)
+        assert np.mean((predicted - truth)[hole] ** 2) < np.mean((np.nanmean(value) - truth)[hole] ** 2)
+
+
+@EVERY
+def test_it_gives_the_same_twice_and_leaves_its_input_alone(name: str) -> None:
+    value = additive()
+    before = value.copy()
+    one, other = (BASELINES.load(name)().fit(value).predict() for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(value, before)
+
+
+@EVERY
+def test_agents_and_items_never_seen_are_nan_and_change_nothing_else(name: str) -> None:
+    value = additive()
+    wider = np.full((9, 21), np.nan)
+    wider[1:, :-1] = value
+    model, alone = BASELINES.load(name)().fit(wider), BASELINES.load(name)().fit(value)
+    predicted = model.predict()
+    assert np.isnan(predicted[0]).all()
+    assert np.isnan(predicted[:, -1]).all()
+    assert np.isnan(model.ability_[0])
+    if name != "uv-paper":  # its start is drawn for the seen items alone; equal, but for the order of sums
+        np.testing.assert_allclose(predicted[1:, :-1], alone.predict(), atol=1e-6)
+
+
+@EVERY
+def test_scores_are_taken_as_their_matrix(name: str) -> None:
+    value = additive()
+    seen = ~np.isnan(value)
+    scores = Scores(
+        value=value,
+        weight=np.where(seen, 58.0, 0.0),
+        role="train",
+        kind="row",
+        agent_ids=tuple(f"a{i}" for i in range(8)),
+        item_ids=tuple(f"p{j}" for j in range(20)),
+    )
+    by_scores, by_matrix = (BASELINES.load(name)().fit(given).predict() for given in (scores, value))
+    np.testing.assert_allclose(by_scores, by_matrix, atol=1e-9)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("value", "slug"),
+    [
+        (np.full((2, 3), np.nan), "scores-empty"),
+        (np.array([[0.0, 1.5]]), "scores-range"),
+        (np.array([[0.0, np.inf]]), "scores-infinite"),
+        (np.zeros(3), "scores-shape"),
+        ([["a"]], "scores-numeric"),
+    ],
+)
+def test_wrong_scores_are_refused(name: str, value: object, slug: str) -> None:
+    with pytest.raises(StatisticsError) as caught:
+        BASELINES.load(name)().fit(value)
+    assert caught.value.slug == slug
+
+
+@EVERY
+@pytest.mark.parametrize("shape", [(1, 6), (6, 1), (2, 2)])
+def test_the_smallest_matrices_are_completed_or_refused_with_a_reason(name: str, shape: tuple[int, int]) -> None:
+    value = np.linspace(-0.5, 0.5, shape[0] * shape[1]).reshape(shape)
+    model = BASELINES.load(name)()
+    if name == "isotonic" and 1 in shape:
+        with pytest.raises(StatisticsError, match=r"\[isotonic-folds\]"):
+            model.fit(value)
+    else:
+        assert np.isfinite(model.fit(value).predict()).all()
+
+
+def test_an_unknown_baseline_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'nuclear-norm'"):
+        BASELINES.load("nuclear-nrm")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ImputedSVD(rank=0),
+        ImputedSVD(fill="median"),
+        UVFactorisation(ridge=0.0),
+        UVFactorisation(n_sweeps=0),
+        NuclearNorm(penalty=-1.0),
+        NuclearNorm(n_folds=1),
+        IsotonicOnTop(n_folds=1),
+    ],
+    ids=repr,
+)
+def test_wrong_parameters_are_refused_by_fit_and_not_by_the_constructor(model: ImputedSVD) -> None:
+    with pytest.raises(StatisticsError, match=r"\[baseline-parameter\]"):
+        model.fit(np.zeros((3, 3)))
+
+
+def test_svd_fills_gaps_with_the_mean_of_agent_or_all_by_hand() -> None:
+    value = np.array([[0.2, 0.4, np.nan], [0.6, 0.6, 0.6]])
+    np.testing.assert_allclose(ImputedSVD(rank=2, fill="agent").fit(value).predict()[0, 2], 0.3)
+    np.testing.assert_allclose(ImputedSVD(rank=2, fill="global").fit(value).predict()[0, 2], 0.48)
+
+
+def test_uv_of_rank_one_gives_a_rank_one_matrix_back() -> None:
+    truth = np.outer([0.2, 0.5, 0.9], [0.4, 0.8, 1.0, 0.6])
+    value = truth.copy()
+    value[0, 1] = value[2, 3] = np.nan
+    np.testing.assert_allclose(UVFactorisation(ridge=1e-9, n_sweeps=200).fit(value).predict(), truth, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), penalty=st.floats(0.1, 1.5))
+def test_the_nuclear_norm_fit_is_optimal(seed: int, penalty: float) -> None:
+    """The subgradient: with X = UΣVᵀ, residual R on observed cells obeys UᵀR = penalty·Vᵀ and ‖R‖₂ ≤ penalty."""
+    value = additive(n_agents=5, n_items=7, seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nuclear_norm, "_TOLERANCE", 1e-10)
+        x = NuclearNorm(penalty=penalty, max_rounds=10_000).fit(value).predict()
+    residual = np.where(np.isnan(value), 0, value - x)
+    u, s, vt = np.linalg.svd(x, full_matrices=False)
+    kept = s > 1e-8
+    assert np.linalg.norm(residual, 2) <= penalty + 1e-5
+    np.testing.assert_allclose(u[:, kept].T @ residual, penalty * vt[kept], atol=1e-4)
+
+
+def test_the_penalty_is_chosen_from_the_grid_and_small_where_there_is_little_noise() -> None:
+    little, much = (NuclearNorm().fit(additive(noise=noise)).penalty_ for noise in (0.0, 0.5))
+    assert little in GRID
+    assert little < much
+
+
+def test_a_tall_matrix_is_completed_like_its_transpose() -> None:
+    value = additive()
+    np.testing.assert_allclose(
+        NuclearNorm(penalty=0.3).fit(value.T).predict(), NuclearNorm(penalty=0.3).fit(value).predict().T, atol=1e-10
+    )
+
+
+def test_the_isotonic_curve_straightens_a_monotone_bend() -> None:
+    rng = np.random.default_rng(2)
+    linear = rng.uniform(0, 0.9, 12)[:, None] - rng.uniform(-0.1, 0.1, 40)
+    bent = np.clip(linear**3, -1, 1)
+    value = np.where(rng.random(bent.shape) < 0.3, np.nan, bent)
+    hole = np.isnan(value)
+    errors = [np.mean((model.fit(value).predict() - bent)[hole] ** 2) for model in (IsotonicOnTop(), ClippedLinear())]
+    assert errors[0] < errors[1]
+    order = np.argsort(ClippedLinear().fit(value).predict(), axis=None)
+    assert (np.diff(IsotonicOnTop().fit(value).predict().ravel()[order]) >= -1e-12).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 99), n_folds=st.integers(2, 6))
+def test_folds_hold_each_observed_cell_once_and_equally_many(seed: int, n_folds: int) -> None:
+    observed = np.random.default_rng(seed).random((6, 9)) < 0.7
+    fold = draw_folds(observed, n_folds=n_folds, seed=seed)
+    assert ((fold >= 0) == observed).all()
+    assert np.ptp(np.bincount(fold[observed], minlength=n_folds)) <= 1
