@@ -27,4 +27,4 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
     with progress_bar() as bar:
         judge_run(planned, progress=bar)
     fit_run(planned.folder)
-    show.show_result(write_report(planned.folder), as_json=as_json)
+    show.show_result(write_report(planned.folder).summary, as_json=as_json)
