@@ -17,6 +17,7 @@ COMMANDS = {
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
     "report": "youden.cli.report",
+    "view": "youden.cli.view",
     "import": "youden.cli.import_",
 }
 
