@@ -1,4 +1,5 @@
-"""What cyclic plans buy on the paper's judge data, replayed: rank correlation to the dense ranking, and interval coverage.
+"""What cyclic plans buy on the paper's judge data, replayed: rank correlation to the dense ranking and interval coverage,
+with every cell there, with a holdout and with gaps (these with a quarter of the seeds).
 
 It knows that the public data hold D only: a paired answer is D, an independent one 0. It refuses to call that a judge.
 `python benchmarks/cyclic.py [--seeds 100] [--shared FOLDER] [--out FILE]` prints JSON.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,9 @@ from scipy.stats import spearmanr
 
 from youden.data.peer_prediction import import_results
 from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
+from youden.stats.clipped_linear import ClippedLinear
 from youden.stats.trial_mean import TrialMean
 from youden.types import PAIRED, Agent, Item, Pool, Rates, Verdicts
 from youden.types.arrays import Floats
@@ -29,9 +33,22 @@ DOMAINS = {
 PERCENTS = (1.0, 2.0, 5.0)
 
 
-def empty_pool(rates: Rates) -> Pool:
-    """A pool of the right shape: plans are drawn from shapes, and no judge reads these texts."""
-    texts = np.full((rates.n_agents, rates.n_items), "", dtype=object)
+@dataclass(frozen=True)
+class Case:
+    """Shares of the cells that have no response, and that are held out."""
+
+    gaps: float = 0.0
+    holdout: float = 0.0
+
+
+CASES = {"whole": Case(), "a fifth held out": Case(holdout=0.2), "three tenths missing": Case(gaps=0.3)}
+
+
+def empty_pool(rates: Rates, *, gaps: float, seed: int) -> Pool:
+    """A pool of the right shape, a share of its cells missing: plans are drawn from shapes, no judge reads these texts."""
+    missing = np.random.default_rng([seed, 99]).random((rates.n_agents, rates.n_items)) < gaps
+    texts = np.full(missing.shape, "", dtype=object)
+    texts[missing] = None
     return Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts)
 
 
@@ -42,15 +59,19 @@ def differences(rates: Rates) -> Floats:
     return matrix
 
 
-def one_draw(pool: Pool, D: Floats, dense: Floats, *, percent: float, seed: int) -> tuple[float, float]:
-    """Spearman to the dense ranking, and the share of agents whose interval holds their dense distance from the mean."""
-    plan = make_plan(pool, design="cyclic", percent=percent, seed=seed)
+def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Case, seed: int) -> list[float]:
+    """For means of trials, then for clipped-linear: Spearman to the dense ranking, share of agents whose interval covers."""
+    pool = empty_pool(rates, gaps=case.gaps, seed=seed)
+    plan = make_plan(pool, design="cyclic", percent=percent, holdout=case.holdout, seed=seed)
     answer = np.where(plan.arm == PAIRED, D[plan.item, plan.first, plan.second], 0.0)
     missing = np.zeros(len(plan), dtype=np.int8)
-    means = TrialMean().fit(plan, Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"}))
-    centre, true = means.ability_.mean(), dense - dense.mean()
-    covered = (means.low_ - centre <= true) & (true <= means.high_ - centre)
-    return float(spearmanr(means.ability_, dense).statistic), float(covered.mean())
+    result = Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"})
+    figures: list[float] = []
+    for model in (TrialMean().fit(plan, result), ClippedLinear().fit(train_scores(tally(result), plan.split))):
+        centre, true = model.ability_.mean(), dense - dense.mean()
+        covered = (model.low_ - centre <= true) & (true <= model.high_ - centre)
+        figures += [float(spearmanr(model.ability_, dense).statistic), float(covered.mean())]
+    return figures
 
 
 def main() -> None:
@@ -59,20 +80,21 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    table: dict[str, dict[str, dict[str, float]]] = {}
+    table: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for name, folder in DOMAINS.items():
         rates = import_results(arguments.shared / "eval_results" / folder).rates
-        pool, D = empty_pool(rates), differences(rates)
+        D = differences(rates)
         dense = train_scores(rates).value.mean(axis=1)
         table[name] = {}
-        for percent in PERCENTS:
-            draws = [one_draw(pool, D, dense, percent=percent, seed=seed) for seed in range(arguments.seeds)]
-            rho, coverage = np.array(draws).T
-            table[name][f"{percent:g} %"] = {
-                "rho_mean": round(float(rho.mean()), 4),
-                "rho_sd": round(float(rho.std(ddof=1)), 4),
-                "coverage": round(float(coverage.mean()), 4),
-            }
+        for label, case in CASES.items():
+            for percent in PERCENTS:
+                seeds = range(arguments.seeds if label == "whole" else arguments.seeds // 4)
+                draws = [one_draw(rates, D, dense, percent=percent, case=case, seed=seed) for seed in seeds]
+                mean, spread = np.mean(draws, axis=0), np.std(draws, axis=0, ddof=1)
+                table[name][f"{label}, {percent:g} %"] = {
+                    estimator: {"rho_mean": mean[k], "rho_sd": spread[k], "coverage": mean[k + 1]}
+                    for estimator, k in (("trial_mean", 0), ("clipped_linear", 2))
+                }
     text = json.dumps({"seeds": arguments.seeds, "target": "dense symmetric ranking", "cyclic": table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.additive import Solution, solve_additive
+from youden.stats import elimination
+from youden.stats.additive import Solution, solve_additive, solve_cells
+from youden.stats.cells import check_cells
+from youden.stats.elimination import Equations, equate, fit_plain
+from youden.stats.layouts import DenseTable, SparseTable, make_table
 
 
 class Problem(NamedTuple):
@@ -30,6 +35,7 @@ class Problem(NamedTuple):
             n_items=self.n_items,
             weight=self.weight,
             ridge=ridge,
+            constraint="clip",
         )
 
 
@@ -113,6 +119,17 @@ def test_renaming_agents_and_items_only_renames_the_solution(problem: Problem, s
     np.testing.assert_allclose(renamed.ability[agents], found.ability, atol=1e-10)
     np.testing.assert_allclose(renamed.difficulty[items], found.difficulty, atol=1e-10)
     assert renamed.n_components == found.n_components
+
+
+@settings(max_examples=40, deadline=None)
+@given(problem=problems(), factor=st.sampled_from([-0.5, 1e-3, 0.5]))
+def test_scaled_scores_scale_the_solution_and_scaled_weights_the_ridge(problem: Problem, factor: float) -> None:
+    found = problem.solve(ridge=1e-3)
+    scaled = problem._replace(score=factor * problem.score).solve(ridge=1e-3)
+    np.testing.assert_allclose(scaled.ability, factor * found.ability, atol=1e-12)
+    heavier = problem._replace(weight=8 * problem.weight).solve(ridge=8e-3)
+    np.testing.assert_allclose(heavier.ability, found.ability, atol=1e-10)
+    np.testing.assert_allclose(heavier.difficulty, found.difficulty, atol=1e-10)
 
 
 @settings(max_examples=40, deadline=None)
@@ -223,9 +240,95 @@ def test_hard_graphs_are_solved_exactly() -> None:
     agent, item = (first[:, None] + np.arange(3)).ravel(), np.repeat(first, 3)
     rng = np.random.default_rng(4)
     theta, b = rng.normal(size=400), rng.normal(size=398)
-    found = solve_additive(agent, item, theta[agent] - b[item], n_agents=400, n_items=398, ridge=1e-12)
+    found = solve_additive(
+        agent, item, theta[agent] - b[item], n_agents=400, n_items=398, ridge=1e-12, constraint="none"
+    )
     np.testing.assert_allclose(found.ability, theta - b.mean(), atol=1e-6)
     assert found.kkt < 1e-8
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(), data=st.data())
+def test_every_layout_and_both_ways_of_solving_agree(problem: Problem, data: st.DataObject) -> None:
+    """Dense, sparse and compiled sums; Cholesky and conjugate gradients."""
+    weight = data.draw(st.sampled_from([problem.weight, None]))
+    kept = data.draw(st.sampled_from([np.float32, np.float64]))
+    order = np.argsort(problem.item) if data.draw(st.booleans()) else slice(None)
+    columns = [column[order] for column in problem[:3]]
+    cells = check_cells(
+        *columns[:2],
+        columns[2].astype(kept),
+        n_agents=problem.n_agents,
+        n_items=problem.n_items,
+        weight=None if weight is None else weight[order].astype(kept),
+    )
+    layouts = [DenseTable(cells), SparseTable(cells)]
+    if find_spec("numba"):
+        layouts.append(make_table(cells, compiled=True))
+    twin = fit_plain(equate(cells, ridge=1e-3))
+    for table in layouts:
+        for direct in (True, False):
+            equations = Equations(
+                table, table.totals(), gauge=equate(cells, ridge=1e-3).gauge, ridge=1e-3, direct=direct
+            )
+            found = fit_plain(equations)
+            np.testing.assert_allclose(found.effects.x, twin.effects.x, atol=1e-8)
+            np.testing.assert_allclose(found.effects.y, twin.effects.y, atol=1e-8)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("shape", [(70, 400), (400, 70)])
+def test_the_compiled_solution_is_the_numpy_one(shape: tuple[int, int], grouped: bool) -> None:
+    pytest.importorskip("numba", reason="numba (extra `fast`) is not installed")
+    rng = np.random.default_rng(15)
+    order = slice(None) if grouped else rng.permutation(9_000)
+    agent, item = rng.integers(shape[0], size=9_000), np.sort(rng.integers(shape[1], size=9_000))
+    score = np.clip(rng.normal(0.5, 0.4, 9_000), -1, 1).astype(np.float32)
+    cells = check_cells(
+        agent[order].astype(np.int32), item[order].astype(np.int32), score, n_agents=shape[0], n_items=shape[1]
+    )
+    plain, compiled = solve_cells(cells, compiled=False), solve_cells(cells, compiled=True)
+    np.testing.assert_allclose(compiled.ability, plain.ability, atol=1e-8)
+    np.testing.assert_allclose(compiled.difficulty, plain.difficulty, atol=1e-8)
+    assert (compiled.status, compiled.n_rounds) == (plain.status, plain.n_rounds)
+
+
+def test_many_cells_are_swept_and_the_gradient_is_as_small() -> None:
+    """2,100 agents are above what Cholesky is used for."""
+    rng = np.random.default_rng(16)
+    agent, item = rng.integers(2_100, size=60_000), rng.integers(3_000, size=60_000)
+    theta, b = rng.normal(size=2_100), rng.normal(size=3_000)
+    found = solve_additive(agent, item, theta[agent] - b[item], n_agents=2_100, n_items=3_000, constraint="none")
+    assert (found.method, found.status) == ("conjugate gradients", "ok")
+    assert 0 < found.n_iterations < 60
+    np.testing.assert_allclose(found.ability[:, None] - found.difficulty, theta[:, None] - b, atol=1e-5)
+    assert found.kkt < 1e-9
+
+
+def test_a_solution_that_sweeps_cannot_reach_is_named_and_says_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elimination, "_SWEEPS", 3)
+    first = np.arange(2_100)
+    agent, item = np.concatenate([first, first + 1]), np.concatenate([first, first])
+    score = np.random.default_rng(17).normal(size=4_200)
+    found = solve_additive(agent, item, score, n_agents=2_101, n_items=2_100, constraint="none")
+    assert found.status == "not_converged"
+    assert "raise the ridge" in found.message
+
+
+def test_pyfixest_leaves_the_same_residuals() -> None:
+    """pyfixest 0.60, feols("score ~ 1 | agent + item"): residuals of two-way fixed effects, to its demeaning tolerance."""
+    pyfixest = pytest.importorskip("pyfixest", reason="pyfixest (extra `peers`) is not installed")
+    from pyfixest.estimation import demean
+
+    assert pyfixest.__version__
+    rng = np.random.default_rng(18)
+    agent, item = rng.integers(20, size=600), rng.integers(90, size=600)
+    score, weight = rng.uniform(-1, 1, 600), rng.uniform(0.5, 2, 600)
+    codes = np.column_stack([agent, item]).astype(np.uint64)
+    residual, converged = demean(score[:, None], codes, weight, tol=1e-12)
+    found = solve_additive(agent, item, score, n_agents=20, n_items=90, weight=weight, ridge=1e-10)
+    assert converged
+    np.testing.assert_allclose(score - found.ability[agent] + found.difficulty[item], residual[:, 0], atol=1e-8)
 
 
 def test_what_is_returned_is_read_only() -> None:
@@ -249,6 +352,8 @@ def test_what_is_returned_is_read_only() -> None:
         ({"weight": [0.0, 0.0]}, "scores-empty"),
         ({"agent": [], "item": [], "score": [], "weight": []}, "scores-empty"),
         ({"ridge": 0.0}, "ridge"),
+        ({"constraint": "boxed"}, "constraint"),
+        ({"score": [0.1, -1.5]}, "scores-range"),
         ({"ridge": np.nan}, "ridge"),
     ],
 )

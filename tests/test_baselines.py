@@ -129,7 +129,7 @@ def test_an_unknown_baseline_is_answered_with_the_nearest_name() -> None:
         NuclearNorm(n_folds=1),
         IsotonicOnTop(n_folds=1),
     ],
-    ids=repr,
+    ids=lambda model: f"{type(model).__name__}-{model.get_params()}",
 )
 def test_wrong_parameters_are_refused_by_fit_and_not_by_the_constructor(model: ImputedSVD) -> None:
     with pytest.raises(StatisticsError, match=r"\[baseline-parameter\]"):

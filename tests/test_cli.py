@@ -126,6 +126,120 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     assert ended.err.rstrip().endswith("[judge-no-key]")
 
 
+def test_answers_of_another_judge_are_not_written_over(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    before = (tmp_path / "runs/mine/config.yaml").read_bytes()
+    ended = youden("plan", "mine.yaml", "--judge", "gpt-4o-mini")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[run-other]")
+    assert (tmp_path / "runs/mine/config.yaml").read_bytes() == before
+
+
+def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    before = (tmp_path / "runs/mine/ranking.csv").read_bytes()
+    (tmp_path / "runs/mine/plan.parquet").unlink()
+    ended = youden("fit", "runs/mine")
+    assert ended.code == 2
+    assert "plan.parquet" in ended.err
+    assert youden("run", "mine.yaml").code == 0
+    assert (tmp_path / "runs/mine/ranking.csv").read_bytes() == before
+
+
+def test_a_holdout_that_is_gone_leaves_no_file_behind(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0.2)
+    assert youden("run", "mine.yaml").code == 0
+    assert (tmp_path / "runs/mine/holdout.csv").exists()
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0)
+    assert youden("run", "mine.yaml").code == 2
+    (tmp_path / "runs/mine/verdicts.parquet").unlink()
+    assert youden("run", "mine.yaml").code == 0
+    assert not (tmp_path / "runs/mine/holdout.csv").exists()
+
+
+def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Path) -> None:
+    """One agent that answers only easy items and one that answers only hard ones, both as good as the rest."""
+    rng = np.random.default_rng(1)
+    with (tmp_path / "gaps.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text"])
+        for i, agent in enumerate(("lucky", "brave", "a", "b", "c", "d")):
+            for j in range(40):
+                hard = j % 2
+                if i < 2 and hard != i:
+                    continue
+                words = rng.choice(60 if hard else 16, size=10, replace=False)
+                writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
+    write_config(tmp_path / "gaps.yaml", pool="gaps.csv", percent=60)
+    said = json.loads(youden("run", "gaps.yaml", "--json").out)
+    assert said["facts"]["ranking"] == "clipped-linear ability"
+    ability = {row["agent"]: row["ability"] for row in said["ranking"]}
+    assert abs(ability["lucky"] - ability["brave"]) < 0.15
+
+
+def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path: Path) -> None:
+    with (tmp_path / "apart.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text"])
+        for agents, items in (("abx", range(12)), ("cdy", range(12, 24))):
+            for i, agent in enumerate(agents):
+                for j in items:
+                    writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in range(4 + 3 * i + j % 3))])
+    write_config(tmp_path / "apart.yaml", pool="apart.csv", design="dense", holdout=0)
+    ended = youden("run", "apart.yaml", "--json")
+    said = json.loads(ended.out)
+    assert "Compare agents only within a component" in ended.err
+    assert all(row["rank_high"] - row["rank_low"] >= 3 for row in said["ranking"])
+
+
+def test_when_everything_was_asked_the_intervals_say_that_they_have_no_width(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12 + 10, n_independent=10)
+    ended = youden("run", "mine.yaml")
+    assert ended.code == 0
+    assert "Every comparison there is was asked" in ended.err
+
+
+def test_imports_write_over_neither_a_judged_run_nor_another_pool(
+    youden: Youden, peer_prediction: Path, tmp_path: Path
+) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    opus = peer_prediction / "eval_results" / "opus_translation_results"
+    ended = youden("import", "peer-prediction", str(opus), "--out", "runs/mine")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[import-other]")
+    assert youden("import", "peer-prediction", str(opus), "--out", "opus").code == 0
+    assert youden("import", "peer-prediction", str(opus), "--out", "opus").code == 0
+    ended = youden("run", "mine.yaml", "--out", "opus")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[run-other]")
+
+
+@pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", "/proc/nowhere"])
+def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: Path, out: str) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--out", out)
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[file]")
+
+
+def test_demo_is_the_bundled_pool_whatever_stands_around(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "configs/runs").mkdir(parents=True)
+    (tmp_path / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
+    (tmp_path / "datasets/field-notes").mkdir(parents=True)
+    ended = youden("demo")
+    assert ended.code == 0, ended.err
+    assert "fact-flipper" in ended.out
+
+
 @pytest.mark.parametrize(
     ("text", "line", "slug"),
     [
@@ -178,18 +292,29 @@ def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
 
 def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Youden, tmp_path: Path) -> None:
     write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
-    said = json.loads(youden("study", "links", "equal", "--json").out)
+    said = json.loads(youden("study", "links", "equal", "--json", "--draws", "20").out)
     for row in said["links"].values():
         assert row["median"] == row["p95"] == row["sd"] == 0
         assert row["median_scaled"] is None
         assert row["r2"] is None
-    assert "nan" not in youden("study", "links", "equal").out.lower()
+    assert "nan" not in youden("study", "links", "equal", "--draws", "20").out.lower()
+
+
+def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv", n_agents=8, n_items=20)
+    write_config(tmp_path / "thin.yaml", pool="mine.csv", percent=20)
+    write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
+    for name, thin in (("thin", True), ("thick", False)):
+        assert youden("run", f"{name}.yaml").code == 0
+        words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json", "--draws", "0").out)["words"])
+        assert ("luck of which were asked" in words) == thin
+        assert ("explains" in words) != thin
 
 
 def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
     value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
     write_scores(tmp_path / "gaps", value)
-    said = json.loads(youden("study", "links", "gaps", "--json").out)
+    said = json.loads(youden("study", "links", "gaps", "--json", "--draws", "20").out)
     assert said["links"]["identity"]["n_rectangles"] == 2
     assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
 
@@ -205,7 +330,7 @@ def test_the_papers_first_table_from_the_real_data(
     youden: Youden, peer_prediction: Path, folder: str, figures: list[tuple[float, float, float]]
 ) -> None:
     assert youden("import", "peer-prediction", str(peer_prediction / "eval_results" / folder), "--out", "X").code == 0
-    said = json.loads(youden("study", "links", "X", "--json").out)
+    said = json.loads(youden("study", "links", "X", "--json", "--draws", "0").out)
     assert said["scores"] == "row"
     for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
         row = said["links"][link]

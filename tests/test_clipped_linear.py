@@ -196,7 +196,7 @@ def test_as_fit_carries_what_was_learned() -> None:
 
 def test_the_constructor_stores_and_parameters_round_trip() -> None:
     model = ClippedLinear(ridge=0.5, level=2.0)
-    assert model.get_params() == {"ridge": 0.5, "level": 2.0}
+    assert model.get_params() == {"constraint": "censored", "ridge": 0.5, "level": 2.0}
     assert model.set_params(level=0.8) is model
     assert ClippedLinear(**model.get_params()).level == 0.8
 
@@ -245,7 +245,7 @@ def test_the_papers_row_scores_are_as_additive_as_measured(
 ) -> None:
     value = paper_rows(peer_prediction / "eval_results" / folder)
     assert value.shape == shape
-    model = ClippedLinear().fit(value)
+    model = ClippedLinear(constraint="clip").fit(value)
     assert model.r2_ == pytest.approx(r2, abs=5e-4)
     assert model.kkt_ < 1e-10
     assert model.status_ == "ok"

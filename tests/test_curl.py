@@ -135,7 +135,7 @@ def test_infinite_scores_senseless_levels_and_huge_matrices_are_refused() -> Non
     with pytest.raises(StatisticsError, match=r"\[curl-level\]"):
         curl_quantiles(np.eye(2), [95])
     with pytest.raises(StatisticsError, match=r"\[curl-too-large\]"):
-        curl_quantiles(np.broadcast_to(0.0, (400, 400)))
+        curl_quantiles(np.broadcast_to(0.0, (600, 600)))
 
 
 @settings(max_examples=80, deadline=None)

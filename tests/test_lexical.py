@@ -187,9 +187,10 @@ def test_chinese_responses_are_told_apart() -> None:
 
 def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     pool = pool_of(small_texts(0))
-    (warning,) = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
+    warning, unchecked = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
     for phrase in ("similarity baseline", "contradiction", "paraphrase", "fond of length"):
         assert phrase in warning
+    assert "no prompts" in unchecked
 
 
 def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:

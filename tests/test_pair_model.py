@@ -142,7 +142,7 @@ def test_an_agent_in_no_trial_is_nan_and_an_unseen_item_is_average() -> None:
 
 def test_running_out_of_rounds_is_said() -> None:
     model = fit_pair_model(*draw(), n_agents=6, n_items=8, max_rounds=2)
-    assert (model.status, model.n_rounds) == ("not-converged", 2)
+    assert (model.status, model.n_rounds) == ("not_converged", 2)
 
 
 @pytest.mark.parametrize(

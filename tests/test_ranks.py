@@ -51,3 +51,10 @@ def test_touching_intervals_overlap() -> None:
 def test_an_interval_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(StatisticsError, match=r"\[interval-order\]"):
         rank_ranges(np.array([0.5]), np.array([0.4]))
+
+
+def test_agents_of_two_components_bar_each_other_from_no_place() -> None:
+    low, high = np.array([0.8, 0.1, 0.5, 0.0]), np.array([0.9, 0.2, 0.6, 0.05])
+    places = rank_ranges(low, high, component=np.array([0, 0, 1, 1], dtype=np.int32))
+    assert places.low.tolist() == [1, 2, 1, 2]
+    assert places.high.tolist() == [3, 4, 3, 4]

@@ -28,7 +28,7 @@ def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path) -> None:
     assert config == RunConfig(name="try", pool=str(tmp_path / "pool.csv"))
     assert (config.judge, config.design, config.rule, config.seed) == ("lexical", "cyclic", "shared", 0)
     assert (config.calls, config.percent, config.independent, config.holdout, config.max_cost) == (None,) * 5
-    assert config.n_independent == 100
+    assert (config.n_independent, config.options, config.holdout_partners) == (None, {}, 3)
     assert config.folder == Path("runs/try")
     assert config.store_place == str(Path("runs/try/verdicts.db"))
 

@@ -15,11 +15,11 @@ import pandas as pd
 
 from youden.analysis import Analysis, Groups, analyse, sign
 from youden.data.peer_prediction import import_agents, import_results
-from youden.data.pool_reader import read_pool
+from youden.data.pool_reader import RESPONSES, read_pool
 from youden.data.pool_writer import write_pool
 from youden.data.run_config import RunConfig
 from youden.data.run_folder import PoolSummary, RunFolder
-from youden.errors import ConfigError, RunFolderError
+from youden.errors import ConfigError, ImportFormatError, RunFolderError
 from youden.judging.engine import judge_plan
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
@@ -125,19 +125,42 @@ def plan_run(config: RunConfig) -> PlannedRun:
         n_independent=config.n_independent,
         holdout=config.holdout,
         rule=config.rule,
+        holdout_partners=config.holdout_partners,
+        options=config.options,
         seed=config.seed,
     )
     folder = RunFolder(config.folder)
-    if folder.has("verdicts.parquet") and folder.read_plan().digest != plan.digest:
-        raise RunFolderError(
-            f"{folder.path} holds the answers to another plan (pool, design, budget or seed differ). "
-            "Give this run another name or --out, or delete that folder.",
-            slug="run-other",
-        )
+    _refuse_another_run(folder, plan, judge)
     folder.write_config(config)
     folder.write_pool(summarise(pool, source=str(config.pool)))
     folder.write_plan(plan)
     return PlannedRun(config, folder, pool, plan, judge, plan.cost(judge))
+
+
+def _refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> None:
+    """Answers that are there must be to this plan, and by this judge. Raises: RunFolderError."""
+    other = ""
+    if folder.has("rates.parquet") and not (folder.has("verdicts.parquet") or folder.has("plan.parquet")):
+        other = "an imported run"
+    elif folder.has("verdicts.parquet"):
+        if folder.judged_plan() != plan.digest:
+            other = "the answers to another plan (pool, design, budget, holdout or seed differ)"
+        elif not _same_judge(folder.judged_by(), judge):
+            other = "another judge's answers"
+    if other:
+        raise RunFolderError(
+            f"{folder.path} holds {other}. Give this run another name or --out, or delete that folder.",
+            slug="run-other",
+        )
+
+
+def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
+    """Whether answers signed `said` can be this judge's; a replay repeats whomever it repeats."""
+    if judge.backend == REPLAY:
+        return True
+    if not judge.makes_calls:
+        return said.get("name") == judge.backend
+    return all(said.get(name) == value for name, value in judge.describe().items())
 
 
 def judge_run(planned: PlannedRun, *, progress: Progress | None = None) -> Verdicts:
@@ -163,17 +186,19 @@ def fit_run(folder: RunFolder) -> Analysis:
     Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
-    if folder.has("plan.parquet"):
+    result = None
+    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         result = folder.read_verdicts(plan)
         analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
     else:
-        result = None
         analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes())
     folder.write_rates(analysis.rates)
     folder.write_scores("symmetric", analysis.symmetric)
     folder.write_scores("row", analysis.row)
-    if analysis.holdout is not None:
+    if analysis.holdout is None:
+        folder.remove("holdout.csv")
+    else:
         folder.write_holdout(analysis.holdout)
     folder.write_ranking(analysis.ranking)
     folder.write_items(analysis.items)
@@ -189,10 +214,19 @@ def import_peer_prediction(path: Path, out: Path) -> Imported:
     """
     if path.is_file():
         pool = import_agents(path)
+        if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
+            raise ImportFormatError(
+                f"{out} holds another pool already. Give an --out of its own, or delete that folder.",
+                slug="import-other",
+            )
         write_pool(pool, out)
         return Imported("pool", pool.n_agents, pool.n_items, (f"{pool.n_missing} cells have no response",))
     results = import_results(path)
     folder = RunFolder(out)
+    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
+        raise ImportFormatError(
+            f"{out} holds a judged run already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
     folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 
@@ -16,6 +17,7 @@ COMMANDS = {
     "judge": "youden.cli.judge",
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
+    "compare": "youden.cli.compare",
     "report": "youden.cli.report",
     "view": "youden.cli.view",
     "import": "youden.cli.import_",
@@ -59,6 +61,9 @@ def youden() -> None:
 
 def main() -> None:
     """Run one command; an error on purpose is one message and its exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = youden.main(standalone_mode=False)
     except YoudenError as error:
@@ -70,12 +75,16 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        _complain("Interrupted. What was answered is kept; the same command resumes.")
-        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        what = f"{error.filename or 'A file'}: {error.strerror or error}"
+        _complain(f"{what}. Check the path, its permissions and the disk. [file]")
+        sys.exit(2)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        _complain("Interrupted. What was answered is kept; the same command resumes.")
+        sys.exit(INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -10,6 +10,7 @@ from youden.cli import options, show
 from youden.cli.progress import progress_bar
 
 COMPARED = (("faithful", "low-effort"), ("faithful", "strategic"))
+CONFIG = "runs/field-notes.yaml"
 FLIPPER = "fact-flipper"
 
 
@@ -29,9 +30,9 @@ def command(out: Path, as_json: bool) -> None:
     from youden.resources import find
     from youden.study.groups import run_group_aucs
 
-    planned = plan_run(
-        options.Overrides(judge=None, out=out, max_cost=None).apply(find("configs", "runs/field-notes.yaml"))
-    )
+    config = options.Overrides(judge=None, out=out, max_cost=None).apply(find("configs", CONFIG, own=False))
+    pool = find("datasets", "field-notes", own=False)
+    planned = plan_run(config.model_copy(update={"pool": str(pool)}))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
         judge_run(planned, progress=bar)

@@ -12,12 +12,54 @@ import click
 
 if TYPE_CHECKING:
     from youden.data.run_config import RunConfig
+    from youden.types import ScoreKind, SplitRule
 
 R = TypeVar("R")
 
 config = click.argument("config", type=click.Path(path_type=Path))
 run = click.argument("run", type=click.Path(path_type=Path))
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+
+
+rule = click.option(
+    "--rule",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    show_default=True,
+    help="Holdout rule; own: the paper's.",
+)
+scores = click.option("--scores", type=click.Choice(["row", "symmetric"]), default="row", show_default=True)
+above = click.option("--above", default="faithful", show_default=True, help="Groups the AUC puts first, by commas.")
+below = click.option(
+    "--below", default="strategic,low-effort", show_default=True, help="Groups it puts last, by commas."
+)
+
+
+def split_rule(rule: str) -> SplitRule:
+    return "own" if rule == "own" else "shared"
+
+
+def score_kind(scores: str) -> ScoreKind:
+    return "row" if scores == "row" else "symmetric"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} names nothing. Give one name, or several separated by commas.")
+    return found
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers above 0, separated by commas."""
+    try:
+        found = tuple(float(word) for word in words(text))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no list of numbers. Give, for example, 1,2,5.") from error
+    if not all(0 < number < float("inf") for number in found):
+        raise click.BadParameter(f"{text!r} holds a number that is not above 0. Give, for example, 1,2,5.")
+    return found
 
 
 @dataclass(frozen=True)

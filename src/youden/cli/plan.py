@@ -35,4 +35,6 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
             }
         )
     else:
-        show.note(f"plan written to {planned.folder.path}; judge it with: youden judge {config}")
+        show.note(
+            f"plan written to {planned.folder.path}; judge it with: youden judge {planned.folder.file('config.yaml')}"
+        )

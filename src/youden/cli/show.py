@@ -29,8 +29,14 @@ def note(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The reader had enough: `main` ends quietly."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def safe(text: str | None) -> str:
@@ -40,6 +46,11 @@ def safe(text: str | None) -> str:
 
 def fixed(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
+
+
+def with_sd(mean: float, sd: float | None) -> str:
+    """`0.117 (0.003)`."""
+    return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
 
 
 def show_plan(plan: Plan, cost: Cost, judge: str) -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from youden.errors import ConfigError
 from youden.resources import find
-from youden.types import IndependentRule, Json, SplitRule
+from youden.types import Json, SplitRule
 
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 
@@ -29,7 +29,9 @@ class RunConfig(BaseModel):
     """One run.
 
     pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
-    calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. holdout: a fraction.
+    options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
+    calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
+    or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
@@ -42,10 +44,12 @@ class RunConfig(BaseModel):
     design: _Text = "cyclic"
     calls: Annotated[int, Field(ge=1)] | None = None
     percent: Annotated[float, Field(gt=0, le=100)] | None = None
-    independent: IndependentRule | None = None
-    n_independent: Annotated[int, Field(ge=0)] = 100
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
+    n_independent: Annotated[int, Field(ge=0)] | None = None
     holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
     rule: SplitRule = "shared"
+    holdout_partners: Annotated[int, Field(ge=1)] = 3
     seed: Annotated[int, Field(ge=0)] = 0
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None
@@ -136,6 +140,10 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _resolved(key: str, value: object, folder: Path) -> object:
+    if key == "judge" and isinstance(value, dict):
+        prompt = value.get("prompt")
+        if isinstance(prompt, str) and prompt.endswith(".md"):
+            return value | {"prompt": os.path.normpath(folder / prompt)}
     if not _is_path(key, value) or (key == "pool" and _shipped(str(value), folder)):
         return value
     return os.path.normpath(folder / str(value))

@@ -6,6 +6,7 @@ It knows which file holds which noun; it refuses to know how any of them is made
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from youden.data.pool_summary import PoolFile, PoolSummary
 from youden.data.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.run_files import VERSION, parse, read_bytes
 from youden.data.sheets import ItemRow, RankingRow
-from youden.types import Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Verdicts
+from youden.types import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Verdicts
 
 __all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
@@ -96,6 +97,18 @@ class RunFolder:
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """The verdicts on `plan`; verdicts on another plan are refused."""
         return trial_tables.read_verdicts(self.file("verdicts.parquet"), plan)
+
+    def judged_plan(self) -> str:
+        """The digest of the plan whose answers verdicts.parquet holds."""
+        return trial_tables.verdicts_of(self.file("verdicts.parquet"))[0]
+
+    def judged_by(self) -> Mapping[str, Json]:
+        """The judge that gave the answers in verdicts.parquet, as it signed them."""
+        return trial_tables.verdicts_of(self.file("verdicts.parquet"))[1]
+
+    def remove(self, name: str) -> None:
+        """Take out a file that no longer belongs to the run."""
+        self.file(name).unlink(missing_ok=True)
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""

@@ -69,7 +69,7 @@ def read_parquet(path: Path) -> Pool:
         _check_columns(source, schema.names, number=None)
         for name in schema.names:
             _check_type(source, name, schema.field(name).type)
-        for batch in table.iter_batches(batch_size=10_000):
+        for batch in _batches(source, table):
             columns = [
                 batch.column(name).cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
                 if name in schema.names
@@ -80,6 +80,15 @@ def read_parquet(path: Path) -> Pool:
                 number += 1
                 rows.add([raw if raw is None else source.decode(raw, number) for raw in record], number=number)
     return rows.pool()
+
+
+def _batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from table.iter_batches(batch_size=10_000)
+    except (pa.ArrowException, OSError) as error:
+        raise source.wrong(
+            None, f"its data are damaged ({error}). Write the file again.", slug="pool-parquet"
+        ) from error
 
 
 class _TidyRows:

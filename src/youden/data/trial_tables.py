@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from youden.data.run_files import VERSION, damaged
 from youden.data.tables import counted, measured, named, read_table, write_table
 from youden.errors import RunFolderError
-from youden.types import MISSING_REASONS, IndependentRule, Plan, Rates, Split, SplitRule, Verdicts
+from youden.types import MISSING_REASONS, IndependentRule, Json, Plan, Rates, Split, SplitRule, Verdicts
 from youden.types.arrays import Bools
 
 ARMS = ("paired", "independent")
@@ -183,6 +183,12 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         models=said.models,
         warnings=said.warnings,
     )
+
+
+def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
+    """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
+    said = read_table(path, _VerdictsSaid).said
+    return said.plan_digest, said.judge
 
 
 def write_rates(path: Path, rates: Rates) -> None:

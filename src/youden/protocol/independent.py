@@ -6,11 +6,12 @@ It knows which cells may be touched; it refuses to know how the paired arm was c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import PairedTrials
+from youden.types import IndependentRule, PairedTrials
 from youden.types.arrays import Bools, Ids
 
 
@@ -22,6 +23,36 @@ class IndependentTrials:
     first: Ids
     second: Ids
     other_item: Ids
+
+
+N_POOLED = 100
+"""Independent calls of a pooled arm where the user names no number: 0 hits of 100 mean a rate under 3 % at 95 %."""
+
+
+class IndependentArm(NamedTuple):
+    """Which independent arm, and how many calls a pooled one makes."""
+
+    rule: IndependentRule
+    n: int
+
+
+def independent_arm(asked: str, n: int | None = None) -> IndependentArm:
+    """What `twin`, `pooled` or `pooled:N` asks for; n: the number where it was given apart.
+
+    Raises: PlanError [independent-rule], [independent].
+
+    >>> independent_arm("pooled:300")
+    IndependentArm(rule='pooled', n=300)
+    """
+    name, colon, number = asked.partition(":")
+    if name not in ("twin", "pooled") or (colon and not (name == "pooled" and number.isdecimal())):
+        raise PlanError(f"'{asked}' is no independent arm. Give twin, pooled or pooled:N.", slug="independent-rule")
+    if colon and n is not None and n != int(number):
+        raise PlanError(f"'{asked}' and n_independent: {n} were given. Keep one of them.", slug="independent")
+    count = int(number) if colon else N_POOLED if n is None else n
+    if count < 0:
+        raise PlanError(f"n_independent is {count}. Give 0 or more.", slug="independent")
+    return IndependentArm("pooled" if name == "pooled" else "twin", count)
 
 
 def twins(paired: PairedTrials, eligible: Bools, rng: np.random.Generator) -> IndependentTrials:

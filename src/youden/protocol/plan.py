@@ -5,13 +5,17 @@ It knows the pool's shape and lengths; it refuses to know judges, prices and ans
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.designs import DESIGNS
-from youden.protocol.independent import IndependentTrials, pooled, twins
+from youden.protocol.designs import DESIGNS, check_options
+from youden.protocol.designs.cells import CellDesign
+from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
+from youden.protocol.repair import StarvedError
 from youden.protocol.split import draw_split
-from youden.types import INDEPENDENT, PAIRED, IndependentRule, Json, PairedTrials, Plan, Pool, Split, SplitRule
+from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, Split, SplitRule
 from youden.types.arrays import Bools, Ids
 
 LEAST_CALLS_AN_AGENT = 30
@@ -24,19 +28,21 @@ def make_plan(
     design: str = "cyclic",
     calls: int | None = None,
     percent: float | None = None,
-    independent: IndependentRule | None = None,
-    n_independent: int = 100,
+    independent: str | None = None,
+    n_independent: int | None = None,
     holdout: float | None = None,
     rule: SplitRule = "shared",
     holdout_partners: int = 3,
+    options: Mapping[str, Json] | None = None,
     seed: int = 0,
 ) -> Plan:
     """Which calls to make on `pool`.
 
     calls, percent: the budget, as calls of both arms or as percent of the dense 2K(K−1)J calls; at most one of them.
         Without either, `dense` takes all and `cyclic` 2 %, or what 30 calls an agent take where that is more.
-    independent: `twin` (dense's default) or `pooled` (cyclic's), with `n_independent` calls in all.
-    holdout: fraction of cells held out before anything is planned; default: the design's own (dense .2, cyclic 0).
+    independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if not given);
+        `pooled:N` says both in one.
+    holdout: fraction of cells held out before anything is planned; default: the design's own (cell designs .2, cyclic 0).
     holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
 
     Raises: PlanError, naming what to change.
@@ -48,11 +54,8 @@ def make_plan(
             slug="pool-small",
         )
     make = DESIGNS.load(design)
-    arm: IndependentRule = independent or ("pooled" if design == "cyclic" else "twin")
-    if arm not in ("twin", "pooled"):
-        raise PlanError(f"'{arm}' is no independent arm. Give twin or pooled.", slug="independent-rule")
-    if n_independent < 0:
-        raise PlanError(f"n_independent is {n_independent}. Give 0 or more.", slug="independent")
+    check_options(design, options or {})
+    arm, n_independent = independent_arm(independent or make.independent, n_independent)
     fraction = make.holdout if holdout is None else holdout
     split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -61,15 +64,20 @@ def make_plan(
         budget = max(int(n_dense * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
     n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
     rng = np.random.default_rng([seed, 1])
-    drawer = make(n_paired=n_paired)
+    drawer = make(n_paired=n_paired, **(options or {}))
     whole = make.judges_holdout
-    paired = drawer.draw(pool.present if whole else split.train, rng)
+    eligible = pool.present if whole else split.train
+    try:
+        paired = drawer.draw(eligible, rng)
+    except StarvedError as error:
+        named = pool.agents if error.side == "agent" else pool.items
+        raise error.named(named[error.position].id) from error
     if len(paired.item) == 0:
         raise PlanError(
             "No two agents respond to the same item, so there is nothing to compare. Check the ids in the pool.",
             slug="nothing-shared",
         )
-    notes: list[str] = []
+    notes = list(drawer.notes(eligible, paired)) if isinstance(drawer, CellDesign) else []
     if split.n_holdout and not whole:
         extra = _holdout_trials(split, pool.present, holdout_partners, np.random.default_rng([seed, 3]))
         notes.append(
@@ -84,11 +92,11 @@ def make_plan(
         if arm == "pooled"
         else _twins(paired, safe=safe, present=pool.present, rng=rng)
     )
-    options: dict[str, Json] = {"calls": calls, "percent": percent}
+    chosen: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
     if arm == "pooled":
-        options["n_independent"] = n_independent
+        chosen["n_independent"] = n_independent
     if split.n_holdout and not whole:
-        options["holdout_partners"] = holdout_partners
+        chosen["holdout_partners"] = holdout_partners
     columns = _columns(paired, apart)
     return Plan(
         **columns,
@@ -97,7 +105,7 @@ def make_plan(
         n_items=pool.n_items,
         split=split,
         design=drawer.name,
-        options=options,
+        options=chosen,
         independent=arm,
         seed=seed,
         pool_digest=pool.digest,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from youden.stats.ability_intervals import Intervals, intervals
-    from youden.stats.additive import Solution, solve_additive
+    from youden.stats.additive import Solution, solve_additive, solve_cells
     from youden.stats.additivity import rank_one_test, residual_map
     from youden.stats.baselines import BASELINES
+    from youden.stats.cells import Cells, cells_of, check_cells
     from youden.stats.clipped_linear import ClippedLinear
     from youden.stats.comparisons import compare_agents, holm, rank_sets
     from youden.stats.curl import curl_ecdf, curl_quantiles
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "ability_intervals": ("Intervals", "intervals"),
-    "additive": ("Solution", "solve_additive"),
+    "additive": ("Solution", "solve_additive", "solve_cells"),
     "additivity": ("rank_one_test", "residual_map"),
     "baselines": ("BASELINES",),
+    "cells": ("Cells", "cells_of", "check_cells"),
     "clipped_linear": ("ClippedLinear",),
     "comparisons": ("compare_agents", "holm", "rank_sets"),
     "curl": ("curl_ecdf", "curl_quantiles"),
@@ -47,12 +49,15 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 __all__ = [
     "BASELINES",
     "LINKS",
+    "Cells",
     "ClippedLinear",
     "Intervals",
     "Rasch",
     "Solution",
     "TrialMean",
     "auc_interval",
+    "cells_of",
+    "check_cells",
     "compare_agents",
     "curl_ecdf",
     "curl_quantiles",
@@ -69,6 +74,7 @@ __all__ = [
     "residual_map",
     "rmse",
     "solve_additive",
+    "solve_cells",
     "spearman",
 ]
 

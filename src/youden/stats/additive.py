@@ -1,27 +1,35 @@
-"""Knows the exact least-squares fit of score ≈ ability − difficulty on any set of cells.
+"""Knows the least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
 
-It refuses to know what a score means, on which scale it stands, and how far a fit can be trusted.
+It refuses to know what a score means, and how far a fit can be trusted.
 
-Given one side, the other has a closed form. Eliminating the larger side, and the multiplier of the gauge with it, leaves
-one dense positive definite system on the smaller, which one Cholesky factor solves.
+Given one side, the other has a closed form; `elimination` solves what is left on the smaller side. `box` and `censored`
+take the range of scores into account, each by a few such solutions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from youden.errors import StatisticsError
-from youden.stats.validation import Cells, check_cells, check_ridge
-from youden.types.arrays import Bools, Floats, Ids, Positions, freeze
+from youden.stats.box import fit_box
+from youden.stats.cells import Cells, IdColumn, check_cells, check_range
+from youden.stats.censored import fit_censored
+from youden.stats.elimination import Equations, Found, equate, fit_plain, largest
+from youden.stats.validation import check_constraint, check_ridge
+from youden.types.arrays import Floats, Ids, freeze
 
-SolutionStatus = Literal["ok", "disconnected"]
+Constraint = Literal["none", "clip", "box", "censored"]
+_CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)
+SolutionStatus = Literal["ok", "disconnected", "not_converged"]
+
+_CONVERGED = 1e-8
+"""Largest residual of the equations that counts as solved, relative to the largest total score of an agent or item."""
+_HOPS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +39,12 @@ class Solution:
     ability: float[K], difficulty: float[J], in the scores' unit; NaN for an agent or item without a cell. Difficulties of
     the items seen sum to 0.
     status: `disconnected` where some agents share no chain of cells with others: the ridge makes the solution unique, but
-    comparing across components means nothing. message: what to try then, else empty.
-    kkt: largest absolute residual of the normal equations, their gauge included.
+    comparing across components means nothing. `not_converged` where the equations do not hold to 1e-8 of the largest
+    total. message: what to try then, else empty.
+    kkt: largest absolute residual of the optimality conditions, the gauge's included.
     component: int32[K], from 0 in the agents' order, −1 for an agent without a cell.
+    method: how the equations were solved; n_iterations: sweeps of the conjugate gradients, 0 for Cholesky;
+    n_rounds: solutions it took to meet the constraint.
     """
 
     ability: Floats
@@ -43,6 +54,10 @@ class Solution:
     kkt: float
     n_components: int
     component: Ids
+    constraint: Constraint
+    method: Literal["cholesky", "conjugate gradients"]
+    n_iterations: int
+    n_rounds: int
 
     def __post_init__(self) -> None:
         freeze([self.ability, self.difficulty, self.component])
@@ -57,47 +72,69 @@ def solve_additive(
     n_items: int,
     weight: ArrayLike | None = None,
     ridge: float = 1e-6,
+    constraint: Constraint = "censored",
 ) -> Solution:
     """The abilities θ and difficulties b that fit the observed cells best.
 
     min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the items seen.
 
-    agent, item: int[N], positions; score: float[N], finite, any scale; weight: float[N] ≥ 0, 1 if not given; a cell of
-    weight 0 is unseen, one given twice counts twice. O(N·p + p³) time, O(N + p²) memory, p = min(K, J).
+    agent, item: int[N], positions; score: float[N], finite; weight: float[N] ≥ 0, 1 if not given; a cell of weight 0 is
+    unseen, one given twice counts twice.
+    constraint: `none`: scores of any scale. The others want scores in [−1, 1]: `clip` is the plain fit, predictions to be
+    clipped; `censored`: a score of ±1 pays only for a prediction short of it; `box`: |θ_i − b_j| ≤ 1 for every agent and
+    item seen. All are the same fit where no score is ±1 and no prediction leaves the range.
 
-    Raises: StatisticsError [ridge], [additive-singular], and those of `check_cells`.
+    For a matrix, `solve_cells(cells_of(matrix))`.
+
+    Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large], and those of
+    `check_cells`.
     Source: the paper's clipped-linear objective, solved exactly instead of by alternating minimisation; its gauge is over
     all items, ours over those seen.
     """
+    cells = check_cells(agent, item, score, n_agents=n_agents, n_items=n_items, weight=weight)
+    return solve_cells(cells, ridge=ridge, constraint=constraint)
+
+
+def solve_cells(
+    cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "censored", compiled: bool | None = None
+) -> Solution:
+    """`solve_additive` of cells already checked. compiled: use numba or not; by default where it is installed and pays.
+
+    Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large].
+    """
     check_ridge(ridge)
-    cells = check_cells(agent, item, score=score, weight=weight, n_agents=n_agents, n_items=n_items)
-    A = csr_array(coo_array((cells.weight, (cells.agent, cells.item)), shape=(n_agents, n_items)))
-    weighted = cells.weight * cells.score
-    r = _totals(cells.agent, weighted, size=n_agents)
-    c = _totals(cells.item, weighted, size=n_items)
-    seen = np.bincount(cells.item, minlength=n_items) > 0
-    gauge = seen.astype(np.float64)
-    if n_agents <= n_items:
-        theta, b = _eliminate_columns(A, r, c, row_gauge=np.zeros(n_agents), column_gauge=gauge, ridge=ridge)
-    else:  # s − θ + b = −((−s) − b + θ): transposed and negated, items take the agents' place
-        b, theta = _eliminate_columns(
-            csr_array(A.T), -c, -r, row_gauge=gauge, column_gauge=np.zeros(n_agents), ridge=ridge
-        )
-    kkt = _kkt(cells, theta, b, seen=seen, ridge=ridge)
-    component = agent_components(cells.agent, cells.item, n_agents=n_agents, n_items=n_items)
-    n_components = int(component.max()) + 1
+    check_constraint(constraint, known=_CONSTRAINTS)
+    if constraint != "none":
+        check_range(cells)
+    equations = equate(cells, ridge=ridge, compiled=compiled)
+    found = _meet(constraint, cells, equations)
+    swapped = equations.table.swapped
+    ability, difficulty = reversed(found.effects) if swapped else found.effects
+    if not equations.complete:
+        row, column, *_ = equations.totals
+        n, m = (column, row) if swapped else (row, column)
+        ability, difficulty = np.where(n > 0, ability, np.nan), np.where(m > 0, difficulty, np.nan)
+    component, n_components = _components(cells, equations)
+    scale = largest(equations.totals.r, equations.totals.c)
+    message = "" if n_components == 1 else _disconnected(component, n_components)
+    if found.kkt > _CONVERGED * scale:
+        message = f"{_not_converged(found.kkt, scale)} {message}".rstrip()
     return Solution(
-        ability=np.where(component >= 0, theta, np.nan),
-        difficulty=np.where(seen, b, np.nan),
-        status="ok" if n_components == 1 else "disconnected",
-        message="" if n_components == 1 else _disconnected(component, n_components),
-        kkt=kkt,
+        ability=ability,
+        difficulty=difficulty,
+        status="not_converged" if found.kkt > _CONVERGED * scale else "ok" if n_components == 1 else "disconnected",
+        message=message,
+        kkt=found.kkt,
         n_components=n_components,
         component=component,
+        constraint=constraint,
+        method="cholesky" if equations.direct else "conjugate gradients",
+        n_iterations=equations.n_sweeps,
+        n_rounds=found.n_rounds,
     )
 
 
-def agent_components(agent: Positions, item: Positions, *, n_agents: int, n_items: int) -> Ids:
+def agent_components(agent: IdColumn, item: IdColumn, *, n_agents: int, n_items: int) -> Ids:
     """Which agents are linked by chains of cells: int32[K], numbered from 0 in the agents' order, −1 without a cell.
 
     agent, item: int[N], positions of the cells.
@@ -114,55 +151,35 @@ def agent_components(agent: Positions, item: Positions, *, n_agents: int, n_item
     return component
 
 
-def _eliminate_columns(
-    A: csr_array[np.float64, tuple[int, int]],
-    r: Floats,
-    c: Floats,
-    *,
-    row_gauge: Floats,
-    column_gauge: Floats,
-    ridge: float,
-) -> tuple[Floats, Floats]:
-    """Row effects x and column effects y of s ≈ x − y, with row_gauge·x + column_gauge·y = 0.
-
-    With the multiplier ν: (n+λ)x − Ay + ν·row_gauge = r and y/w − Aᵀx + c + ν·column_gauge = 0. Eliminating y leaves
-    Sx + νh = rhs and hᵀx = δ + νγ. Adding σh times the second to the first makes S definite, and σ = 1/γ also removes ν.
-    """
-    n: Floats = np.asarray(A.sum(axis=1))
-    w: Floats = 1 / (np.asarray(A.sum(axis=0)) + ridge)
-    scaled = A @ diags_array(w)
-    S = np.diag(n + ridge) - (scaled @ A.T).toarray()
-    h = row_gauge + scaled @ column_gauge
-    gamma = float(w @ column_gauge**2)
-    delta = float(column_gauge @ (w * c))
-    sigma = 1 / gamma if gamma else float(n.mean()) / len(n)
-    rhs = r - scaled @ c + sigma * delta * h
-    try:
-        factor = cho_factor(S + sigma * np.outer(h, h), lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError as error:
-        raise StatisticsError(
-            f"The cells do not determine the effects at ridge {ridge}. Score more cells, or raise the ridge to 1e-6.",
-            slug="additive-singular",
-        ) from error
-    x, along = cho_solve(factor, np.column_stack([rhs, h]), check_finite=False).T
-    if gamma:
-        nu = float(h @ x - delta) / gamma
-    else:
-        nu = float(h @ x) / float(h @ along)
-        x = x - nu * along
-    return x, w * (A.T @ x - c - nu * column_gauge)
+def _meet(constraint: Constraint, cells: Cells, equations: Equations) -> Found:
+    if constraint == "box":
+        return fit_box(equations)
+    if constraint == "censored" and (cells.low == -1 or cells.high == 1):
+        return fit_censored(cells, equations)
+    return fit_plain(equations)
 
 
-def _totals(index: Positions, amount: Floats, *, size: int) -> Floats:
-    return np.asarray(np.bincount(index, weights=amount, minlength=size), dtype=np.float64)
+def _components(cells: Cells, equations: Equations) -> tuple[Ids, int]:
+    """`agent_components` and their number, at the price of a sweep or two where a few hops reach everyone."""
+    table, n = equations.table, equations.totals.n
+    reached = np.zeros(len(n))
+    reached[0 if equations.complete else (n > 0).argmax()] = 1
+    for _ in range(_HOPS):
+        reached = table.fold(reached, equations.w)
+        if np.count_nonzero(reached) == np.count_nonzero(n):
+            if equations.complete:
+                return np.zeros(cells.n_agents, dtype=np.int32), 1
+            seen = equations.totals.m if table.swapped else n
+            return (seen > 0).astype(np.int32) - np.int32(1), 1
+    component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
+    return component, int(component.max()) + 1
 
 
-def _kkt(cells: Cells, theta: Floats, b: Floats, *, seen: Bools, ridge: float) -> float:
-    pull = cells.weight * (cells.score - theta[cells.agent] + b[cells.item])
-    g_theta = ridge * theta - _totals(cells.agent, pull, size=len(theta))
-    g_b = (ridge * b + _totals(cells.item, pull, size=len(b)))[seen]
-    nu = -g_b.mean()
-    return float(max(np.abs(g_theta).max(), np.abs(g_b + nu).max(), abs(b[seen].sum())))
+def _not_converged(kkt: float, scale: float) -> str:
+    return (
+        f"The optimality conditions hold only to {kkt:.1e}, {kkt / scale:.1e} of the largest total. Score cells that join "
+        "agents few chains connect, raise the ridge, or try another constraint."
+    )
 
 
 def _disconnected(component: Ids, n_components: int) -> str:

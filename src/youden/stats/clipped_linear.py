@@ -9,25 +9,25 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import inv
 from scipy.special import ndtri
 
-from youden.errors import StatisticsError
-from youden.stats.additive import SolutionStatus, agent_components, solve_additive
+from youden.stats.additive import Constraint, SolutionStatus, agent_components, solve_cells
+from youden.stats.cells import cells_of
+from youden.stats.estimator import Estimator, not_fitted
+from youden.stats.sandwich import hc2_covariance
 from youden.stats.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
 from youden.types import Fit, Scores
-from youden.types.arrays import Bools, Floats, Ids, freeze
-
-_EXACT = 1e-9
-"""A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
+from youden.types.arrays import Floats, Ids, freeze
 
 
-class ClippedLinear:
+class ClippedLinear(Estimator):
     """Abilities and difficulties by least squares, predictions clipped to the range of scores.
 
     min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), Σ b = 0 over the items seen; ŝ = clip(θ_i − b_j, −1, 1). w is the number
     of answered trials behind a cell over its mean, so that equal weights give plain least squares at any ridge.
 
+    constraint: `censored` (a score of ±1 pays only for a prediction short of it), `clip` (the plain fit) or `box`
+    (|θ_i − b_j| ≤ 1); see `youden.stats.additive.solve_additive`. `none` is `clip` here.
     ridge: positive, in mean weights of a cell; it makes the solution unique, and at 1e-6 is too small to move it.
     level: the intervals' coverage, in (0, 1).
 
@@ -36,9 +36,12 @@ class ClippedLinear:
     low_, high_: float[K], the HC2 interval of θ_i − θ̄ (what a ranking needs) put around θ_i; θ̄ is the mean over the agents
     that have an interval, in the agent's component. NaN where nothing says how sure it is: an agent seen once, one that a
     single cell links to the rest, an agent alone.
+    Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
+    intervals are those of a fit without it.
     status_, message_, kkt_, n_components_, component_: see `youden.stats.additive.Solution`.
     residual_: float[K, J], s − θ_i + b_j, not clipped; NaN where unseen.
-    r2_: 1 − Σw·residual² / Σw(s − s̄)²; NaN where all scores are equal.
+    r2_: 1 − Σw·residual² / Σw(s − s̄)², the residual of a saturated score overshot under `censored` taken as 0; NaN where
+    all scores are equal.
 
     Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
     as close to their level and cheaper.
@@ -56,51 +59,36 @@ class ClippedLinear:
     residual_: Floats
     r2_: float
 
-    def __init__(self, *, ridge: float = 1e-6, level: float = 0.95) -> None:
+    def __init__(self, *, constraint: Constraint = "censored", ridge: float = 1e-6, level: float = 0.95) -> None:
+        self.constraint = constraint
         self.ridge = ridge
         self.level = level
-
-    def get_params(self, deep: bool = True) -> dict[str, float]:
-        """The constructor's arguments by name; `deep` changes nothing, as none of them is an estimator."""
-        return {"ridge": self.ridge, "level": self.level}
-
-    def set_params(self, **params: float) -> Self:
-        """Set constructor arguments by name. Raises: StatisticsError [unknown-parameter]."""
-        for name, value in params.items():
-            if name not in self.get_params():
-                raise StatisticsError(
-                    f"ClippedLinear has no parameter '{name}'. It has: {', '.join(self.get_params())}.",
-                    slug="unknown-parameter",
-                )
-            setattr(self, name, value)
-        return self
 
     def fit(self, scores: Scores | ArrayLike) -> Self:
         """Fit to scores and their weights, or to a matrix float[K, J] in [−1, 1] of equal weights; NaN is unseen.
 
         Raises: StatisticsError [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric],
-        [weights-negative], [weights-shape], [weights-numeric], [ridge], [level].
+        [weights-negative], [weights-shape], [weights-numeric], [ridge], [level],
+        [constraint], [box-too-large].
         """
         check_level(self.level)
         value, weight = _value_and_weight(scores)
         observed = weight > 0
-        agent, item = np.nonzero(observed)
-        solution = solve_additive(
-            agent,
-            item,
-            value[observed],
-            n_agents=value.shape[0],
-            n_items=value.shape[1],
-            weight=weight[observed],
-            ridge=self.ridge,
-        )
+        cells = cells_of(np.where(observed, value, np.nan), weight=weight)
+        solution = solve_cells(cells, ridge=self.ridge, constraint=self.constraint)
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
         self.n_components_, self.component_ = solution.n_components, solution.component
         self.residual_ = np.where(observed, value - self._linear(), np.nan)
-        error = np.where(observed, self.residual_, 0.0)
+        error, component = np.where(observed, self.residual_, 0.0), self.component_
+        overshot = (np.abs(value) == 1) & (error * value < 0)
+        binding = weight
+        if self.constraint == "censored" and overshot.any():
+            binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
+            component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
         self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
-        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(_hc2_variance(weight, error, component=self.component_))
+        variance = np.diag(hc2_covariance(binding, error, component=component))
+        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(np.maximum(variance, 0))
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
         freeze([self.residual_, self.low_, self.high_])
         return self
@@ -132,7 +120,7 @@ class ClippedLinear:
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ability_"):
-            raise StatisticsError("This ClippedLinear has seen no scores. Call fit(scores) first.", slug="not-fitted")
+            raise not_fitted(self)
 
 
 def _value_and_weight(scores: Scores | ArrayLike) -> tuple[Floats, Floats]:
@@ -155,45 +143,3 @@ def _r2(value: Floats, error: Floats, *, weight: Floats) -> float:
         return float("nan")
     total = weight @ (value - np.average(value, weights=weight)) ** 2
     return 1 - float(weight @ error**2) / float(total)
-
-
-def _hc2_variance(A: Floats, error: Floats, *, component: Ids) -> Floats:
-    """Variance of each θ_i − θ̄: float[K], NaN where there is none. A: weights, 0 where unseen; error: 0 where unseen.
-
-    With V any inverse of XᵀAX on what the cells determine, θ̂ moves with the score of cell (k, j) by A_kj(V_ik − V_ij), and
-    that score varies by e²/(1 − h), h = A_kj(V_kk − 2V_kj + V_jj). Rows of R and T hold V_ik and V_ij of the centred θ̂.
-    """
-    variance = np.full(len(A), np.nan)
-    seen = component >= 0
-    A, error, component = A[seen], error[seen], component[seen]
-    n, m = A.sum(axis=1), A.sum(axis=0)
-    w = np.divide(1, m, out=np.zeros_like(m), where=m > 0)
-    C = A * w
-    same = component[:, None] == component
-    V = inv(np.diag(n) - C @ A.T + same * (n.mean() / same.sum(axis=1)), check_finite=False)
-    across = V @ C
-    leverage = A * (np.diag(V)[:, None] - 2 * across + w + (C * across).sum(axis=0))
-    free = (A > 0) & (leverage < 1 - _EXACT)
-    spread = np.divide((A * error) ** 2, 1 - leverage, out=np.zeros_like(A), where=free)
-    R = V.copy()
-    reference = np.zeros(len(A), dtype=np.bool_)
-    for group in _references(component, free):
-        R[group] -= R[group].mean(axis=0)
-        reference |= group
-    T = R @ C
-    moved = R**2 @ spread.sum(axis=1) + T**2 @ spread.sum(axis=0) - 2 * ((R @ spread) * T).sum(axis=1)
-    variance[seen] = np.where(reference, np.maximum(moved, 0), np.nan)
-    return variance
-
-
-def _references(component: Ids, free: Bools) -> list[Bools]:
-    """For each component, its largest set of agents that stay linked without any one cell; none of a single agent."""
-    linked = agent_components(*np.nonzero(free), n_agents=free.shape[0], n_items=free.shape[1])
-    groups = []
-    for one in range(int(component.max()) + 1):
-        within = linked[(component == one) & (linked >= 0)]
-        if within.size:
-            group = linked == np.bincount(within).argmax()
-            if group.sum() > 1:
-                groups.append(group)
-    return groups

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from youden.errors import StatisticsError
 from youden.types.arrays import Bools, Floats, Positions
 
-_MAX_DIFFERENCES = 2**24
+_MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
 _SAMPLED = 2**12
 _GRID = 2**45

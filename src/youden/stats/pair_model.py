@@ -37,7 +37,7 @@ class PairModel:
 
     mean: μ. first, second: float[K], a and c; item: float[J], b, 0 for an item without a trial; pair: float[K, K], g, 0 where
     unseen, NaN on the diagonal. ability: float[K], the row score μ + a_i + mean over k ≠ i of (c_k + g_ik), NaN for an agent in
-    no trial. status: `not-converged` where REML ran out of rounds: the effects are still best for the variances given.
+    no trial. status: `not_converged` where REML ran out of rounds: the effects are still best for the variances given.
     """
 
     mean: float
@@ -47,7 +47,7 @@ class PairModel:
     pair: Floats
     ability: Floats
     variances: Variances
-    status: Literal["ok", "not-converged"]
+    status: Literal["ok", "not_converged"]
     n_rounds: int
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ def fit_pair_model(
         pair=g,
         ability=np.where(seen, ability, np.nan),
         variances=state.named(),
-        status="ok" if moved < tolerance else "not-converged",
+        status="ok" if moved < tolerance else "not_converged",
         n_rounds=n_rounds,
     )
 

@@ -29,10 +29,11 @@ def ranks(ability: Floats) -> Ids:
     return np.asarray(1 + (filled[None, :] > filled[:, None]).sum(axis=1), dtype=np.int32)
 
 
-def rank_ranges(low: Floats, high: Floats) -> RankRange:
+def rank_ranges(low: Floats, high: Floats, *, component: Ids | None = None) -> RankRange:
     """Places that intervals allow: rank low = 1 + agents whose interval lies wholly above, high = K − those wholly below.
 
     low, high: float[K]; NaN in either is no interval: such an agent may hold any place and bars nobody else's.
+    component: int[K], as `Solution.component`: agents of two components bar each other from no place.
 
     Raises: StatisticsError [interval-order] where low exceeds high.
 
@@ -44,6 +45,8 @@ def rank_ranges(low: Floats, high: Floats) -> RankRange:
             f"{int((low > high).sum())} intervals end before they begin. Give low ≤ high.", slug="interval-order"
         )
     above = low[None, :] > high[:, None]
+    if component is not None:
+        above &= component[None, :] == component[:, None]
     best = 1 + above.sum(axis=1)
     worst = len(low) - above.sum(axis=0)
     return RankRange(best.astype(np.int32), worst.astype(np.int32))

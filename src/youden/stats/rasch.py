@@ -20,7 +20,7 @@ from youden.types import Scores
 from youden.types.arrays import Floats, Positions
 
 RaschMethod = Literal["least-squares", "quasi"]
-RaschStatus = Literal["ok", "disconnected", "not-converged"]
+RaschStatus = Literal["ok", "disconnected", "not_converged"]
 
 _TOLERANCE = 1e-8
 _TINY = 1e-12
@@ -38,7 +38,7 @@ class Rasch(Estimator):
     link: a name in `LINKS`. ridge: positive. Every cell counts alike, whatever its number of trials.
 
     Learned: ability_: float[K]; difficulty_: float[J], on the link's scale, NaN for an agent or item without a cell;
-    status_: `ok`, `disconnected` as in `Solution`, `not-converged` where quasi-likelihood ran out of rounds; message_: what
+    status_: `ok`, `disconnected` as in `Solution`, `not_converged` where quasi-likelihood ran out of rounds; message_: what
     to try then; n_rounds_: scoring steps, 1 for least squares.
 
     Source: the paper's Rasch baselines (least squares); quasi-likelihood: Papke and Wooldridge (1996), J. Appl. Econometrics 11.
@@ -70,7 +70,7 @@ class Rasch(Estimator):
         if self.method == "quasi":
             solution, self.n_rounds_ = _quasi(cells, link, start=solution)
             if self.n_rounds_ > _MAX_ROUNDS:
-                self.status_ = "not-converged"
+                self.status_ = "not_converged"
                 self.message_ = f"Quasi-likelihood still moved after {_MAX_ROUNDS} rounds. Raise the ridge."
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.link_ = link
@@ -115,7 +115,14 @@ class _Cells:
         """The additive fit of values on the link's scale, which nothing bounds."""
         n_agents, n_items = self.shape
         return solve_additive(
-            self.agent, self.item, value, n_agents=n_agents, n_items=n_items, weight=weight, ridge=self.ridge
+            self.agent,
+            self.item,
+            value,
+            n_agents=n_agents,
+            n_items=n_items,
+            weight=weight,
+            ridge=self.ridge,
+            constraint="none",
         )
 
 

@@ -1,61 +1,14 @@
-"""Knows what arrays of scores, weights and cells must look like; refuses to know what is estimated from them."""
+"""Knows what matrices of scores and weights must look like; refuses to know what is estimated from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.types.arrays import Floats, Positions
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Observed cells as columns of one length: agent, item: int64[N]; score: float[N], finite; weight: float[N] > 0."""
-
-    agent: Positions
-    item: Positions
-    score: Floats
-    weight: Floats
-
-
-def check_cells(
-    agent: ArrayLike, item: ArrayLike, *, score: ArrayLike, weight: ArrayLike | None, n_agents: int, n_items: int
-) -> Cells:
-    """Columns of cells, checked, less those of weight 0; no weight is weight 1.
-
-    Raises: StatisticsError [cells-length], [cells-id], [scores-numeric], [scores-infinite], [weights-numeric],
-    [weights-negative], [scores-empty].
-    """
-    scores = _as_floats(score, noun="scores")
-    weights = np.ones(scores.shape) if weight is None else _as_floats(weight, noun="weights")
-    agents, items = np.asarray(agent), np.asarray(item)
-    shapes = [column.shape for column in (agents, items, scores, weights)]
-    if scores.ndim != 1 or len(set(shapes)) > 1:
-        raise StatisticsError(
-            f"Agent, item, score and weight came with the shapes {', '.join(map(str, shapes))}. "
-            "Give one-dimensional arrays of one length.",
-            slug="cells-length",
-        )
-    _check_ids(agents, size=n_agents, noun="agent")
-    _check_ids(items, size=n_items, noun="item")
-    broken = ~np.isfinite(scores)
-    if broken.any():
-        first = int(np.argmax(broken))
-        raise StatisticsError(
-            f"The score of row {first} is {scores[first]}. Leave unseen cells out, and clip before changing scale.",
-            slug="scores-infinite",
-        )
-    _check_weights(weights)
-    seen = weights > 0
-    if not seen.any():
-        raise no_cells(f"{len(scores)} rows, none of positive weight")
-    return Cells(
-        agent=agents[seen].astype(np.int64), item=items[seen].astype(np.int64), score=scores[seen], weight=weights[seen]
-    )
+from youden.types.arrays import Floats
 
 
 def check_score_matrix(
@@ -112,6 +65,14 @@ def check_ridge(ridge: float) -> None:
         )
 
 
+def check_constraint(constraint: str, *, known: Sequence[str]) -> None:
+    """Raises: StatisticsError [constraint] unless it is one of those known."""
+    if constraint not in known:
+        raise StatisticsError(
+            f"There is no constraint '{constraint}'. Give one of: {', '.join(known)}.", slug="constraint"
+        )
+
+
 def check_level(level: float) -> None:
     """Raises: StatisticsError [level] unless 0 < level < 1."""
     if not 0 < level < 1:
@@ -133,19 +94,6 @@ def _as_floats(array: ArrayLike, *, noun: str) -> Floats:
         raise StatisticsError(
             f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"
         ) from error
-
-
-def _check_ids(ids: NDArray[np.generic], *, size: int, noun: str) -> None:
-    if not ids.size:
-        return
-    if not np.issubdtype(ids.dtype, np.integer):
-        raise StatisticsError(f"The {noun}s came as {ids.dtype}. Give their integer positions.", slug="cells-id")
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= size:
-        raise StatisticsError(
-            f"The {noun}s run from {low} to {high}, but there are {size}. Give positions from 0 to {size - 1}.",
-            slug="cells-id",
-        )
 
 
 def _check_weights(weights: Floats) -> None:

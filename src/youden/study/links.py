@@ -7,15 +7,35 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.stats.curl import curl_ecdf, curl_quantiles
+from youden.stats.curl_bootstrap import Coincident, MedianDifference, median_differences
 from youden.stats.link_table import links_table
-from youden.types import Json, LinkFacts, ScoreKind, Scores
+from youden.stats.links import LINKS
+from youden.study.additivity import additivity_words
+from youden.types import Json, LinkFacts, Rates, ScoreKind, Scores
+
+
+@dataclass(frozen=True)
+class CurlEcdf:
+    """Share of rectangles with |Δ| ≤ x, Δ per SD of the transformed scores so that links compare; both of one length."""
+
+    x: tuple[float, ...]
+    share: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class LinksStudy:
-    """Curl and R² of one run's scores on each link, with what they were measured on."""
+    """Curl and R² of one run's scores on each link, with what they were measured on.
+
+    differences: bootstrap of the differences in raw median curl between links, none without draws; ecdf: by link.
+    """
 
     links: dict[str, LinkFacts]
+    differences: tuple[MedianDifference, ...]
+    ecdf: dict[str, CurlEcdf]
     scores: ScoreKind
     n_agents: int
     n_items: int
@@ -26,6 +46,8 @@ class LinksStudy:
         """The `--json` of `youden study links`: `links` by name, then what they were measured on."""
         return {
             "links": {name: asdict(row) for name, row in self.links.items()},
+            "differences": [asdict(row) for row in self.differences],
+            "ecdf": {name: {"x": list(curve.x), "share": list(curve.share)} for name, curve in self.ecdf.items()},
             "scores": self.scores,
             "n_agents": self.n_agents,
             "n_items": self.n_items,
@@ -34,21 +56,68 @@ class LinksStudy:
         }
 
 
-def study_links(scores: Scores) -> LinksStudy:
+THIN = 0.5
+"""Below this share of its partners a cell's score is mostly the luck of which were asked."""
+
+
+def partners_share(rates: Rates, kind: ScoreKind) -> float:
+    """Ordered pairs that answered behind the median seen cell, as a share of the K − 1 (row) or 2(K − 1) a dense design asks."""
+    sides = [rates.first] if kind == "row" else [rates.first, rates.second]
+    seen = rates.n_paired > 0
+    cells = np.concatenate([side[seen].astype(np.int64) * rates.n_items + rates.item[seen] for side in sides])
+    counts = np.unique(cells, return_counts=True)[1]
+    return float(np.median(counts)) / (len(sides) * (rates.n_agents - 1)) if len(counts) else 0.0
+
+
+def study_links(
+    scores: Scores,
+    *,
+    partners: float = 1.0,
+    n_draws: int = 0,
+    coincident: Coincident = "drop",
+    seed: int = 0,
+) -> LinksStudy:
     """Exact curl, raw and divided by the SD, and the additive R², of `scores` under identity, probit and logit.
+
+    partners: the share of its partners that the median cell was compared with, see `partners_share`.
+    n_draws: resamples of agents and items for the differences between links, none if 0; from `seed`. coincident: see
+    `median_differences`; the paper keeps.
 
     Raises: StatisticsError [curl-no-rectangles] where no two agents share two items.
     """
     links = links_table(scores.value)
+    differences: tuple[MedianDifference, ...] = ()
+    said: tuple[str, ...] = (*_words(links), *additivity_words(links)[:1])
+    if partners < THIN:
+        said = (
+            f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores are mostly "
+            "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
+            "one of a cell design.",
+        )
+    if n_draws:
+        try:
+            rng = np.random.default_rng(seed)
+            differences = median_differences(scores.value, rng=rng, coincident=coincident, n_draws=n_draws)
+        except StatisticsError as error:
+            said = (*said, f"No bootstrap: {error.message}")
     n_agents, n_items = scores.value.shape
     return LinksStudy(
         links=links,
+        differences=differences,
+        ecdf={name: _ecdf(scores, name, row.sd) for name, row in links.items() if row.sd > 0},
         scores=scores.kind,
         n_agents=n_agents,
         n_items=n_items,
         n_cells=int((scores.weight > 0).sum()),
-        words=tuple(_words(links)),
+        words=said,
     )
+
+
+def _ecdf(scores: Scores, link: str, sd: float) -> CurlEcdf:
+    """At 101 points from 0 to the 99th percentile."""
+    value = LINKS[link].forward(scores.value)
+    x = np.linspace(0.0, float(curl_quantiles(value, (0.99,))[0]), 101)
+    return CurlEcdf(tuple((x / sd).tolist()), tuple(curl_ecdf(value, x).tolist()))
 
 
 def _words(links: dict[str, LinkFacts]) -> list[str]:

@@ -161,8 +161,9 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over the trials and the pool they speak of."""
-        hasher = hashlib.sha256(self.pool_digest.encode())
+        """sha256 (hex) over the trials, the split and the pool they speak of."""
+        hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
+        hasher.update(np.packbits(self.split.holdout).tobytes())
         for column in self.columns().values():
             hasher.update(np.ascontiguousarray(column).tobytes())
         return hasher.hexdigest()

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.errors import JudgeError, PlanError
+from youden.errors import ConfigError, JudgeError, PlanError
 from youden.text.copying import COPYING_SHARE, N_GRAM, copied_shares, copying_agents
 from youden.text.similarity import groups_holding, idf, shared_mass, word_matrix
 from youden.text.words import Segmented, segment
@@ -52,6 +52,12 @@ class Lexical:
     answer_tokens: ClassVar[int] = 0
     price_in: ClassVar[float | None] = 0.0
     price_out: ClassVar[float | None] = 0.0
+
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int or self.seed < 0:
+            raise ConfigError(
+                f"The lexical judge's seed is {self.seed!r}. Give a whole number, 0 or more.", slug="judge-parameters"
+            )
 
     def answer_many(self, pool: Pool, plan: Plan) -> Verdicts:
         """One answer a trial, none missing.
@@ -98,7 +104,11 @@ class Lexical:
             hard=hard,
             missing=np.zeros(len(plan), dtype=np.int8),
             judge=self.describe(),
-            warnings=(STANDING_WARNING, *_copying_warnings(pool, texts, rows=(agent_of, item_of))),
+            warnings=(
+                STANDING_WARNING,
+                *_without_prompts(pool),
+                *_copying_warnings(pool, texts, rows=(agent_of, item_of)),
+            ),
         )
 
     def describe(self) -> dict[str, Json]:
@@ -195,6 +205,14 @@ def fit_cut(paired: Floats, independent: Floats) -> Cut:
     tpr = 1 - np.searchsorted(np.sort(paired), candidates) / paired.size
     fpr = 1 - np.searchsorted(np.sort(independent), candidates) / independent.size
     return Cut(scale, float(candidates[np.argmax(tpr - fpr)]))
+
+
+def _without_prompts(pool: Pool) -> list[str]:
+    if any(item.prompt is not None for item in pool.items):
+        return []
+    return [
+        "The pool has no prompts, so nobody could look whether agents copy their sources, which this judge rewards."
+    ]
 
 
 def _copying_warnings(pool: Pool, texts: Segmented, *, rows: tuple[Index, Index]) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Protocol
 
+from youden.errors import PlanError
 from youden.registry import Registry
-from youden.types import Design
+from youden.types import Design, IndependentRule, Json
 
 
 class MakeDesign(Protocol):
@@ -17,8 +20,12 @@ class MakeDesign(Protocol):
     """The share of the dense calls spent where the user names no budget; None: as many as it takes."""
     judges_holdout: bool
     """Whether it plans trials on held-out cells too; if not, the plan adds a few for each."""
+    independent: IndependentRule
+    """The independent arm where the user names none."""
+    options: tuple[str, ...]
+    """Which keywords `__call__` takes beside `n_paired`."""
 
-    def __call__(self, *, n_paired: int | None) -> Design: ...
+    def __call__(self, *, n_paired: int | None, **options: Json) -> Design: ...
 
 
 DESIGNS: Registry[MakeDesign] = Registry(
@@ -27,5 +34,20 @@ DESIGNS: Registry[MakeDesign] = Registry(
     {
         "dense": "youden.protocol.designs.dense:Dense",
         "cyclic": "youden.protocol.designs.cyclic:Cyclic",
+        "row": "youden.protocol.designs.row:Row",
+        "column": "youden.protocol.designs.column:Column",
+        "hybrid": "youden.protocol.designs.hybrid:Hybrid",
+        "nlogn": "youden.protocol.designs.nlogn:NLogN",
     },
 )
+
+
+def check_options(name: str, options: Mapping[str, Json]) -> None:
+    """Raises: PlanError [design-option] for an option the design `name` does not have."""
+    known = DESIGNS.load(name).options
+    for option in options:
+        if option not in known:
+            close = get_close_matches(option, known, n=1)
+            hint = f"Did you mean '{close[0]}'? " if close else ""
+            has = f"It has: {', '.join(known)}." if known else "It has none."
+            raise PlanError(f"The design '{name}' has no option '{option}'. {hint}{has}", slug="design-option")

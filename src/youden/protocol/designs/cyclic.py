@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import PairedTrials
+from youden.protocol.designs.checks import PairRule, check_pairs
+from youden.types import IndependentRule, PairedTrials
 from youden.types.arrays import Bools, Ids
 
 MIN_SLOTS = 2
@@ -25,15 +26,22 @@ class Cyclic:
     π is one random order of agents for the whole run; items and shifts stand in random orders too. Where only m of the K agents
     are eligible on an item, the slot cycles over those m in the order π; a shift d ≥ m is replaced by the next one in the
     shift order that fits, and no (item, shift) is used twice. Slots are drawn while the next fits the budget.
+    pairs: with `unordered` no pair is asked in both orders: of the shifts d and m − d an item gets one, and never d = m/2.
 
     Raises: PlanError [budget-cyclic] for a budget under two slots, [few-agents], [few-items].
     """
 
     n_paired: int | None = None
+    pairs: PairRule = "ordered"
     name: ClassVar[str] = "cyclic"
     holdout: ClassVar[float] = 0.0
     percent: ClassVar[float | None] = 2.0
     judges_holdout: ClassVar[bool] = False
+    independent: ClassVar[IndependentRule] = "pooled"
+    options: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    def __post_init__(self) -> None:
+        check_pairs(self.pairs)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
         """Slots in order; within a slot, by q."""
@@ -49,8 +57,11 @@ class Cyclic:
                 "Check the ids, or lower the holdout, until agents share items.",
                 slug="nothing-shared",
             )
-        used: list[set[int]] = [set() for _ in range(n_items)]
+        used: list[set[float]] = [set() for _ in range(n_items)]
         left = sum(max(len(agents) - 1, 0) for agents in on_item)
+        if self.pairs == "unordered":
+            used = [{len(agents) / 2} & {len(agents) // 2} for agents in on_item]
+            left = sum(max(len(agents) - 1, 0) // 2 for agents in on_item)
         period = lcm(n_items, n_agents - 1)
         rows: list[tuple[Ids, Ids, int]] = []
         spent = 0
@@ -66,7 +77,7 @@ class Cyclic:
                 continue
             if spent + len(agents) > budget:
                 break
-            used[j].add(shift)
+            used[j] |= {shift} if self.pairs == "ordered" else {shift, len(agents) - shift}
             left -= 1
             spent += len(agents)
             rows.append((agents.astype(np.int32), np.roll(agents, -shift).astype(np.int32), j))

@@ -11,33 +11,38 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import PairedTrials
+from youden.protocol.designs.checks import PairRule, check_pairs
+from youden.protocol.partners import compare, n_comparisons
+from youden.types import IndependentRule, PairedTrials
 from youden.types.arrays import Bools
 
 
 @dataclass(frozen=True)
 class Dense:
-    """All m(m−1) ordered pairs of the m agents eligible on an item.
+    """All m(m−1) ordered pairs of the m agents eligible on an item; with pairs: unordered, each pair once, in an order by coin.
 
     Raises: PlanError [budget-dense] where that is more than `n_paired`.
     """
 
     n_paired: int | None = None
+    pairs: PairRule = "ordered"
     name: ClassVar[str] = "dense"
     holdout: ClassVar[float] = 0.2
     percent: ClassVar[float | None] = None
     judges_holdout: ClassVar[bool] = True
+    independent: ClassVar[IndependentRule] = "twin"
+    options: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    def __post_init__(self) -> None:
+        check_pairs(self.pairs)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
-        """Ordered pairs by item, then first, then second; `rng` is not used."""
-        item, first, second = np.nonzero(eligible.T[:, :, None] & eligible.T[:, None, :])
-        off_diagonal = first != second
-        n = int(off_diagonal.sum())
+        """Pairs by item, then first, then second agent."""
+        n = n_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n > self.n_paired:
             raise PlanError(
                 f"The dense design takes {n:,} paired calls here; the budget allows {self.n_paired:,}. "
                 "Raise calls or percent, or choose design: cyclic, which spends what it is given.",
                 slug="budget-dense",
             )
-        item, first, second = (column[off_diagonal].astype(np.int32) for column in (item, first, second))
-        return PairedTrials(item, first, second, slot=np.full(n, -1, dtype=np.int32))
+        return compare(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng)

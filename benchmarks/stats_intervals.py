@@ -1,0 +1,99 @@
+"""How often the intervals of abilities cover, in a simulation of the paper's PubMed data.
+
+It knows the additive fit of those scores and each agent's noise; it refuses to know how intervals are made.
+`python benchmarks/stats_intervals.py [--smoke] [--out FILE] [--shared FOLDER] [--draws N]` prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+
+from youden.stats.ability_intervals import IntervalMethod, intervals
+from youden.stats.additivity import additive_effects, residual_map
+from youden.types.arrays import Bools, Floats
+
+SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
+DATA = "pubmed_200_config_results"
+COVERAGES = (1 / 3, 0.12)
+MIN_DEGREE = 3
+BAR = (0.935, 0.965)
+METHODS: dict[IntervalMethod, float] = {"hc2": 1.0, "multinomial": 1.0, "items": 0.25, "jackknife": 0.25}
+"""The share of the simulations each method is tried in."""
+
+
+def row_scores(folder: Path) -> Floats:
+    """float[K, J], the paper's scores."""
+    files = sorted((folder / "tvd_mi_individual_examples").glob("tvd_mi_example_*.json"))
+    return np.array([json.loads(file.read_text(encoding="utf-8"))["tvd_mi_scores"] for file in files]).T
+
+
+def draw_cells(shape: tuple[int, int], rng: np.random.Generator, *, coverage: float) -> Bools:
+    """Random cells, then more for any agent or item below degree 3."""
+    chosen = np.zeros(shape, dtype=np.bool_)
+    chosen.flat[rng.choice(chosen.size, round(coverage * chosen.size), replace=False)] = True
+    for view in (chosen, chosen.T):
+        for line in np.flatnonzero(view.sum(axis=1) < MIN_DEGREE):
+            missing = MIN_DEGREE - int(view[line].sum())
+            view[line, rng.choice(np.flatnonzero(~view[line]), missing, replace=False)] = True
+    return chosen
+
+
+def covered(scores: Floats, *, method: IntervalMethod, coverage: float, n_draws: int, seed: int) -> dict[str, float]:
+    """The share of agents' intervals that hold the truth, its standard error over simulations, mean width, CPU seconds."""
+    theta, b = additive_effects(scores, np.ones(scores.shape))
+    sd = residual_map(scores).agent_rms[:, None]
+    rng = np.random.default_rng([seed, round(100 * coverage)])
+    truth = theta - theta.mean()
+    inside, width = np.zeros(n_draws), np.zeros(n_draws)
+    started = process_time()
+    for draw in range(n_draws):
+        value = np.clip(theta[:, None] - b + sd * rng.standard_normal(scores.shape), -1, 1)
+        value[~draw_cells(value.shape, rng, coverage=coverage)] = np.nan
+        found = intervals(value, method=method, rng=rng)
+        centre = found.ability.mean()
+        inside[draw] = ((found.low - centre <= truth) & (truth <= found.high - centre)).mean()
+        width[draw] = (found.high - found.low).mean()
+    return {
+        "covered": float(inside.mean()),
+        "standard_error": float(inside.std(ddof=1) / np.sqrt(n_draws)),
+        "mean_width": float(width.mean()),
+        "simulations": n_draws,
+        "cpu_seconds_each": (process_time() - started) / n_draws,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="a few simulations: does it run, are the figures near?")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    parser.add_argument("--draws", type=int, default=400)
+    arguments = parser.parse_args()
+    folder = arguments.shared / DATA
+    if not folder.is_dir():
+        sys.exit(f"Real judge data is not in {arguments.shared}. Say where by --shared.")
+
+    scores = row_scores(folder)
+    n_draws = 8 if arguments.smoke else arguments.draws
+    table = {
+        f"{coverage:.0%}": {
+            method: covered(scores, method=method, coverage=coverage, n_draws=max(4, int(share * n_draws)), seed=0)
+            for method, share in METHODS.items()
+        }
+        for coverage in COVERAGES
+    }
+    met = all(BAR[0] <= row["hc2"]["covered"] <= BAR[1] for row in table.values())
+    text = json.dumps({"data": DATA, "level": 0.95, "bar": BAR, "default_meets_bar": met, **table}, indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

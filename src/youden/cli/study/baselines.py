@@ -1,0 +1,84 @@
+"""`youden study baselines RUN`: the additive model against others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli import options, show
+from youden.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.study.baselines import BaselinesStudy
+
+
+@click.command("baselines")
+@options.run
+@click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Holdouts drawn.")
+@click.option(
+    "--c", type=click.FloatRange(min=0, min_open=True), default=1.6, show_default=True, help="Cells, C of n log n."
+)
+@click.option("--only", help="Baselines, separated by commas. [default: all]")
+@options.rule
+@options.scores
+@options.above
+@options.below
+@options.json
+def command(
+    *,
+    run: Path,
+    seeds: int,
+    c: float,
+    only: str | None,
+    rule: str,
+    scores: str,
+    above: str,
+    below: str,
+    as_json: bool,
+) -> None:
+    """Do other models predict held-out cells of RUN better?
+
+    The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
+    """
+    from youden.data.run_folder import RunFolder
+    from youden.study.baselines import baselines_json, baselines_words, study_baselines
+    from youden.study.contrast import contrast
+    from youden.study.replay import open_world
+
+    folder = RunFolder(run)
+    world = open_world(folder)
+    with progress_bar() as bar:
+        study = study_baselines(
+            world,
+            names=None if only is None else options.words(only),
+            n_seeds=seeds,
+            c=c,
+            rule=options.split_rule(rule),
+            kind=options.score_kind(scores),
+            groups=contrast(world, above=options.words(above), below=options.words(below)),
+            progress=bar,
+        )
+    signature = folder.read_signature().text
+    if as_json:
+        show.print_json({"baselines": baselines_json(study), "run": folder.path.name, "signature": signature})
+        return
+    _draw(study, folder.path.name)
+    for line in baselines_words(study):
+        click.echo(line)
+    show.note(f"signature: {signature}")
+
+
+def _draw(study: BaselinesStudy, name: str) -> None:
+    table = Table(title=f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD)", title_justify="left")
+    table.add_column("model", no_wrap=True)
+    for column in ("holdout RMSE", "less clipped-linear's", "ρ", "τ", "AUC"):
+        table.add_column(column, justify="right")
+    for row in study.rows:
+        spreads = (row.rmse, row.behind, row.rho, row.tau, row.auc)
+        table.add_row(
+            row.name, *("–" if spread is None else show.with_sd(spread.mean, spread.sd) for spread in spreads)
+        )
+    show.console().print(table)

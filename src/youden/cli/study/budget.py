@@ -1,0 +1,101 @@
+"""`youden study budget RUN`: what each design would have bought at each number of calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli import options, show
+from youden.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.study.budget import BudgetStudy
+
+
+@click.command("budget")
+@options.run
+@click.option("--design", "designs", default="cyclic,nlogn", show_default=True, help="Designs, separated by commas.")
+@click.option("--percent", "percents", default="1,2,5", show_default=True, help="Percents of the dense calls.")
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
+@click.option("--target", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Whose recall: the top k.")
+@click.option("--goal", default="rho=0.97", show_default=True, help="rho=…, recall=… or halfwidth=….")
+@click.option("--usd-per-call", type=click.FloatRange(min=0), help="Price of a call. [default: what RUN's calls cost]")
+@options.json
+def command(
+    *,
+    run: Path,
+    designs: str,
+    percents: str,
+    seeds: int,
+    target: str,
+    top: int,
+    goal: str,
+    usd_per_call: float | None,
+    as_json: bool,
+) -> None:
+    """What would each design have bought at each number of calls?
+
+    Plans are drawn again and again and answered from RUN (a dense run, or a pilot, from which a dense run is imagined). ρ is
+    against RUN's dense ranking; the ceiling is what its items agree among themselves.
+    """
+    from youden.data.run_folder import RunFolder
+    from youden.study.budget import study_budget
+    from youden.study.budget_words import budget_json, budget_words, parse_goal
+    from youden.study.pilot import read_dense_or_imagine
+    from youden.study.replay import usd_per_call as price_of
+
+    asked = parse_goal(goal)
+    folder = RunFolder(run)
+    world = read_dense_or_imagine(folder, seed=0)
+    with progress_bar() as bar:
+        study = study_budget(
+            world,
+            designs=options.words(designs),
+            percents=options.numbers(percents),
+            n_seeds=seeds,
+            target="row" if target == "row" else "symmetric",
+            top=top,
+            usd_per_call=price_of(folder) if usd_per_call is None else usd_per_call,
+            progress=bar,
+        )
+    signature = folder.read_signature().text
+    for line in world.words:
+        show.note(f"note: {line}")
+    if as_json:
+        show.print_json({"budget": budget_json(study, asked), "run": folder.path.name, "signature": signature})
+        return
+    _draw(study, folder.path.name)
+    for line in budget_words(study, asked):
+        click.echo(line)
+    show.note(f"signature: {signature}")
+
+
+def _draw(study: BudgetStudy, name: str) -> None:
+    table = Table(
+        title=f"{show.safe(name)}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
+        f"ceiling {show.fixed(study.ceiling)} ({show.fixed(study.ceiling_sd)})",
+        title_justify="left",
+    )
+    table.add_column("design")
+    for column in (
+        "% of dense",
+        "calls",
+        "USD",
+        "cells",
+        "ρ",
+        "SD",
+        f"top-{study.top} recall",
+        "coverage",
+        "half width",
+    ):
+        table.add_column(column, justify="right")
+    for design, rows in study.designs.items():
+        for row in rows:
+            counts = [show.fixed(row.calls, 0), show.fixed(row.usd, 2), show.fixed(row.cells, 0)]
+            figures = [row.rho_mean, row.rho_sd, row.recall, row.coverage, row.halfwidth]
+            table.add_row(design, f"{row.percent:g}", *counts, *(show.fixed(figure) for figure in figures))
+    show.console().print(table)

@@ -1,0 +1,101 @@
+"""`youden study sparsity RUN…`: how few cells or calls are enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli import options, show
+from youden.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.study.sparsity import SparsityStudy, Spread
+    from youden.types import Json
+
+
+@click.command("sparsity")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
+@click.option("--holdout", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
+@options.rule
+@options.scores
+@options.above
+@options.below
+@options.json
+def command(
+    *,
+    runs: tuple[Path, ...],
+    seeds: int,
+    holdout: float,
+    rule: str,
+    scores: str,
+    above: str,
+    below: str,
+    as_json: bool,
+) -> None:
+    """How few cells or calls predict held-out cells of dense RUNs and keep their ranking?
+
+    The paper's Tables 3 and 4 and Figure 2 over many holdouts: RMSE, ρ, τ and AUC of every regime, against cells and calls.
+    """
+    from youden.data.run_folder import RunFolder
+    from youden.stats.link_table import links_table
+    from youden.study.additivity import additivity_words
+    from youden.study.contrast import contrast
+    from youden.study.replay import open_world
+    from youden.study.sparsity import study_sparsity
+    from youden.study.sparsity_words import sparsity_json, sparsity_words
+
+    kind = options.score_kind(scores)
+    found: dict[str, Json] = {}
+    for run in runs:
+        world = open_world(RunFolder(run))
+        groups = contrast(world, above=options.words(above), below=options.words(below))
+        with progress_bar() as bar:
+            study = study_sparsity(
+                world,
+                n_seeds=seeds,
+                rule=options.split_rule(rule),
+                kind=kind,
+                holdout=holdout,
+                groups=groups,
+                progress=bar,
+            )
+        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(kind))))
+        signature = RunFolder(run).read_signature().text
+        found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
+        if as_json:
+            continue
+        _draw(study, run.name)
+        for line in words:
+            click.echo(line)
+        show.note(f"signature: {signature}")
+    if as_json:
+        show.print_json({"sparsity": found})
+
+
+def _draw(study: SparsityStudy, name: str) -> None:
+    table = Table(
+        title=f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts",
+        title_justify="left",
+    )
+    table.add_column("regime", no_wrap=True)
+    columns = ("% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in (study.dense, *study.rows):
+        shares = [None if spread is None else 100 * spread.mean for spread in (row.of_all, row.of_train)]
+        calls = [None if spread is None else spread.mean for spread in (row.calls, row.calls_unordered)]
+        table.add_row(
+            row.label,
+            *(show.fixed(share, 1) for share in shares),
+            *(show.fixed(n, 0) for n in calls),
+            *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
+        )
+    show.console().print(table)
+
+
+def _with_sd(spread: Spread | None) -> str:
+    return "–" if spread is None else show.with_sd(spread.mean, spread.sd)

@@ -1,0 +1,142 @@
+"""A finished run as a judge: plans are answered from what it already knows, so that designs can be tried without calls.
+
+It knows the answer to every ordered pair on every item that the run asked; it refuses to answer what the run never saw (NaN),
+and to call a difference of rates a verdict: where only D = TPR − FPR is known, D is the paired answer and the independent one 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.data.run_folder import RunFolder
+from youden.errors import StatisticsError
+from youden.protocol.scores import pooled_fpr, train_scores
+from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Rates, ScoreKind, Verdicts
+from youden.types.arrays import Floats, freeze
+
+DENSE_ENOUGH = 0.9
+"""Share of ordered pairs that a run must have asked to stand in for the judge; below it is a pilot."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What a judge would answer.
+
+    paired, independent: float[J, K, K], the mean answer to the ordered pair (first, second) on the item of the first text, by
+    arm; NaN unseen and on the diagonal. pool: its agents and items, with empty texts where anything is known of a cell.
+    groups: agent id → group. words: what a reader of any number made from it has to know.
+    """
+
+    paired: Floats
+    independent: Floats
+    pool: Pool
+    rates: Rates
+    groups: dict[str, str | None]
+    words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze([self.paired, self.independent])
+
+    @property
+    def n_dense_calls(self) -> int:
+        K, J = self.pool.n_agents, self.pool.n_items
+        return 2 * K * (K - 1) * J
+
+    @property
+    def observed(self) -> float:
+        """Share of the ordered pairs of existing cells whose answer is known, in [0, 1]."""
+        m = self.pool.present.sum(axis=0, dtype=np.int64)
+        return float((~np.isnan(self.paired)).sum() / max(int((m * (m - 1)).sum()), 1))
+
+    def scores(self, kind: ScoreKind) -> Floats:
+        """Dense scores, float[K, J], NaN unseen."""
+        return train_scores(self.rates, kind=kind).value
+
+
+def open_world(folder: RunFolder) -> World:
+    """The world of a run's folder, imported or judged.
+
+    Raises: RunFolderError; StatisticsError [replay-pilot] where the run asked under 90 % of its ordered pairs.
+    """
+    world = read_world(folder)
+    if world.observed < DENSE_ENOUGH:
+        raise StatisticsError(
+            f"{folder.path} asked {world.observed:.1%} of its ordered pairs; this study needs a dense run. "
+            "Judge a dense plan (design: dense), or ask `youden study budget`, which takes a pilot.",
+            slug="replay-pilot",
+        )
+    return world
+
+
+def read_world(folder: RunFolder) -> World:
+    """What a run's folder knows, dense or not. Raises: RunFolderError."""
+    rates = folder.read_rates()
+    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    judged = folder.has("plan.parquet")
+    fpr = folder.read_facts().fpr if judged else None
+    return make_world(rates, groups=groups, difference_only=not judged, fpr=fpr, words=folder.read_notes())
+
+
+def usd_per_call(folder: RunFolder) -> float | None:
+    """What a call of the run cost, USD; None where it made none or its price is unknown."""
+    calls = folder.read_facts().calls
+    return calls.usd / calls.n_calls if calls is not None and calls.usd and calls.n_calls else None
+
+
+def make_world(
+    rates: Rates,
+    *,
+    groups: dict[str, str | None] | None = None,
+    difference_only: bool,
+    fpr: float | None = None,
+    words: tuple[str, ...] = (),
+) -> World:
+    """The world that `rates` are.
+
+    difference_only: only D is known (an import). fpr: the pooled false-positive rate, which stands for every independent answer
+    of a pooled plan.
+    """
+    shape = (rates.n_items, rates.n_agents, rates.n_agents)
+    paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
+    place = rates.item, rates.first, rates.second
+    if difference_only:
+        paired[place], independent[place] = rates.tpr - rates.fpr, 0.0
+        words = (
+            *words,
+            "Replayed: D is taken as the paired answer, and the FPR, known to be small in these data, as 0.",
+        )
+    elif rates.independent == "twin":
+        paired[place], independent[place] = rates.tpr, rates.fpr
+    else:
+        rate = pooled_fpr(rates) if fpr is None else fpr
+        paired[place], independent[place] = rates.tpr, rate or 0.0
+    known = ~np.isnan(paired)
+    present = (known.any(axis=2) | known.any(axis=1)).T
+    texts = np.full(present.shape, None, dtype=object)
+    texts[present] = ""
+    pool = Pool(tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids)), texts, name="replay")
+    return World(paired, independent, pool, rates, groups or {}, words)
+
+
+def replay(plan: Plan, world: World) -> Verdicts:
+    """The world's answers to `plan`; what it never saw is missing."""
+    place = plan.item, plan.first, plan.second
+    answer = np.where(plan.arm == INDEPENDENT, world.independent[place], world.paired[place])
+    unseen = np.isnan(answer)
+    missing = np.where(unseen, MISSING_REASONS.index("not_asked"), 0).astype(np.int8)
+    hard = np.where(unseen, np.nan, (answer >= 0.5).astype(np.float64))
+    return Verdicts(plan, answer, hard, missing, {"name": "replay"})
+
+
+def paired_mean_first(plan: Plan, result: Verdicts) -> Floats:
+    """Mean paired answer of the trials where the agent stands first, less the mean independent one: float[K], NaN unseen."""
+    used = (plan.arm == PAIRED) & result.answered
+    n = np.bincount(plan.first[used], minlength=plan.n_agents)
+    total = np.bincount(plan.first[used], weights=result.answer[used], minlength=plan.n_agents)
+    apart = (plan.arm == INDEPENDENT) & result.answered
+    rate = float(result.answer[apart].mean()) if apart.any() else 0.0
+    mean: Floats = np.full(plan.n_agents, np.nan)
+    np.divide(total, n, out=mean, where=n > 0)
+    return mean - rate

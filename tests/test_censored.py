@@ -1,0 +1,110 @@
+"""The censored fit: nothing saturated, nothing changed; else the optimum of its convex objective."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.stats.additive import solve_additive
+from youden.stats.clipped_linear import ClippedLinear
+
+
+def lattice(seed: int) -> dict[str, np.ndarray | int]:
+    """Few cells of few values, many of them ±1, repeated and disconnected ones among them."""
+    rng = np.random.default_rng(seed)
+    n_agents, n_items, n_cells = rng.integers(1, 8), rng.integers(1, 8), rng.integers(1, 40)
+    return {
+        "agent": rng.integers(n_agents, size=n_cells),
+        "item": rng.integers(n_items, size=n_cells),
+        "score": rng.choice([-1, -0.5, 0, 0.5, 1], size=n_cells, p=rng.dirichlet(np.ones(5))),
+        "weight": 10 ** rng.uniform(-1, 1, n_cells),
+        "n_agents": int(n_agents),
+        "n_items": int(n_items),
+    }
+
+
+def objective(cells: dict[str, np.ndarray], ability: np.ndarray, difficulty: np.ndarray, *, ridge: float) -> float:
+    score, mu = cells["score"], ability[cells["agent"]] - difficulty[cells["item"]]
+    error = np.where(
+        score == 1, np.maximum(score - mu, 0), np.where(score == -1, np.minimum(score - mu, 0), score - mu)
+    )
+    return float(cells["weight"] @ error**2 + ridge * (np.nansum(ability**2) + np.nansum(difficulty**2)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
+def test_no_step_in_any_direction_lowers_the_objective(seed: int, ridge: float) -> None:
+    cells = lattice(seed)
+    found = solve_additive(**cells, ridge=ridge)
+    assert found.status != "not_converged"
+    assert found.kkt < 1e-9
+    least = objective(cells, found.ability, found.difficulty, ridge=ridge)
+    rng = np.random.default_rng(seed)
+    for size in (1e-3, 1e-1, 1.0):
+        theta, b = rng.normal(size=cells["n_agents"]), rng.normal(size=cells["n_items"])
+        b -= b[~np.isnan(found.difficulty)].mean()
+        assert objective(cells, found.ability + size * theta, found.difficulty + size * b, ridge=ridge) > least - 1e-12
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_it_is_the_plain_fit_where_nothing_saturates(seed: int) -> None:
+    cells = lattice(seed)
+    cells["score"] = cells["score"] * 0.9
+    censored, clip = (solve_additive(**cells, constraint=name) for name in ("censored", "clip"))
+    np.testing.assert_array_equal(censored.ability, clip.ability)
+    np.testing.assert_array_equal(censored.difficulty, clip.difficulty)
+
+
+def test_cvxpy_finds_the_same_optimum() -> None:
+    """cvxpy 1.9 with Clarabel 0.11; the optimum is unique at this ridge."""
+    cp = pytest.importorskip("cvxpy", reason="cvxpy (extra `peers`) is not installed")
+    rng = np.random.default_rng(3)
+    agent, item = np.nonzero(rng.random((9, 25)) < 0.6)
+    score = np.clip(
+        rng.normal(0.3, 0.5, 9)[agent] - rng.normal(0, 0.5, 25)[item] + rng.normal(0, 0.2, len(agent)), -1, 1
+    )
+    theta, b = cp.Variable(9), cp.Variable(25)
+    mu, high, low = theta[agent] - b[item], score == 1, score == -1
+    short = [cp.pos((1 - mu)[high]), cp.pos((1 + mu)[low]), (score - mu)[~high & ~low]]
+    ridge = 1e-2 * (cp.sum_squares(theta) + cp.sum_squares(b))
+    problem = cp.Problem(cp.Minimize(sum(cp.sum_squares(part) for part in short) + ridge), [cp.sum(b) == 0])
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    found = solve_additive(agent, item, score, n_agents=9, n_items=25, ridge=1e-2)
+    assert 0.1 < np.mean(high | low) < 0.5
+    np.testing.assert_allclose(found.ability, theta.value, atol=1e-6)
+    np.testing.assert_allclose(found.difficulty, b.value, atol=1e-6)
+
+
+def test_a_saturated_score_pulls_up_and_never_down() -> None:
+    """Agent 0 beats the scale's end on item 1: plain least squares reads the 1 as a prediction, the censored fit as a bound."""
+    matrix = np.array([[0.8, 1.0, 0.6], [0.2, 0.6, 0.0], [0.1, 0.5, -0.1]])
+    censored, clip = (ClippedLinear(constraint=name).fit(matrix) for name in ("censored", "clip"))
+    fitted = censored.ability_[:, None] - censored.difficulty_
+    np.testing.assert_allclose(np.delete(fitted.ravel(), 1), np.delete(matrix.ravel(), 1), atol=1e-5)
+    assert fitted[0, 1] == pytest.approx(1.2, abs=1e-5)
+    assert np.abs(clip.residual_).max() > 0.05
+    assert (censored.r2_, clip.r2_ < 1) == (pytest.approx(1), True)
+
+
+def test_intervals_rest_only_on_scores_that_bind() -> None:
+    rng = np.random.default_rng(4)
+    matrix = np.clip(rng.normal(0.5, 0.3, (6, 1)) + rng.normal(0, 0.4, (6, 20)), -1, 1)
+    model = ClippedLinear().fit(matrix)
+    overshot = (np.abs(matrix) == 1) & (model.residual_ * matrix < 0)
+    assert overshot.any()
+    without = ClippedLinear(constraint="clip").fit(np.where(overshot, np.nan, matrix))
+    np.testing.assert_allclose(model.high_ - model.low_, without.high_ - without.low_, atol=1e-6)
+    np.testing.assert_allclose(
+        model.ability_ - model.ability_.mean(), without.ability_ - without.ability_.mean(), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("end", [-1.0, 1.0])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (4, 1), (3, 5), (5, 3)])
+def test_scores_all_at_one_end_are_fitted_by_that_end(end: float, shape: tuple[int, int]) -> None:
+    model = ClippedLinear().fit(np.full(shape, end))
+    np.testing.assert_allclose(model.predict(), end, atol=1e-4)
+    assert model.status_ == "ok"

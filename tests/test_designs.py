@@ -1,0 +1,202 @@
+"""The paper's cell designs: how many cells, repaired how, at what cost; and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import make_pool
+from youden.errors import PlanError
+from youden.protocol.coverage import coverage
+from youden.protocol.designs.column import Column
+from youden.protocol.designs.cyclic import Cyclic
+from youden.protocol.designs.hybrid import Hybrid
+from youden.protocol.designs.nlogn import NLogN
+from youden.protocol.designs.row import Row
+from youden.protocol.independent import independent_arm
+from youden.protocol.partners import compare, n_comparisons
+from youden.protocol.plan import make_plan
+from youden.protocol.repair import components
+from youden.types import PAIRED, Plan
+
+CELL_DESIGNS = [Row, Column, Hybrid, NLogN]
+FULL = np.ones((30, 200), dtype=bool)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_row_gives_every_agent_its_share_of_items() -> None:
+    n_items = Row(alpha=0.3, d_core=1).choose(FULL, rng()).sum(axis=1)
+    assert set(n_items) == {60}
+
+
+def test_column_gives_every_item_its_share_of_agents() -> None:
+    assert set(Column(beta=0.3).choose(FULL, rng()).sum(axis=0)) == {9}
+
+
+def test_hybrid_takes_cells_by_coin() -> None:
+    n = Hybrid(alpha=0.6, beta=0.5).choose(FULL, rng()).sum()
+    assert abs(n - 1800) < 4 * np.sqrt(6000 * 0.3 * 0.7)
+
+
+def test_nlogn_of_the_paper_is_a_third_of_the_cells_and_five_twelfths_of_the_training_ones() -> None:
+    plan = make_plan(make_pool(30, 200), design="nlogn")
+    counted = coverage(plan)
+    assert counted.scored == 2001
+    assert counted.of_present == pytest.approx(0.3335)
+    assert counted.of_train == pytest.approx(2001 / 4800)
+
+
+@given(st.integers(0, 1000), st.sampled_from(CELL_DESIGNS), st.sampled_from([0.5, 1.0]))
+@settings(max_examples=30, deadline=None)
+def test_chosen_cells_are_eligible_a_d_core_and_connected(seed: int, design: type[Row], share: float) -> None:
+    generator = np.random.default_rng(seed)
+    eligible = generator.random((9, 14)) < share
+    drawer = design(n_paired=1)
+    if min(eligible.sum(axis=0).min(), eligible.sum(axis=1).min()) < 3 or components(eligible)[0].max():
+        with pytest.raises(PlanError) as caught:
+            drawer.draw(eligible, generator)
+        assert caught.value.slug in ("d-core", "not-connected")
+        return
+    chosen = design().choose(eligible, generator)
+    assert not (chosen & ~eligible).any()
+    assert chosen.sum(axis=0).min() >= 3
+    assert chosen.sum(axis=1).min() >= 3
+    assert components(chosen)[0].max() == components(chosen)[1].max() == 0
+
+
+def test_two_blocks_are_joined_by_one_cell() -> None:
+    key = np.full((4, 4), 0.5)
+    key[2, 1] = 0.1
+    blocks = np.kron(np.eye(2), np.ones((2, 2))).astype(bool)
+    drawer = Row(d_core=2)
+    mended = drawer._mended(np.ones((4, 4), dtype=bool), key, blocks)
+    assert np.argwhere(mended & ~blocks).tolist() == [[2, 1]]
+
+
+@given(st.integers(0, 1000), st.sampled_from(["ordered", "unordered"]), st.sampled_from([None, 2]))
+@settings(max_examples=30, deadline=None)
+def test_every_chosen_cell_meets_its_partners(seed: int, pairs: str, n_partners: int | None) -> None:
+    generator = np.random.default_rng(seed)
+    eligible = generator.random((6, 5)) < 0.8
+    chosen = eligible & (generator.random((6, 5)) < 0.4)
+    trials = compare(chosen, eligible, n_partners=n_partners, pairs=pairs, rng=generator)
+    rows = list(zip(trials.item.tolist(), trials.first.tolist(), trials.second.tolist(), strict=True))
+    most = n_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs)
+    assert len(rows) == most if pairs == "ordered" or n_partners is None else len(rows) <= most
+    met = Counter((j, i) for j, i, _ in rows)
+    if pairs == "unordered":
+        assert len({(j, frozenset((i, k))) for j, i, k in rows}) == len(rows)
+        met += Counter((j, k) for j, _, k in rows)
+    for i, j in np.argwhere(chosen):
+        others = int(eligible[:, j].sum()) - 1
+        wanted = others if n_partners is None else min(others, n_partners)
+        assert met[(j, i)] == wanted if pairs == "ordered" else met[(j, i)] >= wanted
+    assert all(i != k and eligible[i, j] and eligible[k, j] for j, i, k in rows)
+
+
+@pytest.mark.parametrize("design", ["row", "column", "hybrid", "nlogn"])
+@pytest.mark.parametrize("pairs", ["ordered", "unordered"])
+@pytest.mark.parametrize("percent", [5.0, 20.0, 60.0])
+def test_a_budget_is_met_and_nearly_spent(design: str, pairs: str, percent: float) -> None:
+    pool = make_pool(12, 40)
+    plan = make_plan(pool, design=design, percent=percent, holdout=0, options={"pairs": pairs})
+    budget = percent / 100 * plan.n_dense_calls
+    spent = len(plan) / budget
+    assert spent <= 1.001
+    exhausted = pairs == "unordered" and percent == 60
+    assert spent > (0.5 if exhausted or percent == 5 else 0.9)
+
+
+def test_a_budget_too_small_for_all_partners_takes_fewer_and_says_so() -> None:
+    plan = make_plan(make_pool(30, 200), design="nlogn", percent=1, holdout=0)
+    assert len(plan) <= 3480
+    assert np.bincount(plan.first[plan.arm == PAIRED] * 200 + plan.item[plan.arm == PAIRED]).max() == 2
+    assert "2 of 29 others" in plan.notes[0]
+
+
+def test_a_c_beyond_the_matrix_is_capped_and_said() -> None:
+    plan = make_plan(make_pool(6, 10), design="nlogn", holdout=0, options={"c": 50})
+    assert coverage(plan).scored == 60
+    assert "capped at all of them" in plan.notes[0]
+
+
+@given(st.integers(0, 100))
+@settings(max_examples=10, deadline=None)
+def test_unordered_cyclic_asks_no_pair_twice_and_uses_every_pair_it_can(seed: int) -> None:
+    for n_agents in (7, 8):
+        eligible = np.ones((n_agents, 5), dtype=bool)
+        trials = Cyclic(pairs="unordered").draw(eligible, np.random.default_rng(seed))
+        asked = {(j, frozenset((i, k))) for j, i, k in zip(trials.item, trials.first, trials.second, strict=True)}
+        assert len(asked) == len(trials.item) == 5 * n_agents * ((n_agents - 1) // 2)
+
+
+def refusal(**arguments: object) -> PlanError:
+    with pytest.raises(PlanError) as caught:
+        make_plan(make_pool(9, 20), **arguments)
+    return caught.value
+
+
+def test_an_item_left_short_is_named_with_what_to_raise() -> None:
+    error = refusal(design="column", holdout=0, options={"beta": 0.22, "repair": False})
+    assert error.slug == "d-core"
+    assert str(error) == (
+        "Column design left item 'i0' with 2 agents (needs 3). Raise beta above 0.22 or lower d_core. [d-core]"
+    )
+
+
+def test_an_item_that_nobody_can_mend_is_named() -> None:
+    present = np.ones((9, 20), dtype=bool)
+    present[2:, 17] = False
+    with pytest.raises(PlanError, match="left item 'i17' with 2 agents") as caught:
+        make_plan(make_pool(9, 20, present=present), design="nlogn", holdout=0)
+    assert caught.value.slug == "d-core"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slug"),
+    [
+        ({"design": "row", "options": {"beta": 0.3}}, "design-option"),
+        ({"design": "cyclic", "options": {"alpha": 0.3}}, "design-option"),
+        ({"design": "row", "options": {"alpha": 0}}, "design-option"),
+        ({"design": "row", "options": {"alpha": "much"}}, "design-option"),
+        ({"design": "column", "options": {"beta": 1.5}}, "design-option"),
+        ({"design": "hybrid", "options": {"alpha": 0.5}}, "design-option"),
+        ({"design": "nlogn", "options": {"c": -1}}, "design-option"),
+        ({"design": "nlogn", "options": {"d_core": 0}}, "design-option"),
+        ({"design": "nlogn", "options": {"partners": 1.5}}, "design-option"),
+        ({"design": "dense", "options": {"pairs": "both"}}, "design-option"),
+        ({"design": "row", "options": {"repair": "no"}}, "design-option"),
+        ({"design": "row", "calls": 10}, "budget-cells"),
+        ({"design": "row", "percent": 5, "options": {"alpha": 0.9}}, "budget-cells"),
+        ({"independent": "pooled:10", "n_independent": 20}, "independent"),
+        ({"independent": "pooled:x"}, "independent-rule"),
+        ({"independent": "twin:3"}, "independent-rule"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, object], slug: str) -> None:
+    assert refusal(**arguments).slug == slug
+
+
+def test_an_unknown_option_is_answered_with_the_nearest_known_one() -> None:
+    assert "Did you mean 'alpha'?" in str(refusal(design="row", options={"alhpa": 0.3}))
+
+
+def test_pooled_n_says_the_number() -> None:
+    plan: Plan = make_plan(make_pool(9, 20), independent="pooled:30", percent=20)
+    assert (plan.arm != PAIRED).sum() == 30
+    assert independent_arm("pooled").n == 100
+
+
+@pytest.mark.parametrize("pairs", ["ordered", "unordered"])
+def test_dense_takes_both_orders_or_one(pairs: str) -> None:
+    plan = make_plan(make_pool(5, 6), design="dense", holdout=0, options={"pairs": pairs})
+    counted = coverage(plan)
+    assert counted.unordered == 10 * 6
+    assert counted.ordered == counted.paired == counted.independent == (120 if pairs == "ordered" else 60)

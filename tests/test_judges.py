@@ -1,0 +1,165 @@
+"""Judges side by side: matched by id, compared on what they share, refused where they share nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from worlds import verdicts, write_run
+from youden.cli import youden
+from youden.errors import ConfigError, StatisticsError
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.stats.agreement import cohen_kappa, krippendorff_alpha
+from youden.stats.curl import curl_quantiles
+from youden.study.judged_runs import JudgedRun, side_by_side
+from youden.study.judges import predicted_on, study_judges
+from youden.types import Rates, Verdicts
+
+
+def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:
+    return JudgedRun(name, result.plan.pool_digest, tally(result), result if trials else None)
+
+
+def renamed(rates: Rates, **ids: tuple[str, ...]) -> Rates:
+    return replace(rates, **ids)
+
+
+def test_kappa_and_alpha_by_hand() -> None:
+    one, other = np.array([1.0, 1, 0, 0, 1]), np.array([1.0, 0, 0, 0, 1])
+    assert cohen_kappa(one, other) == pytest.approx((0.8 - 0.48) / 0.52)
+    # 10 answers, 5 yes: D_e = 2·5·5/(10·9), D_o = 2/10
+    assert krippendorff_alpha(np.stack([one, other])) == pytest.approx(1 - 0.2 / (2 * 25 / 90))
+
+
+def test_krippendorffs_own_example_with_gaps() -> None:
+    """Krippendorff (2011), four observers, interval: .849."""
+    x = np.nan
+    answers = np.array(
+        [
+            [1, 2, 3, 3, 2, 1, 4, 1, 2, x, x, x],
+            [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, x, 3],
+            [x, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, x],
+            [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, x],
+        ]
+    )
+    assert krippendorff_alpha(answers) == pytest.approx(0.849, abs=5e-4)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_alpha_equals_its_slow_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    answers = rng.integers(0, 3, (3, 8)).astype(float)
+    answers[rng.random((3, 8)) < 0.2] = np.nan
+    units = [column[~np.isnan(column)] for column in answers.T]
+    units = [unit for unit in units if len(unit) > 1]
+    given_ = np.concatenate(units)
+    n = len(given_)
+    observed = sum(((u[:, None] - u) ** 2).sum() / (len(u) - 1) for u in units) / n
+    expected = ((given_[:, None] - given_) ** 2).sum() / (n * (n - 1))
+    found = krippendorff_alpha(answers)
+    assert found == pytest.approx(1 - observed / expected) if expected else np.isnan(found)
+
+
+def test_agreement_that_cannot_be_told_is_nan_and_bad_shapes_are_refused() -> None:
+    assert np.isnan(cohen_kappa(np.ones(3), np.ones(3)))
+    assert np.isnan(krippendorff_alpha(np.ones((2, 3))))
+    with pytest.raises(StatisticsError):
+        cohen_kappa(np.ones(3), np.ones(2))
+    with pytest.raises(StatisticsError):
+        krippendorff_alpha(np.ones(3))
+
+
+def test_a_judge_agrees_with_itself() -> None:
+    result = verdicts(make_pool(6, 10))
+    study = study_judges(side_by_side([judged(result, name="a"), judged(result, name="b")]))
+    pair = study.pairings[0]
+    assert (pair.same, pair.kappa, pair.alpha, pair.alpha_soft) == (1, 1, 1, 1)
+    assert pair.n_units == len(result.plan)
+    assert pair.ranking is not None
+    assert pair.ranking.value == pytest.approx(1)
+    assert study.alpha == 1
+    assert all(len(set(row.places)) == 1 for row in study.agents)
+
+
+def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
+    pool = make_pool(6, 10)
+    one = make_plan(pool, percent=40, seed=1)
+    both = [judged(answer_with(one, (one.first % 2).astype(float)), name="a")]
+    other = make_plan(pool, design="dense", holdout=0)
+    both.append(judged(answer_with(other, (other.first % 2).astype(float)), name="b"))
+    pair = study_judges(side_by_side(both)).pairings[0]
+    assert pair.same == 1
+    assert (one.arm == 0).sum() <= pair.n_units <= len(one)
+
+
+def test_three_judges_make_three_pairs_and_one_alpha() -> None:
+    runs = [judged(verdicts(make_pool(6, 8), seed=seed), name="j") for seed in range(3)]
+    runs = [replace(run, result=replace(run.result, plan=runs[0].result.plan)) for run in runs]
+    study = study_judges(side_by_side(runs))
+    assert study.names == ("j (1)", "j (2)", "j (3)")
+    assert len(study.pairings) == 3
+    assert study.alpha is not None
+    assert 0 < study.alpha < 1
+
+
+def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -> None:
+    result = verdicts(make_pool(6, 8))
+    import_ = judged(result, name="import", trials=False)
+    form = tuple(f"example-{number:03}" for number in range(8))
+    import_ = replace(import_, digest=None, rates=renamed(import_.rates, item_ids=form))
+    own = judged(result, name="own")
+    with pytest.raises(ConfigError) as caught:
+        side_by_side([import_, own])
+    assert caught.value.slug == "judges-items"
+    both = side_by_side([import_, own], match="number")
+    assert both.units == "ordered pairs"
+    assert both.item_ids == form
+    assert study_judges(both).pairings[0].n_units == 6 * 5 * 8
+
+
+def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:
+    result = verdicts(make_pool(6, 8))
+    run = judged(result)
+    others = {
+        "judges-few": [run],
+        "judges-pools": [run, replace(run, digest="other")],
+        "judges-agents": [run, replace(run, rates=renamed(run.rates, agent_ids=tuple("uvwxyz")))],
+        "judges-items": [run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))],
+    }
+    for slug, runs in others.items():
+        with pytest.raises(ConfigError) as caught:
+            side_by_side(runs)
+        assert caught.value.slug == slug
+    with pytest.raises(ConfigError, match="cannot be matched by number"):
+        side_by_side([run, replace(run, rates=renamed(run.rates, item_ids=tuple("stuvwxyz")))], match="number")
+    plan = result.plan
+    half = np.arange(len(plan)) % 2 == 0
+    answer = np.full(len(plan), 0.5)
+    apart = [judged(answer_with(plan, answer, missing=side), name=str(side[0])) for side in (half, ~half)]
+    with pytest.raises(ConfigError) as caught:
+        side_by_side(apart)
+    assert caught.value.slug == "judges-trials"
+
+
+def test_predictions_of_the_identity_link_have_no_curl() -> None:
+    scores = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 12))
+    assert curl_quantiles(predicted_on("identity", scores), (1.0,))[0] < 1e-9
+    assert curl_quantiles(predicted_on("logit", scores), (0.5,))[0] > 1e-4
+
+
+def test_the_command_prints_tables_and_json_under_both_names(tmp_path: Path) -> None:
+    runs = [str(write_run(tmp_path / name).path) for name in ("one", "two")]
+    for words in (["compare"], ["study", "judges"]):
+        done = CliRunner().invoke(youden, [*words, *runs, "--json"], catch_exceptions=False)
+        assert json.loads(done.stdout)["judges"]["pairs"][0]["kappa"] == 1
+    assert "Where they differ most" in CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout

@@ -1,0 +1,44 @@
+"""Judged worlds with known abilities, as rates and as a run's folder, for tests of studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pools import answer_with, make_pool
+from youden.data.run_folder import RunFolder
+from youden.pipeline import fit_run, summarise
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.study.replay import World, make_world
+from youden.types import PAIRED, Pool, Verdicts
+
+
+def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -> Verdicts:
+    """A judge that says yes with probability .5 + (a_i + a_k)/2 − b_j (paired) or .05, answers graded by `noise`."""
+    made = make_plan(pool, **{"design": "dense", "holdout": 0.0, "seed": seed, **plan})
+    rng = np.random.default_rng(seed)
+    ability = np.linspace(0.4, -0.4, pool.n_agents)
+    difficulty = np.linspace(-0.1, 0.1, pool.n_items)
+    mean = 0.5 + (ability[made.first] + ability[made.second]) / 2 - difficulty[made.item]
+    mean = np.where(made.arm == PAIRED, mean, 0.05)
+    return answer_with(made, np.clip(mean + noise * rng.standard_normal(len(made)), 0, 1))
+
+
+def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> World:
+    pool = make_pool(n_agents, n_items)
+    groups = {agent.id: agent.group for agent in pool.agents}
+    return make_world(tally(verdicts(pool, seed=seed)), groups=groups, difference_only=False)
+
+
+def write_run(path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: object) -> RunFolder:
+    """A judged and fitted run's folder, dense unless `plan` says otherwise."""
+    pool = make_pool(n_agents, n_items)
+    result = verdicts(pool, seed=seed, **plan)
+    folder = RunFolder(path)
+    folder.write_pool(summarise(pool, source="made up"))
+    folder.write_plan(result.plan)
+    folder.write_verdicts(result)
+    fit_run(folder)
+    return folder
