@@ -182,3 +182,23 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
         assert expected in text or json.dumps(expected)[1:-1] in text
     other = replace(data, summary=replace(data.summary, name="else"))
     assert mark(spec) != mark(picture_spec(other, "ranking"))
+
+
+@pytest.mark.parametrize(
+    ("words", "figures"),
+    [
+        (["budget", "run", "--percent", "40", "--seeds", "2", "--top", "2"], ["budget-1"]),
+        (["sparsity", "run", "run", "--seeds", "2"], ["sparsity-cells-1", "sparsity-calls-2"]),
+        (["baselines", "run", "--seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
+    ],
+)
+def test_a_study_is_drawn_with_its_words_and_signature(
+    youden: Youden, tmp_path: Path, words: list[str], figures: list[str]
+) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(8, 20), holdout=0.0)
+    ended = youden("study", *words, "--html", "study.html")
+    assert ended.code == 0, ended.err
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    for figure in figures:
+        assert f'id="figure-{figure}"' in page
+    assert folder.read_signature().text in page

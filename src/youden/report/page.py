@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from youden.report import embed
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.types import Json
+
+if TYPE_CHECKING:
+    from youden.report.marks import Figure
+
+
+@dataclass(frozen=True)
+class StudyPart:
+    """A study of one run: its words and its figures."""
+
+    name: str
+    signature: str
+    words: tuple[str, ...]
+    figures: tuple[Figure, ...]
+
 
 RunLine = tuple[str, str, str, Summary | None, str | None]
 """A run in the viewer's list: name, its name in an address, state, what it says if it is fitted, what is wrong with it."""
@@ -41,6 +57,17 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
         home=home,
         report=data,
     )
+
+
+def render_study(title: str, parts: Sequence[StudyPart]) -> str:
+    """A study's figures and words, run by run. Needs the chart library."""
+    figures: dict[str, Json] = {}
+    shown = []
+    for number, part in enumerate(parts, start=1):
+        named = {f"{figure.slug}-{number}": embed.figure_json(figure) for figure in part.figures}
+        figures |= named
+        shown.append((part.name, part.signature, part.words, list(named)))
+    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=shown)
 
 
 def render_runs(lines: Sequence[RunLine]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from youden.data.atomic import replacing
@@ -10,7 +11,7 @@ from youden.report import vega
 from youden.report.data.comparison import compare_runs
 from youden.report.data.report import ReportData, build_report
 from youden.report.markdown import render_markdown
-from youden.report.page import render_comparison, render_page
+from youden.report.page import StudyPart, render_comparison, render_page, render_study
 from youden.report.pictures import PictureKind, draw, picture_spec
 
 
@@ -45,6 +46,11 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     with replacing(path) as fresh:
         fresh.write_bytes(drawn)
     return path
+
+
+def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
+    """A study as HTML. The caller has checked `vega.need_charts`."""
+    write_file(path, render_study(title, parts))
 
 
 def markdown(folder: RunFolder) -> str:
