@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from batch_server import BatchServer
+from wire_server import WireServer, running
 from youden import cli
 
 
@@ -38,6 +40,18 @@ def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
         return Ended(int(ended.value.code or 0), out, err)
 
     return run
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    with running(WireServer()) as started:
+        yield started
+
+
+@pytest.fixture
+def batch_server() -> Iterator[BatchServer]:
+    with running(BatchServer()) as started:
+        yield started
 
 
 def write_pool(path: Path, *, n_agents: int = 5, n_items: int = 12, group: str = "g") -> None:

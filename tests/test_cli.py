@@ -85,7 +85,15 @@ def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
     assert youden("run", "mine.yaml", "--out", "whole").code == 0
     planned = youden("plan", "mine.yaml", "--out", "steps", "--json")
-    assert json.loads(planned.out)["cost"] == {"cells": 60, "calls": 480, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
+    assert json.loads(planned.out)["cost"] == {
+        "cells": 60,
+        "calls": 480,
+        "tokens_in": 0,
+        "tokens_out": 0,
+        "usd": 0.0,
+        "tokenizer": "characters / 4",
+        "prices": "",
+    }
     assert {path.name for path in (tmp_path / "steps").iterdir()} == {"config.yaml", "pool.json", "plan.parquet"}
     assert youden("judge", "mine.yaml", "--out", "steps").code == 0
     assert youden("fit", "steps").code == 0

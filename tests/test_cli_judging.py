@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from batch_server import BatchServer
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pool_writer import write_pool
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
-
-
-@pytest.fixture
-def server() -> Iterator[WireServer]:
-    """A server in a thread of its own, for commands that start an event loop themselves."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    wire = WireServer()
-    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
-    yield wire
-    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
 
 
 @pytest.fixture
@@ -101,3 +84,56 @@ def test_too_many_missing_answers_end_with_1(youden: Youden, here: Path, server:
 
 def _config(path: Path) -> dict[str, object]:
     return {key: json.loads(value) for key, value in (line.split(": ", 1) for line in path.read_text().splitlines())}
+
+
+def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there(
+    youden: Youden, here: Path, batch_server: BatchServer
+) -> None:
+    judge = {"backend": "openai", "model": "m", "base_url": batch_server.url, "api_key_env": None, "max_tokens": 1}
+    priced = judge | {"price_in": 100, "price_out": 100, "batch_discount": 0.5}
+    write_config(here / "batch.yaml", pool="pool", calls=110, n_independent=20, judge=priced, max_cost=20)
+    full, half = (
+        youden("plan", "batch.yaml", "--json"),
+        youden("judge", "batch.yaml", "--mode", "batch", "--poll", "0.01"),
+    )
+    assert half.code == 0, half.err
+    usd = json.loads(full.out)["cost"]["usd"]
+    assert f"cost ${usd / 2:,.2f}" in half.err
+    assert "batch batch_0: completed, 110 of 110 done" in half.err
+    assert f"${110 * 101 * 100 / 2e6:.4f} spent now" in half.err
+    assert youden("run", "batch.yaml").code == 0
+    assert len(batch_server.bodies) == 110
+
+
+def test_max_missing_and_retry_failed_are_taken_from_the_command_line_and_the_config(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    server.behave = lambda n, body: Reply("perhaps" if n % 5 == 0 else same_item(body))
+    config = _config(here / "free.yaml") | {"calls": 300, "n_independent": 150}
+    write_config(here / "more.yaml", **config)
+    assert youden("judge", "more.yaml", "--max-missing", "0.1").code == 1
+    allowed = youden("judge", "more.yaml", "--max-missing", "0.5", "--json")
+    assert allowed.code == 0, allowed.err
+    assert "unparsed" in allowed.err
+    before, n_missing = server.n_requests, sum(json.loads(allowed.out)["calls"]["missing_paired"].values())
+    write_config(here / "more.yaml", **config, max_missing=0.5)
+    again = youden("judge", "more.yaml")
+    assert (again.code, server.n_requests) == (0, before)
+    server.behave = lambda _n, body: Reply(same_item(body))
+    mended = youden("judge", "more.yaml", "--retry-failed", "--json")
+    assert json.loads(mended.out)["calls"]["missing_paired"] == {}
+    assert server.n_requests - before >= n_missing > 0
+
+
+def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> None:
+    judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "price": 0}
+    judges = [judge | {"model": model} for model in ("a", "b", "c")]
+    write_config(
+        here / "jury.yaml", pool="pool", calls=110, n_independent=20, judge={"backend": "jury", "judges": judges}
+    )
+    ended = youden("run", "jury.yaml", "--json")
+    assert ended.code == 0, ended.err
+    assert server.n_requests == 3 * 110
+    assert json.loads(ended.out)["facts"]["calls"]["models"] == ["a", "b", "c"]
+    assert youden("run", "jury.yaml").code == 0
+    assert server.n_requests == 3 * 110

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from commands import Youden
+from youden.data.pool_reader import read_pool
 from youden.data.run_folder import RunFolder
+from youden.judging.cassette import Cassette, entry, write_cassette
+from youden.judging.judge_config import load_judge_config
+from youden.protocol.plan import make_plan
 from youden.report.data.report import build_report
 from youden.report.pictures import mark, picture_spec
+from youden.types import PAIRED, Completion, Plan
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -20,11 +29,38 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = blocks("python")
+    example, _ = blocks("python")
     names: dict[str, object] = {}
     exec(example, names)  # noqa: S102
     assert "rank_low" in capsys.readouterr().out
     assert getattr(names["model"], "ability_").shape == (12,)  # noqa: B009
+
+
+def test_the_example_of_a_test_passes_on_its_cassette(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    _, example = blocks("python")
+    shutil.copytree(ROOT / "datasets" / "field-notes", pytester.path / "datasets" / "field-notes")
+    judge, pool = load_judge_config("gpt-4o-mini"), read_pool("datasets/field-notes")
+    plan, questions = make_plan(pool, calls=400, seed=0), judge.questions()
+    entries = {
+        key: entry(
+            key,
+            questions.canonical(request, replicate=0),
+            Completion(
+                "YES" if plan.arm[row] == PAIRED and "template" not in agents_of(plan, row) else "NO", "stop", "m", 9, 1
+            ),
+        )
+        for row, key, request in questions.all(plan, pool)
+    }
+    write_cassette(pytester.path / "cassettes" / "notes.jsonl", Cassette((judge.public(),), entries))
+    pytester.makepyfile(example)
+    pytester.runpytest_inprocess("-p", "youden.pytest_plugin").assert_outcomes(passed=1)
+
+
+def agents_of(plan: Plan, row: int) -> set[str]:
+    return {plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]}
 
 
 def test_the_config_example_is_a_config(tmp_path: Path) -> None:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from aiohttp import web
+
+S = TypeVar("S")
 
 Fault = Literal["none", "reset", "stall", "truncated", "malformed", "no_choices", "html"]
 
@@ -44,10 +48,15 @@ def well_behaved(_n: int, body: Mapping[str, Any]) -> Reply:
 
 
 class WireServer:
-    """`async with WireServer(behave) as server`: `server.url`, `server.bodies`, `server.headers` of all requests so far."""
+    """`async with WireServer(behave) as server`: `server.url`, `server.bodies`, `server.headers` of all requests so far.
 
-    def __init__(self, behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved) -> None:
+    keep: whether bodies and headers are kept; a long benchmark only counts.
+    """
+
+    def __init__(self, behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved, *, keep: bool = True) -> None:
         self.behave = behave
+        self.n_requests = 0
+        self._keep = keep
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.n_open = 0
@@ -55,10 +64,6 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-
-    @property
-    def n_requests(self) -> int:
-        return len(self.bodies)
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
@@ -72,17 +77,21 @@ class WireServer:
         await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self.bodies.append(await request.json())
-        self.headers.append(dict(request.headers))
+        body = await request.json()
+        if self._keep:
+            self.bodies.append(body)
+            self.headers.append(dict(request.headers))
+        self.n_requests += 1
         self.n_open += 1
         self.most_open = max(self.most_open, self.n_open)
         try:
-            return await self._reply(request, self.behave(len(self.bodies) - 1, self.bodies[-1]))
+            return await self._reply(request, self.behave(self.n_requests - 1, body), asked_for=body["model"])
         finally:
             self.n_open -= 1
 
-    async def _reply(self, request: web.Request, reply: Reply) -> web.StreamResponse:
-        await asyncio.sleep(reply.delay)
+    async def _reply(self, request: web.Request, reply: Reply, *, asked_for: str) -> web.StreamResponse:
+        if reply.delay:
+            await asyncio.sleep(reply.delay)
         if reply.status >= 400:
             return web.json_response({"error": dict(reply.error)}, status=reply.status, headers=reply.headers)
         match reply.fault:
@@ -106,7 +115,7 @@ class WireServer:
                 return web.json_response({"id": "x", "model": "m", "choices": []})
             case "none":
                 pass
-        return web.json_response(completion(reply, model=reply.model or self.bodies[-1]["model"]))
+        return web.json_response(completion(reply, model=reply.model or asked_for))
 
 
 def completion(reply: Reply, *, model: str) -> dict[str, Any]:
@@ -114,4 +123,28 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
     whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
-    return whole | ({} if reply.usage is None else {"usage": dict(reply.usage)})
+    if reply.usage is None:
+        return whole
+    return whole | {"usage": {**reply.usage, "total_tokens": sum(reply.usage.values())}}
+
+
+@contextmanager
+def in_a_thread(behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved) -> Iterator[WireServer]:
+    """A `WireServer` in a thread of its own, for code that starts an event loop itself."""
+    with running(WireServer(behave)) as server:
+        yield server
+
+
+@contextmanager
+def running(server: AbstractAsyncContextManager[S]) -> Iterator[S]:
+    """Any server in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

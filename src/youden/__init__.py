@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from youden import stats
     from youden.data.pool_reader import read_pool
+    from youden.judging.batch import Batching
     from youden.pipeline import judge, judge_async, rank
     from youden.protocol.plan import make_plan
     from youden.protocol.rates import tally
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "read_pool": "youden.data.pool_reader",
+    "Batching": "youden.judging.batch",
     "make_plan": "youden.protocol.plan",
     "judge": "youden.pipeline",
     "judge_async": "youden.pipeline",
@@ -31,6 +33,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Batching",
     "ClippedLinear",
     "TrialMean",
     "__version__",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,9 +21,12 @@ from youden.data.pool_writer import write_pool
 from youden.data.run_config import RunConfig
 from youden.data.run_folder import PoolSummary, RunFolder
 from youden.errors import ConfigError, ImportFormatError, RunFolderError
+from youden.judging.batch import Batching
 from youden.judging.engine import judge_plan
+from youden.judging.estimate import estimate
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
+from youden.judging.sight import EventLog
 from youden.judging.store import open_store
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
@@ -61,27 +65,46 @@ async def judge_async(
     judge: JudgeLike = "lexical",
     store: str | Path | None = None,
     max_cost: float | None = None,
+    max_missing: float = 0.01,
+    retry_failed: bool = False,
     progress: Progress | None = None,
+    log: str | Path | None = None,
+    batching: Batching | None = None,
 ) -> Verdicts:
     """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
-    judge that may cost money; `price: 0` in its config says that it does not.
+    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an answer
+    above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
+    log: a file that gets a line of JSON for every call and failure. batching: send the plan through the provider's Batch API, at
+    its prices, and wait for it; the same call goes on where an earlier one was interrupted.
 
     Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
     """
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
-    if config.makes_calls and max_cost is None and not (config.price_in == 0 and config.price_out == 0):
+    if config.may_cost and max_cost is None:
         raise ConfigError(
             f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
             "--max-cost; for a server of your own say `price: 0` in the judge's config.",
             slug="max-cost-needed",
         )
-    if store is None or not (config.makes_calls or config.backend == REPLAY):
-        return await judge_plan(plan, pool, config=config, max_cost=max_cost, progress=progress)
-    with open_store(store, read_only=config.backend == REPLAY) as answers:
-        return await judge_plan(plan, pool, config=config, store=answers, max_cost=max_cost, progress=progress)
+    with ExitStack() as stack:
+        answers = None
+        if store is not None and config.needs_store:
+            answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
+        return await judge_plan(
+            plan,
+            pool,
+            config=config,
+            store=answers,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=None if log is None else stack.enter_context(EventLog(Path(log))),
+            batching=batching,
+        )
 
 
 def judge(
@@ -91,10 +114,27 @@ def judge(
     judge: JudgeLike = "lexical",
     store: str | Path | None = None,
     max_cost: float | None = None,
+    max_missing: float = 0.01,
+    retry_failed: bool = False,
     progress: Progress | None = None,
+    log: str | Path | None = None,
+    batching: Batching | None = None,
 ) -> Verdicts:
     """`judge_async` for code that has no event loop of its own."""
-    return asyncio.run(judge_async(plan, pool, judge=judge, store=store, max_cost=max_cost, progress=progress))
+    return asyncio.run(
+        judge_async(
+            plan,
+            pool,
+            judge=judge,
+            store=store,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=log,
+            batching=batching,
+        )
+    )
 
 
 def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.DataFrame:
@@ -109,13 +149,17 @@ def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.Da
     return analysis.ranking
 
 
-def plan_run(config: RunConfig) -> PlannedRun:
+def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     """Read the pool, load the judge, draw the plan, and write config.yaml, pool.json and plan.parquet.
+
+    batched: at the prices of the provider's Batch API.
 
     Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
     """
     pool = read_pool(config.pool)
     judge = load_judge_config(config.judge)
+    if batched:
+        judge = judge.at_batch_prices()
     plan = make_plan(
         pool,
         design=config.design,
@@ -134,7 +178,7 @@ def plan_run(config: RunConfig) -> PlannedRun:
     folder.write_config(config)
     folder.write_pool(summarise(pool, source=str(config.pool)))
     folder.write_plan(plan)
-    return PlannedRun(config, folder, pool, plan, judge, plan.cost(judge))
+    return PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
 
 
 def _refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> None:
@@ -163,7 +207,14 @@ def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
     return all(said.get(name) == value for name, value in judge.describe().items())
 
 
-def judge_run(planned: PlannedRun, *, progress: Progress | None = None) -> Verdicts:
+def judge_run(
+    planned: PlannedRun,
+    *,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    log: Path | None = None,
+    batching: Batching | None = None,
+) -> Verdicts:
     """Ask the judge what the store does not hold, and write verdicts.parquet.
 
     Raises: as `judge_async`; answers that came are in the store all the same.
@@ -174,7 +225,11 @@ def judge_run(planned: PlannedRun, *, progress: Progress | None = None) -> Verdi
         judge=planned.judge,
         store=planned.config.store_place,
         max_cost=planned.config.max_cost,
+        max_missing=planned.config.max_missing,
+        retry_failed=retry_failed,
         progress=progress,
+        log=log,
+        batching=batching,
     )
     planned.folder.write_verdicts(result)
     return result

@@ -20,7 +20,13 @@ COMMANDS = {
     "compare": "youden.cli.compare",
     "report": "youden.cli.report",
     "view": "youden.cli.view",
+    "generate": "youden.cli.generate",
     "import": "youden.cli.import_",
+    "doctor": "youden.cli.doctor",
+    "cassette": "youden.cli.cassette",
+    "export": "youden.cli.export",
+    "check": "youden.cli.check",
+    "salvage": "youden.cli.salvage",
 }
 
 INTERRUPTED = 130

@@ -14,20 +14,43 @@ from youden.cli.progress import progress_bar
 @click.command("judge")
 @options.config
 @options.overrides
+@options.asking
+@click.option(
+    "--mode",
+    type=click.Choice(["calls", "batch"]),
+    default="calls",
+    show_default=True,
+    help="batch: through the provider's Batch API, slower and cheaper.",
+)
+@click.option(
+    "--poll",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often batches are looked at.",
+)
 @options.json
-def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
+def command(
+    *, config: Path, overrides: options.Overrides, asking: options.Asking, mode: str, poll: float, as_json: bool
+) -> None:
     """Judge the plan of CONFIG.
 
-    The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was.
-    Writes verdicts.parquet into the run's folder.
+    The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
+    while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
     """
     from youden.analysis import call_facts
+    from youden.judging.batch import Batching
     from youden.pipeline import judge_run, plan_run
 
-    planned = plan_run(overrides.apply(config))
+    planned = plan_run(overrides.apply(config), batched=mode == "batch")
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
-    with progress_bar() as bar:
-        result = judge_run(planned, progress=bar)
+    if mode == "batch":
+        batching = Batching(poll=poll, say=show.note)
+        result = judge_run(planned, retry_failed=asking.retry_failed, log=asking.log, batching=batching)
+    else:
+        with progress_bar() as bar:
+            result = judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
     for warning in result.warnings:
         show.note(f"warning: {warning}")
     calls = call_facts(result)

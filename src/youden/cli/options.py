@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -83,6 +83,7 @@ class Overrides:
     judge: str | None
     out: Path | None
     max_cost: float | None
+    max_missing: float | None = None
 
     def apply(self, path: Path) -> RunConfig:
         """The run config at `path` with these changes."""
@@ -92,6 +93,7 @@ class Overrides:
             "judge": self.judge,
             "out": None if self.out is None else str(self.out),
             "max_cost": self.max_cost,
+            "max_missing": self.max_missing,
         }
         return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
 
@@ -105,5 +107,34 @@ def overrides(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def wrapped(*, judge: str | None, out: Path | None, max_cost: float | None, **rest: object) -> R:
         return function(overrides=Overrides(judge, out, max_cost), **rest)
+
+    return wrapped
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a judge is asked. retry_failed: again what has no answer. log: a file for JSON lines."""
+
+    retry_failed: bool
+    log: Path | None
+
+
+def asking(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --max-missing (to `overrides`), --retry-failed and --log, and hands the last two over as one `asking`."""
+
+    @click.option(
+        "--max-missing",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="Stop when more than this share of answers is missing. [default: 0.01]",
+    )
+    @click.option("--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected.")
+    @click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+    @wraps(function)
+    def wrapped(
+        *, overrides: Overrides, max_missing: float | None, retry_failed: bool, log: Path | None, **rest: object
+    ) -> R:
+        changed = replace(overrides, max_missing=max_missing)
+        return function(overrides=changed, asking=Asking(retry_failed, log), **rest)
 
     return wrapped

@@ -13,8 +13,9 @@ from youden.cli.progress import progress_bar
 @click.command("run")
 @options.config
 @options.overrides
+@options.asking
 @options.json
-def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
+def command(config: Path, overrides: options.Overrides, asking: options.Asking, as_json: bool) -> None:
     """Rank the agents of CONFIG, from its pool to report.html.
 
     The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
@@ -25,6 +26,6 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
     planned = plan_run(overrides.apply(config))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
-        judge_run(planned, progress=bar)
+        judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
     fit_run(planned.folder)
     show.show_result(write_report(planned.folder).summary, as_json=as_json)

@@ -6,15 +6,18 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from youden.report.data.summary import Summary
 from youden.text.printable import printable
-from youden.types import Cost, Json, Plan
+
+if TYPE_CHECKING:
+    from youden.report.data.summary import Summary
+    from youden.types import Cost, Json, Plan
 
 BAR_CELLS = 22
 
@@ -57,9 +60,12 @@ def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
     """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean."""
     share = 100 * cost.calls / plan.n_dense_calls
     usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
+    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
+    known += [f"prices from {cost.prices}"] if cost.prices else []
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
         f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
+        + (f" ({', '.join(known)})" if known else "")
     )
     for line in plan.notes:
         note(f"plan: {line}")

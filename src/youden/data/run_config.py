@@ -33,6 +33,7 @@ class RunConfig(BaseModel):
     calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
     or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD.
+    max_missing: share of trials without an answer above which the run stops.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
 
@@ -53,6 +54,7 @@ class RunConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None
+    max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
     out: _Text | None = None
 
     @model_validator(mode="after")

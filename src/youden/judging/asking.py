@@ -1,4 +1,4 @@
-"""Asks a judge what the store does not know: one dispatcher, a fixed pool of workers, one policy of retries.
+"""Asks a judge what the store does not know: one dispatcher, a fixed pool of workers, calls that sleep outside it.
 
 It knows calls, their fates and when to stop; it refuses to know what a judge is made of or how verdicts are used.
 """
@@ -7,34 +7,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from youden.errors import BudgetError, TooManyMissingError, YoudenError
-from youden.judging.budget import Budget, OutOfMoneyError
+from youden.judging.budget import OutOfMoneyError
+from youden.judging.calling import Call, Caller
 from youden.judging.columns import VerdictColumns
+from youden.judging.endings import LOOKED_AT_FROM, out_of_money, too_many_missing
 from youden.judging.failures import CallError, Failure, ends_the_run
-from youden.judging.judge_config import JudgeConfig, price
+from youden.judging.judge_config import JudgeConfig
 from youden.judging.lookup import Known, look_up
 from youden.judging.parsing import Reading, no_reading
 from youden.judging.questions import Questions
-from youden.judging.retry import retrying
-from youden.judging.store import Store
-from youden.types import Completion, Judge, Plan, Pool, Progress, Request
-
-LOOKED_AT_FROM = 200
-"""Trials after which the share of missing answers may stop the run."""
+from youden.judging.retry import TOO_MANY, RetryPolicy
+from youden.judging.sight import Sight
+from youden.judging.store import BATCH, LINGER, Store
+from youden.types import Completion, Plan, Pool
 
 GIVEN_UP_AT_START = 3
 """So many requests given up on before anything was answered end the run."""
 
+MOST_ASLEEP = 2000
+"""Calls that may wait for another try at once; nothing new is sent while there are more."""
 
-@dataclass
-class _Call:
-    """One request on its way, the trials that wait for it, and the USD its tries have cost."""
+CHUNK = 100
+"""Trials looked up at once: a few milliseconds of work, so that replies do not wait for it."""
 
-    request: Request
-    rows: list[int]
-    usd: float = 0.0
+
+@dataclass(frozen=True)
+class Terms:
+    """What a run puts up with, and who watches it.
+
+    max_missing: share of trials without an answer above which it stops. retry_failed: whether it asks again what has none.
+    """
+
+    max_missing: float = 0.01
+    retry_failed: bool = False
+    sight: Sight = field(default_factory=Sight)
+
+
+def at_risk(config: JudgeConfig) -> int:
+    """Most calls that were sent and whose answers are not on disk, whenever the process dies."""
+    return config.concurrency + BATCH
 
 
 class Asking:
@@ -45,35 +59,29 @@ class Asking:
         plan: Plan,
         pool: Pool,
         *,
-        judge: Judge,
+        caller: Caller,
         config: JudgeConfig,
         questions: Questions,
         store: Store,
-        budget: Budget,
-        max_missing: float,
-        retry_failed: bool,
-        progress: Progress | None,
+        terms: Terms,
     ) -> None:
         self.columns = VerdictColumns(len(plan))
         self._plan = plan
         self._pool = pool
-        self._judge = judge
+        self._caller = caller
         self._config = config
         self._questions = questions
         self._store = store
-        self._budget = budget
-        self._max_missing = max_missing
-        self._retry_failed = retry_failed
-        self._progress = progress
-        self._queue: asyncio.Queue[str | None] = asyncio.Queue(maxsize=config.concurrency)
-        self._calls: dict[str, _Call] = {}
+        self._terms = terms
+        self._policy = RetryPolicy(config.max_tries, config.backoff)
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._calls: dict[str, Call] = {}
+        self._asleep: dict[str, asyncio.TimerHandle] = {}
+        self._just_answered: set[str] = set()
+        self._moved = asyncio.Event()
         self._n_answered = 0
         self._n_given_up = 0
-        self._stopped = asyncio.Event()
         self._why: Callable[[], YoudenError] | None = None
-        self._retrying = retrying(
-            max_tries=config.max_tries, backoff=config.backoff, stopped=self._stopped.is_set, pause=self._pause
-        )
 
     async def go(self) -> None:
         """Ask until every trial has an answer or a reason why not.
@@ -84,9 +92,12 @@ class Asking:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._work())
-                group.create_task(self._dispatch())
+                flushing = group.create_task(self._flush_now_and_then())
+                group.create_task(self._dispatch()).add_done_callback(lambda _: flushing.cancel())
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
+        finally:
+            self._wake_nobody()
         if self._why is not None:
             raise self._why()
 
@@ -95,86 +106,116 @@ class Asking:
             await self._route_all()
         except YoudenError as error:
             self._stop_with(error)
+        while self._calls:
+            await self._something_moves()
         for _ in range(self._config.concurrency):
-            await self._queue.put(None)
+            self._queue.put_nowait(None)
 
     async def _route_all(self) -> None:
-        for chunk in look_up(self._questions, self._plan, self._pool, self._store):
+        for chunk in look_up(self._questions, self._plan, self._pool, self._store, size=CHUNK):
+            self._just_answered.clear()
             for known in chunk:
-                if self._stopped.is_set():
+                while self._is_busy() and not self._stopped:
+                    await self._something_moves()
+                if self._stopped:
                     return
-                await self._route(known)
+                self._route(known)
             await asyncio.sleep(0)
 
-    async def _route(self, known: Known) -> None:
+    def _is_busy(self) -> bool:
+        return self._queue.qsize() >= self._config.concurrency or len(self._asleep) >= MOST_ASLEEP
+
+    async def _something_moves(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    def _route(self, known: Known) -> None:
         """Take what the store has, join a call in flight, or queue a new one."""
         if known.key in self._calls:
             self._calls[known.key].rows.extend(known.rows)
             return
-        completion = known.completion or self._store.answers([known.key]).get(known.key)
+        completion = known.completion
+        if known.key in self._just_answered:
+            completion = self._store.answers([known.key]).get(known.key)
         if (reading := self._settled(known, completion)) is not None:
-            self._put(known.rows, known.key, reading, completion)
+            self._put(known.rows, known.key, reading, completion, stored=True)
             return
-        self._calls[known.key] = _Call(known.request, list(known.rows))
-        await self._queue.put(known.key)
+        self._calls[known.key] = Call(known.request, list(known.rows))
+        self._queue.put_nowait(known.key)
 
     def _settled(self, known: Known, completion: Completion | None) -> Reading | None:
         """What is known without a call; None where the judge has to be asked."""
         if completion is not None:
             reading = self._questions.read(completion)
-            return None if self._retry_failed and reading.missing != "answered" else reading
-        if known.failure is not None and known.failure.kind == "rejected" and not self._retry_failed:
+            again = self._terms.retry_failed and reading.missing != "answered"
+            return None if again and known.key not in self._just_answered else reading
+        if known.failure is not None and known.failure.kind == "rejected" and not self._terms.retry_failed:
             return no_reading("failed")
         return None if self._questions.fits(known.request) else no_reading("not_asked")
 
     async def _work(self) -> None:
-        while (key := await self._queue.get()) is not None:
-            if not self._stopped.is_set():
-                await self._settle(key, self._calls[key])
-            del self._calls[key]
+        slots, more = self._caller.slots, True
+        while more:
+            await slots.acquire()
+            try:
+                key = await self._queue.get()
+                more = key is not None
+                if key is not None:
+                    self._moved.set()
+                    await self._settle(key, self._calls[key])
+            finally:
+                slots.release()
 
-    async def _settle(self, key: str, call: _Call) -> None:
-        """Ask, and keep what came of it."""
+    async def _settle(self, key: str, call: Call) -> None:
+        """One try, and what follows from it."""
+        if self._stopped:
+            self._forget(key)
+            return
         try:
-            completion: Completion = await self._retrying(self._try, call)
+            completion = await self._caller.attempt(call)
         except OutOfMoneyError:
             self._stop(self._out_of_money)
+            self._forget(key)
         except CallError as error:
-            self._give_up(key, call, error)
+            self._failed(key, call, error)
         else:
-            self._n_answered += 1
-            self._keep(key, completion)
-            self.columns.bill(call.rows[0], usd=call.usd, completion=completion)
-            self._put(call.rows, key, self._questions.read(completion), completion, usd=call.usd)
+            self._answered(key, call, completion)
 
-    async def _try(self, call: _Call) -> Completion:
-        """One call, paid for: in full where nobody can say what it used, not at all where the server turned it down."""
-        request = call.request
-        worst = price(self._config, _most_tokens(request), self._config.answer_limit or 0)
-        await self._budget.reserve(worst)
-        spent = worst
-        try:
-            async with asyncio.timeout(self._config.timeout):
-                completion = await self._judge.answer(request)
-            if completion.tokens_in or completion.tokens_out:
-                spent = price(self._config, completion.tokens_in, completion.tokens_out)
-        except TimeoutError:
-            raise CallError(f"No reply within {self._config.timeout:g} s.", kind="retry") from None
-        except CallError as error:
-            spent = worst if error.status is None else 0.0
-            raise
-        else:
-            return completion
-        finally:
-            self._budget.settle(worst, spent)
-            call.usd += spent
+    def _answered(self, key: str, call: Call, completion: Completion) -> None:
+        self._n_answered += 1
+        self._just_answered.add(key)
+        self._keep(key, completion)
+        self.columns.bill(call.rows[0], usd=call.usd, completion=completion)
+        reading = self._questions.read(completion)
+        self._put(call.rows, key, reading, completion, usd=call.usd)
+        self._terms.sight.tell(
+            "call",
+            key=key,
+            outcome=reading.missing,
+            seconds=round(completion.seconds, 4),
+            tokens_in=completion.tokens_in,
+            tokens_out=completion.tokens_out,
+            usd=call.usd,
+            model=completion.model,
+        )
+        self._forget(key)
 
-    def _give_up(self, key: str, call: _Call, error: CallError) -> None:
+    def _failed(self, key: str, call: Call, error: CallError) -> None:
+        """Try again later, give up on the trial, or end the run."""
+        sight = self._terms.sight
+        sight.tell("failure", key=key, kind=error.kind, status=error.status, reason=error.reason)
+        if error.status == TOO_MANY and error.kind == "retry":
+            sight.throttled()
         if error.kind == "stop":
             self._stop(lambda: self._ends_the_run(error))
+        elif not self._stopped and (seconds := self._policy.wait(call.tries, error)) is not None:
+            self._asleep[key] = asyncio.get_running_loop().call_later(seconds, self._wake, key)
             return
-        if self._stopped.is_set() and error.kind == "retry":
-            return
+        elif not (self._stopped and error.kind == "retry"):
+            self._give_up(key, call, error)
+        self._forget(key)
+
+    def _give_up(self, key: str, call: Call, error: CallError) -> None:
         self._n_given_up += 1
         if not self._n_answered and self._n_given_up >= min(GIVEN_UP_AT_START, len(self._plan)):
             self._stop(lambda: self._ends_the_run(error))
@@ -182,11 +223,34 @@ class Asking:
         self.columns.bill(call.rows[0], usd=call.usd)
         self._put(call.rows, key, no_reading("failed"), None, usd=call.usd)
 
+    def _wake(self, key: str) -> None:
+        del self._asleep[key]
+        self._queue.put_nowait(key)
+        self._moved.set()
+
+    def _wake_nobody(self) -> None:
+        for key, timer in self._asleep.items():
+            timer.cancel()
+            self._forget(key)
+        self._asleep.clear()
+
+    def _forget(self, key: str) -> None:
+        del self._calls[key]
+        self._moved.set()
+
     def _keep(self, key: str, outcome: Completion | Failure) -> None:
         try:
             self._store.add(key, outcome)
         except YoudenError as error:
             self._stop_with(error)
+
+    async def _flush_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(LINGER)
+            try:
+                self._store.flush()
+            except YoudenError as error:
+                self._stop_with(error)
 
     def _put(
         self,
@@ -196,52 +260,33 @@ class Asking:
         completion: Completion | None,
         *,
         usd: float = 0.0,
+        stored: bool = False,
     ) -> None:
-        served = completion.model or None if completion else None
-        self.columns.put(rows, key, reading, served=served)
-        if self._progress is not None:
-            failed = 0 if reading.missing == "answered" else len(rows)
-            self._progress.advance(len(rows), failed=failed, usd=usd)
-        if self.columns.n_done >= LOOKED_AT_FROM and self.columns.n_missing > self._max_missing * self.columns.n_done:
+        self.columns.put(rows, key, reading, completion=completion, stored=stored)
+        self._terms.sight.advance(len(rows), missing=reading.missing, usd=usd, stored=stored)
+        n_done, n_missing = self.columns.n_done, self.columns.n_missing
+        if n_missing and n_done >= LOOKED_AT_FROM and n_missing > self._terms.max_missing * n_done:
             self._stop(self._too_many_missing)
+
+    @property
+    def _stopped(self) -> bool:
+        return self._why is not None
 
     def _stop(self, why: Callable[[], YoudenError]) -> None:
         """End the run after the calls in flight. The first reason stands."""
         self._why = self._why or why
-        self._stopped.set()
+        self._caller.stopped = True
+        self._wake_nobody()
+        self._moved.set()
 
     def _stop_with(self, error: YoudenError) -> None:
         self._stop(lambda: error)
-
-    async def _pause(self, seconds: float) -> None:
-        """Sleep so long, or until the run stops."""
-        try:
-            await asyncio.wait_for(self._stopped.wait(), seconds)
-        except TimeoutError:
-            return
 
     def _ends_the_run(self, error: CallError) -> YoudenError:
         return ends_the_run(error, judge=self._config.name, address=self._config.address)
 
     def _out_of_money(self) -> BudgetError:
-        n_left = len(self._plan) - self.columns.n_done
-        return BudgetError(
-            f"The next call could pass the cap of {self._budget.cap:.6g} USD: {self._budget.spent:.6g} USD were spent, "
-            f"{self.columns.n_done} of {len(self._plan)} trials are done and {n_left} remain. "
-            "Raise max_cost, or run the same again to spend as much once more; no stored answer is asked or paid for twice.",
-            slug="budget",
-        )
+        return out_of_money(self._caller.budget, self.columns, n_trials=len(self._plan))
 
     def _too_many_missing(self) -> TooManyMissingError:
-        return TooManyMissingError(
-            f"{self.columns.n_missing} of {self.columns.n_done} trials have no answer "
-            f"({self.columns.missing_in_words()}), more than max_missing = {self._max_missing:g} allows. "
-            "Look at the judge's prompt and labels, or raise max_missing; "
-            "answers are kept, and the same run goes on from them.",
-            slug="too-many-missing",
-        )
-
-
-def _most_tokens(request: Request) -> int:
-    """No tokenizer makes more tokens than there are bytes; a message costs a few beside."""
-    return sum(len(message.content.encode()) + 8 for message in request.messages) + 8
+        return too_many_missing(self.columns, max_missing=self._terms.max_missing)

@@ -9,31 +9,44 @@ from __future__ import annotations
 import asyncio
 import math
 
+_PARTS = 1e12
+"""Reservations are whole millionths of a millionth of a USD: sums of them are exact, whatever their order."""
+
 
 class OutOfMoneyError(Exception):
     """The next call could pass the cap, and nothing in flight can free any of it."""
 
 
 class Budget:
-    """USD spent, reserved and allowed. `spent` is NaN where prices are unknown."""
+    """USD spent and allowed. `spent` is NaN where prices are unknown."""
 
     def __init__(self, cap: float | None) -> None:
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
-        self._reserved: list[float] = []
+        self._reserved = 0
         self._freed = asyncio.Event()
+
+    def fits(self, usd: float) -> bool:
+        """Whether so much could be set aside now."""
+        return self.cap == math.inf or self.spent + (self._reserved + math.ceil(usd * _PARTS)) / _PARTS <= self.cap
 
     async def reserve(self, usd: float) -> None:
         """Set `usd` aside, waiting for calls in flight to settle where that helps. Raises: OutOfMoneyError."""
-        while self.spent + math.fsum(self._reserved) + usd > self.cap:
+        while not self.fits(usd):
             if not self._reserved:
                 raise OutOfMoneyError
             self._freed.clear()
             await self._freed.wait()
-        self._reserved.append(usd)
+        self.take(usd)
+
+    def take(self, usd: float) -> None:
+        """Set `usd` aside, whether or not it fits."""
+        if self.cap != math.inf:
+            self._reserved += math.ceil(usd * _PARTS)
 
     def settle(self, reserved: float, spent: float) -> None:
         """Give back what `reserve` set aside and count what was spent."""
-        self._reserved.remove(reserved)
         self.spent += spent
-        self._freed.set()
+        if self.cap != math.inf:
+            self._reserved -= math.ceil(reserved * _PARTS)
+            self._freed.set()

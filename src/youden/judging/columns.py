@@ -6,11 +6,12 @@ It knows columns, counts and their freezing into `Verdicts`; it refuses to know 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from youden.judging.parsing import Reading
+from youden.judging.served import Served
 from youden.types import MISSING_REASONS, Completion, Json, Plan, Verdicts
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
@@ -31,16 +32,30 @@ class VerdictColumns:
         self._seconds = np.zeros(n_trials)
         self._served = np.full(n_trials, -1, dtype=np.int32)
         self._models: dict[str, int] = {}
+        self.served = Served()
 
-    def put(self, rows: Iterable[int], key: str, reading: Reading, *, served: str | None = None) -> None:
-        """The same reading for every trial of `rows`; `served` is the model that answered."""
+    def put(
+        self,
+        rows: Sequence[int],
+        key: str,
+        reading: Reading,
+        *,
+        completion: Completion | None = None,
+        stored: bool = False,
+    ) -> None:
+        """The same reading, of `completion`, for every trial of `rows`. stored: whether it was there before this run."""
+        model = -1
+        if completion is not None and completion.model:
+            model = self._models.setdefault(completion.model, len(self._models))
+            self.served.count(completion, n=len(rows), stored=stored)
+        missing = _CODES[reading.missing]
         for row in rows:
             self._key[row] = key
-            self._answer[row], self._hard[row] = reading.answer, reading.hard
-            self._missing[row] = _CODES[reading.missing]
-            if served is not None:
-                self._served[row] = self._models.setdefault(served, len(self._models))
-            self._counts[reading.missing] += 1
+            self._answer[row] = reading.answer
+            self._hard[row] = reading.hard
+            self._missing[row] = missing
+            self._served[row] = model
+        self._counts[reading.missing] += len(rows)
 
     def bill(self, row: int, *, usd: float, completion: Completion | None = None) -> None:
         """What the call behind `row` cost; trials that share the call cost nothing more."""
@@ -62,7 +77,9 @@ class VerdictColumns:
         return ", ".join(f"{n} {reason}" for reason, n in sorted(self._counts.items()) if reason != "answered")
 
     def verdicts(self, plan: Plan, judge: Mapping[str, Json], *, warnings: tuple[str, ...] = ()) -> Verdicts:
-        """The columns, frozen."""
+        """The columns, frozen. Who served the answers is added to `judge`, a change of it to `warnings`."""
+        warnings = (*warnings, *self.served.warnings())
+        served: list[Json] = [*self.served.names()]
         if self.n_missing:
             gap = (
                 f"{self.n_missing} of {len(plan)} trials have no answer ({self.missing_in_words()}): missing, not a no."
@@ -73,7 +90,7 @@ class VerdictColumns:
             answer=self._answer,
             hard=self._hard,
             missing=self._missing,
-            judge=judge,
+            judge={**judge, "served": served},
             key=self._key,
             tokens_in=self._tokens_in,
             tokens_out=self._tokens_out,

@@ -9,6 +9,8 @@ import base64
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from youden.judging.failures import CallError
+
 
 def _host(parts: SplitResult) -> str:
     return parts.netloc.rpartition("@")[2]
@@ -33,12 +35,19 @@ def basic_authorization(url: str) -> str | None:
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
+def url_passwords(url: str) -> tuple[str, ...]:
+    """The password in a URL, as written and as meant."""
+    password = urlsplit(url).password or ""
+    return tuple({password, unquote(password)} - {""})
+
+
 @dataclass(frozen=True)
 class Connection:
     """What a backend is built from.
 
     name: the judge's. address: base URL without credentials. timeout: seconds a call may take.
     api_key: sent as a bearer token; authorization: a whole header instead; both None for an open server.
+    secrets: others that a reply could quote, such as keys that a library finds in the environment by itself.
     """
 
     name: str
@@ -46,10 +55,16 @@ class Connection:
     timeout: float
     api_key: str | None = field(default=None, repr=False)
     authorization: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def redact(self, text: str) -> str:
         """`text` with every secret of this connection replaced by `***`."""
-        for secret in (self.api_key, self.authorization, (self.authorization or "").removeprefix("Basic ")):
+        basic = (self.authorization or "").removeprefix("Basic ")
+        for secret in (self.api_key, self.authorization, basic, *self.secrets):
             if secret:
                 text = text.replace(secret, "***")
         return text
+
+    def redacted(self, error: CallError) -> CallError:
+        """`error` without a secret in its reason."""
+        return CallError(self.redact(error.reason), kind=error.kind, status=error.status, retry_after=error.retry_after)

@@ -57,6 +57,15 @@ def fate(status: int, code: str | None) -> FailureKind:
     return "retry" if status in _TRY_AGAIN or status >= 500 else "rejected"
 
 
+def ending_code(said: str) -> str | None:
+    """The provider's code in a message that would end the run, None where it has none.
+
+    >>> ending_code('{"error": {"code": "insufficient_quota"}}')
+    'insufficient_quota'
+    """
+    return next((code for code in sorted(_OUT_OF_MONEY | _NO_SUCH_MODEL) if code in said), None)
+
+
 def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
     """The error a user sees for a failure that would befall every trial."""
     reply = f"The judge '{judge}' at {address} said: {error.reason}"

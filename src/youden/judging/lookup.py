@@ -28,10 +28,10 @@ class Known:
     failure: Failure | None
 
 
-def look_up(questions: Questions, plan: Plan, pool: Pool, store: Store) -> Iterator[list[Known]]:
-    """The plan's requests in order, in chunks of `CHUNK` trials, identical ones of a chunk together."""
+def look_up(questions: Questions, plan: Plan, pool: Pool, store: Store, *, size: int = CHUNK) -> Iterator[list[Known]]:
+    """The plan's requests in order, in chunks of `size` trials, identical ones of a chunk together."""
     trials = questions.all(plan, pool)
-    while chunk := list(islice(trials, CHUNK)):
+    while chunk := list(islice(trials, size)):
         rows: dict[str, list[int]] = {}
         requests: dict[str, Request] = {}
         for row, key, request in chunk:

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -52,8 +53,11 @@ class Prompt:
     parser: Parser
     digest: str
 
-    def messages(self, first: str, second: str) -> tuple[Message, ...]:
-        """The question about these two texts, in this order, each between tags that neither text can contain."""
+    def messages(self, first: str, second: str, *, hint: str = "") -> tuple[Message, ...]:
+        """The question about these two texts, in this order, each between tags that neither text can contain.
+
+        hint: stands at the very end.
+        """
         first, second = _sendable(first), _sendable(second)
         tag = fence(first, second)
         filled = {
@@ -61,8 +65,14 @@ class Prompt:
             "second": f"<second-{tag}>\n{second}\n</second-{tag}>",
             "fence": tag,
         }
-        user = Message("user", _PLACEHOLDER.sub(lambda match: filled[match[1]], self.template))
+        text = "".join([filled[part] if is_name else part for part, is_name in self._parts])
+        user = Message("user", text + hint)
         return (user,) if self.system is None else (Message("system", self.system), user)
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, bool]]:
+        """The template's words and, between them, its placeholders' names (True)."""
+        return [(part, n % 2 == 1) for n, part in enumerate(_PLACEHOLDER.split(self.template))]
 
 
 def fence(first: str, second: str) -> str:
@@ -78,7 +88,7 @@ def fence(first: str, second: str) -> str:
 
 def _sendable(text: str) -> str:
     """Half of a surrogate pair has no UTF-8 form and could not be sent: it becomes '?'."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def load_prompt(name_or_path: str | Path) -> Prompt:

@@ -8,16 +8,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import orjson
 
 from youden.errors import InputError
+from youden.judging.decisions import Decision, decision_hint
 from youden.judging.parsing import Reading, read_answer
 from youden.judging.prompts import Prompt
+from youden.judging.truncation import Truncation, shortened
 from youden.types import INDEPENDENT, Completion, Json, Plan, Pool, Request
+from youden.types.arrays import Bools
 
 SCHEMA = 1
 """Version of the canonical request; a new one makes every stored key unknown."""
+
+CHARACTERS_A_TOKEN = 4
+
+_BLOCK = 1000
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,8 @@ class Questions:
     """What one judge is asked about each trial.
 
     address: base URL without credentials. parameters: everything sent beside model and messages.
-    context: tokens the model can read, by the estimate characters / 4; None for no limit known.
+    context: tokens the model can read, by the estimate characters / 4; None for no limit known. truncate: what becomes of
+    texts that are too long for it. answer_tokens: of the context, kept free for the answer.
     """
 
     prompt: Prompt
@@ -33,26 +43,35 @@ class Questions:
     address: str
     parameters: Mapping[str, Json]
     context: int | None = None
+    decision: Decision = "text"
+    truncate: Truncation = "refuse"
+    answer_tokens: int = 0
 
     def request(self, plan: Plan, pool: Pool, row: int) -> Request:
-        """The request for trial `row`, its texts in the plan's order.
+        """The request for trial `row`, its texts in the plan's order, shortened where they have to be.
 
         Raises: InputError [plan-missing-text] where the pool has no response.
         """
-        first = pool.texts[plan.first[row], plan.item[row]]
-        other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
-        second = pool.texts[plan.second[row], other]
+        item, texts = plan.item.item(row), pool.texts
+        other = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
+        first, second = texts.item(plan.first.item(row), item), texts.item(plan.second.item(row), other)
         if first is None or second is None:
             raise InputError(
                 f"The plan asks about a response that the pool does not have ({trial_name(plan, row)}). "
                 "Make the plan again from this pool.",
                 slug="plan-missing-text",
             )
-        return Request(self.model, self.prompt.messages(first, second), self.parameters)
+        return self.about(first, second)
 
-    def key(self, request: Request, *, replicate: int) -> str:
-        """sha256 (hex) of the canonical JSON of all that can change the answer."""
-        canonical = {
+    def about(self, first: str, second: str) -> Request:
+        """The request about these two texts."""
+        if self.room is not None:
+            first, second = shortened(first, second, room=self.room, policy=self.truncate)
+        return Request(self.model, self.prompt.messages(first, second, hint=self._hint), self.parameters)
+
+    def canonical(self, request: Request, *, replicate: int) -> dict[str, object]:
+        """All that can change the answer."""
+        return {
             "schema": SCHEMA,
             "base_url": self.address,
             "model": request.model,
@@ -60,21 +79,50 @@ class Questions:
             "parameters": dict(request.parameters),
             "replicate": replicate,
         }
-        return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def key(self, request: Request, *, replicate: int) -> str:
+        """What the answer to `request` is stored under."""
+        return key_of(self.canonical(request, replicate=replicate))
 
     def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
         """(row, key, request) of every trial, one at a time."""
-        for row in range(len(plan)):
-            request = self.request(plan, pool, row)
-            yield row, self.key(request, replicate=int(plan.replicate[row])), request
+        for start in range(0, len(plan), _BLOCK):
+            for row, replicate in enumerate(plan.replicate[start : start + _BLOCK].tolist(), start):
+                request = self.request(plan, pool, row)
+                yield row, self.key(request, replicate=replicate), request
 
     def fits(self, request: Request) -> bool:
         """Whether the request is, by estimate, within the model's context."""
-        return self.context is None or characters(request) / 4 <= self.context
+        return self.context is None or characters(request) <= CHARACTERS_A_TOKEN * self.context
 
     def read(self, completion: Completion) -> Reading:
         """The answer that a raw completion gives."""
-        return read_answer(completion, self.prompt)
+        return read_answer(completion, self.prompt, decision=self.decision)
+
+    def cut(self, plan: Plan, pool: Pool) -> Bools:
+        """bool[N]: the trials whose texts are shortened."""
+        if self.room is None or self.truncate == "refuse":
+            return np.zeros(len(plan), dtype=np.bool_)
+        length = np.array([[len(text or "") for text in row] for row in pool.texts])
+        other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+        return np.asarray(length[plan.first, plan.item] + length[plan.second, other] > self.room)
+
+    @cached_property
+    def room(self) -> int | None:
+        """Characters that both texts may have together; None for no limit known."""
+        if self.context is None:
+            return None
+        around = characters(Request("", self.prompt.messages("", "", hint=self._hint)))
+        return max(0, CHARACTERS_A_TOKEN * (self.context - self.answer_tokens) - around)
+
+    @cached_property
+    def _hint(self) -> str:
+        return decision_hint(self.decision, tuple(self.prompt.labels))
+
+
+def key_of(canonical: Mapping[str, object]) -> str:
+    """sha256 (hex) of the JSON of a canonical request."""
+    return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def characters(request: Request) -> int:

@@ -10,25 +10,45 @@ from collections.abc import Mapping
 from typing import cast
 
 from youden.errors import ConfigError
+from youden.judging.batch_provider import BatchProvider
 from youden.judging.connection import Connection
+from youden.judging.retry import RetryPolicy
 from youden.registry import Registry
 from youden.types import BatchJudge, Json, Judge
 
+JURY = "jury"
 REPLAY = "replay"
+
+_MAKE_CALLS = {"litellm", "openai", "wire"}
+_MAKE_NONE = {JURY, "lexical", REPLAY}
+"""Known without loading them, for their libraries take seconds; a test holds this against the classes."""
 
 JUDGES: Registry[type] = Registry(
     "youden.judges",
     "judge",
     {
+        JURY: "youden.judging.backends.jury:Jury",
         "lexical": "youden.judging.backends.lexical:Lexical",
+        "litellm": "youden.judging.backends.litellm:LitellmJudge",
         "openai": "youden.judging.backends.openai:OpenAIJudge",
         REPLAY: "youden.judging.backends.replay:Replay",
+        "wire": "youden.judging.backends.wire:WireJudge",
     },
 )
 
 
+BATCHES: Registry[type] = Registry(
+    "youden.batches",
+    "batch-provider",
+    dict.fromkeys(("openai", "wire"), "youden.judging.backends.openai_batch:OpenAIBatches"),
+)
+"""Providers of batches by the backend whose judges they serve."""
+
+
 def makes_calls(backend: str) -> bool:
     """Whether the judge answers requests one by one. Raises: ConfigError [unknown-judge]."""
+    if backend in _MAKE_CALLS or backend in _MAKE_NONE:
+        return backend in _MAKE_CALLS
     return not hasattr(JUDGES.load(backend), "answer_many")
 
 
@@ -49,3 +69,8 @@ def batch_judge(backend: str, parameters: Mapping[str, Json]) -> BatchJudge:
             f"The judge '{backend}' does not take these parameters: {dict(parameters)} ({error}). Correct or remove them.",
             slug="judge-parameters",
         ) from None
+
+
+def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
+    """The Batch API behind `connection`. Raises: ConfigError [unknown-batch-provider]."""
+    return cast(BatchProvider, BATCHES.load(backend)(connection, policy=policy))

@@ -1,49 +1,66 @@
 """The one retry policy: what is asked again, when, and how often.
 
-It knows `CallError`s and seconds; it refuses to know what was asked.
+It knows `CallError`s and seconds; it refuses to know what was asked, and it does not sleep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    wait_random_exponential,
-)
+from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 
 from youden.judging.failures import CallError
 
 LONGEST_BACKOFF = 30.0
 LONGEST_WAIT = 300.0
-"""Seconds: a server that asks to wait longer has, for this run, failed the trial."""
+"""Seconds: a call that has to wait longer than this because of 429s has, for this run, failed its trial."""
+
+TOO_MANY = 429
 
 
-def worth_another_try(error: BaseException) -> bool:
-    """Whether the same call may go better later, and that soon."""
-    return isinstance(error, CallError) and error.kind == "retry" and (error.retry_after or 0) <= LONGEST_WAIT
+@dataclass
+class Tries:
+    """What one call went through: its failures, 429s apart, and the seconds it waited because of those."""
+
+    n_failed: int = 0
+    n_throttled: int = 0
+    throttled_for: float = 0.0
 
 
-def retrying(
-    *, max_tries: int, backoff: float, stopped: Callable[[], bool], pause: Callable[[float], Awaitable[None]]
-) -> AsyncRetrying:
-    """At most `max_tries`, behind full jitter of `backoff`·2ⁿ seconds, never before Retry-After.
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Full jitter of `backoff`·2ⁿ seconds, never before Retry-After.
 
-    stopped: whether the run ends, so that nothing is tried again. pause: sleeps so many seconds, or until that happens.
+    A 429 says nothing of the call, so it is no try: calls are bounded by `max_tries` otherwise, by `LONGEST_WAIT` under 429s.
     """
-    jitter = wait_random_exponential(multiplier=backoff, max=max(backoff, LONGEST_BACKOFF))
 
-    def wait(state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after if isinstance(error, CallError) else None
-        return jitter(state) + (asked or 0)
+    max_tries: int
+    backoff: float
 
-    return AsyncRetrying(
-        retry=retry_if_exception(worth_another_try),
-        stop=lambda state: stopped() or state.attempt_number >= max_tries,
-        wait=wait,
-        sleep=pause,
-        reraise=True,
-    )
+    def wait(self, tries: Tries, error: CallError) -> float | None:
+        """Seconds to wait before the call is sent again, None to give up; counted in `tries`."""
+        if error.kind != "retry":
+            return None
+        if error.status != TOO_MANY:
+            tries.n_failed += 1
+            if tries.n_failed >= self.max_tries or (error.retry_after or 0) > LONGEST_WAIT:
+                return None
+            return self._jitter(tries.n_failed) + (error.retry_after or 0)
+        tries.n_throttled += 1
+        seconds = self._jitter(tries.n_throttled) + (error.retry_after or 0)
+        tries.throttled_for += seconds
+        return seconds if tries.throttled_for <= LONGEST_WAIT else None
+
+    def _jitter(self, n: int) -> float:
+        state = RetryCallState(self._nobody, None, (), {})
+        state.attempt_number = n
+        return self._exponential(state)
+
+    @cached_property
+    def _exponential(self) -> wait_random_exponential:
+        return wait_random_exponential(multiplier=self.backoff, max=max(self.backoff, LONGEST_BACKOFF))
+
+    @cached_property
+    def _nobody(self) -> AsyncRetrying:
+        return AsyncRetrying()

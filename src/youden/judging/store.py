@@ -2,8 +2,8 @@
 
 It knows SQLite, keys and completions; it refuses to know what an answer means, and holds neither requests nor secrets.
 
-Answers are written in batches: what a killed process can lose is at most `BATCH` answers that came within the last
-`LINGER` seconds before it died, beside the calls in flight.
+Answers are written in batches: what a killed process can lose is fewer than `BATCH` answers, none older than `LINGER`
+seconds while the engine runs, beside the calls in flight (`asking.at_risk`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 from urllib.parse import quote, unquote
 
 import orjson
+from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_fixed
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.failures import Failure, FailureKind
@@ -34,9 +35,16 @@ CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, completion TEXT NOT NU
 CREATE TABLE IF NOT EXISTS failures
   (key TEXT PRIMARY KEY, kind TEXT NOT NULL, status INTEGER, reason TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS judges (config TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS served (judge TEXT, name TEXT, created REAL NOT NULL, PRIMARY KEY (judge, name));
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
+
+
+_UNTIL_FREE = Retrying(
+    retry=retry_if_exception_message(match=".*locked"), wait=wait_fixed(0.05), stop=stop_after_delay(30), reraise=True
+)
+"""Making a store is the one moment at which SQLite does not wait for another process by itself."""
 
 
 def open_store(place: str | Path, *, read_only: bool = False) -> Store:
@@ -57,7 +65,7 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
         connection = _connect(path, read_only=read_only)
     try:
         with _explained(path):
-            _prepare(connection, path, read_only=read_only)
+            _UNTIL_FREE(_prepare, connection, path, read_only=read_only)
     except BaseException:
         connection.close()
         raise
@@ -94,7 +102,7 @@ class Store:
         query = "SELECT key, completion FROM answers WHERE key IN (SELECT value FROM json_each(?))"
         with _explained(self.path):
             rows = self._connection.execute(query, [orjson.dumps(keys).decode()]).fetchall()
-            found = {key: _completion(text) for key, text in rows}
+            found = {key: completion_from(orjson.loads(text)) for key, text in rows}
         return found | {key: self._answers[key] for key in keys if key in self._answers}
 
     def failures(self, keys: Sequence[str]) -> dict[str, Failure]:
@@ -111,7 +119,8 @@ class Store:
             rows = self._connection.execute(
                 "SELECT rowid, key, completion FROM answers WHERE rowid > ? ORDER BY rowid", [row]
             ).fetchall()
-            return (rows[-1][0] if rows else row), {key: _completion(text) for _, key, text in rows}
+            found = {key: completion_from(orjson.loads(text)) for _, key, text in rows}
+        return (rows[-1][0] if rows else row), found
 
     def add(self, key: str, outcome: Completion | Failure) -> None:
         """Keep an answer or a failure; it is on disk after the next `flush`, at the latest with the next but `BATCH`."""
@@ -138,15 +147,28 @@ class Store:
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""
-        text = orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
         with _explained(self.path), self._connection:
-            self._connection.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", [text, self._now()])
+            self._connection.execute("INSERT OR IGNORE INTO judges VALUES (?, ?)", [_text(config), self._now()])
 
     def judges(self) -> list[dict[str, Json]]:
         """The judges whose answers are kept here, oldest first."""
         with _explained(self.path):
             rows = self._connection.execute("SELECT config FROM judges ORDER BY created").fetchall()
         return [orjson.loads(text) for (text,) in rows]
+
+    def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
+        """Note under which names a judge was served."""
+        if not names:
+            return
+        rows = [(_text(config), name, self._now()) for name in names]
+        with _explained(self.path), self._connection:
+            self._connection.executemany("INSERT OR IGNORE INTO served VALUES (?, ?, ?)", rows)
+
+    def served(self, config: dict[str, Json]) -> list[str]:
+        """The names under which earlier runs of a judge were served."""
+        with _explained(self.path):
+            rows = self._connection.execute("SELECT name FROM served WHERE judge = ?", [_text(config)]).fetchall()
+        return [name for (name,) in rows]
 
     def close(self) -> None:
         """Flush and let go of the file."""
@@ -189,13 +211,19 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
         return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    if not tables:
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not known >= {"answers", "failures", "judges", "served"}:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
 
-def _completion(text: str) -> Completion:
-    fields = orjson.loads(text)
-    fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
+def _text(config: dict[str, Json]) -> str:
+    return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def completion_from(fields: dict[str, Any]) -> Completion:
+    """The completion that was stored as these JSON fields."""
+    top = fields["top_logprobs"]
+    fields["top_logprobs"] = tuple([(token, value) for token, value in top]) if top else ()
     return Completion(**fields)
 
 
@@ -232,6 +260,6 @@ def _explanation(path: Path, said: str) -> JudgeError:
         )
     return JudgeError(
         f"The store {path} is damaged, or no SQLite database at all ({said}). "
-        f"Move it away, save what can be read with `sqlite3 {path.name} .recover | sqlite3 saved.db`, and go on with saved.db.",
+        f"Save what can be read with `youden salvage {path} --out saved.db`, put saved.db in its place and run the same again.",
         slug="store-corrupt",
     )

@@ -84,13 +84,18 @@ class Priced(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plan asks for, before anything runs. Tokens are characters / 4; usd is None where a price is unknown."""
+    """What a plan asks for, before anything runs. usd is None where a price is unknown.
+
+    tokenizer: how tokens were estimated. prices: where they come from, empty where nothing is priced.
+    """
 
     cells: int
     calls: int
     tokens_in: int
     tokens_out: int
     usd: float | None
+    tokenizer: str = "characters / 4"
+    prices: str = ""
 
 
 @dataclass(frozen=True, eq=False)

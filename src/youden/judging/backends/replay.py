@@ -5,7 +5,7 @@ It knows keys and stored answers; it refuses to make an answer up: what the stor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from youden.errors import ReplayMissError
 from youden.judging.columns import VerdictColumns
@@ -13,21 +13,29 @@ from youden.judging.lookup import Known, look_up
 from youden.judging.parsing import Reading, no_reading
 from youden.judging.questions import Questions, trial_name
 from youden.judging.store import Store
-from youden.types import Json, Plan, Pool, Progress, Verdicts
+from youden.types import Json, Plan, Pool, Verdicts
 
 
 class Replay:
-    """What the judge described by `judge` answered to `questions`, as `store` has it."""
+    """What the judge described by `judge` answered to `questions`, as `store` has it.
+
+    advance: told how many more trials were answered.
+    """
 
     name = "replay"
 
     def __init__(
-        self, questions: Questions, store: Store, *, judge: Mapping[str, Json], progress: Progress | None = None
+        self,
+        questions: Questions,
+        store: Store,
+        *,
+        judge: Mapping[str, Json],
+        advance: Callable[[int], None] = lambda n: None,
     ) -> None:
         self._questions = questions
         self._store = store
         self._judge = judge
-        self._progress = progress
+        self._advance = advance
 
     def answer_many(self, pool: Pool, plan: Plan) -> Verdicts:
         """The verdicts of the original run, without its costs.
@@ -36,12 +44,9 @@ class Replay:
         """
         columns = VerdictColumns(len(plan))
         for chunk in look_up(self._questions, plan, pool, self._store):
-            missing = columns.n_missing
             for known in chunk:
-                served = known.completion.model if known.completion else None
-                columns.put(known.rows, known.key, self._read(known, plan), served=served)
-            if self._progress is not None:
-                self._progress.advance(sum(len(known.rows) for known in chunk), failed=columns.n_missing - missing)
+                columns.put(known.rows, known.key, self._read(known, plan), completion=known.completion, stored=True)
+            self._advance(sum(len(known.rows) for known in chunk))
         return columns.verdicts(plan, self._judge)
 
     def _read(self, known: Known, plan: Plan) -> Reading:

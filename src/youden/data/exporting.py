@@ -1,0 +1,121 @@
+"""Writes a pool as one tidy table, and a run's tables for other tools: CSV, JSONL, Parquet, DuckDB.
+
+It knows columns and file endings; it refuses to know how any number came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from youden.data.atomic import replacing
+from youden.data.run_folder import RunFolder
+from youden.errors import ConfigError, RunFolderError
+from youden.types import Pool
+
+ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
+
+
+def pool_table(pool: Pool) -> pa.Table:
+    """Columns agent, item, text, prompt, group; a row for each response, by agent, then item."""
+    rows = [
+        (agent.id, item.id, text, item.prompt, agent.group)
+        for agent, row in zip(pool.agents, pool.texts, strict=True)
+        for item, text in zip(pool.items, row, strict=True)
+        if text is not None
+    ]
+    names = ("agent", "item", "text", "prompt", "group")
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+
+
+def run_tables(folder: RunFolder) -> dict[str, pa.Table]:
+    """ranking, items and trials (verdicts, else rates) of a run's folder, as far as they are there.
+
+    Raises: RunFolderError [run-nothing] where none is.
+    """
+    tables = {name: pc.read_csv(folder.file(file)) for name, file in _SHEETS.items() if folder.has(file)}
+    for file in ("verdicts.parquet", "rates.parquet"):
+        if folder.has(file):
+            tables["trials"] = _plain(pq.read_table(folder.file(file)))
+            break
+    if not tables:
+        raise RunFolderError(
+            f"{folder.path} holds no ranking, items or trials. Give a pool, or the folder of a judged run.",
+            slug="run-nothing",
+        )
+    return tables
+
+
+def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+    """Write tables by the ending of `path`; returns the files.
+
+    .duckdb: one database with a table each. Else one file each: `path` itself for one table, `<stem>-<table>` for several.
+
+    Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
+    """
+    if path.suffix not in ENDINGS:
+        raise ConfigError(
+            f"'{path}' ends in {path.suffix!r}. Give a file that ends in {', '.join(ENDINGS)}.", slug="export-format"
+        )
+    if path.suffix == ".duckdb":
+        _write_duckdb(path, tables)
+        return (path,)
+    files = []
+    for name, table in tables.items():
+        file = path if len(tables) == 1 else path.with_stem(f"{path.stem}-{name}")
+        with replacing(file) as fresh:
+            _WRITERS[path.suffix](fresh, table)
+        files.append(file)
+    return tuple(files)
+
+
+_SHEETS = {"ranking": "ranking.csv", "items": "items.csv"}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Dictionary columns as strings, without our metadata."""
+    columns = {
+        field.name: table.column(field.name).cast(pa.string())
+        if pa.types.is_dictionary(field.type)
+        else table.column(field.name)
+        for field in table.schema
+    }
+    return pa.table(columns)
+
+
+def _write_jsonl(path: Path, table: pa.Table) -> None:
+    with path.open("wb") as file:
+        for batch in table.to_batches(max_chunksize=10_000):
+            file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in batch.to_pylist())
+
+
+def _write_csv(path: Path, table: pa.Table) -> None:
+    pc.write_csv(table, path)
+
+
+def _write_parquet(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path, compression="zstd")
+
+
+_WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
+
+
+def _write_duckdb(path: Path, tables: Mapping[str, pa.Table]) -> None:
+    try:
+        duckdb = import_module("duckdb")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "DuckDB files are written by the package `duckdb`, which is not installed. Install youden[duckdb], or export "
+            "Parquet, which DuckDB reads as it is.",
+            slug="duckdb-missing",
+        ) from error
+    with replacing(path) as fresh, duckdb.connect(str(fresh)) as connection:
+        for name, table in tables.items():
+            connection.from_arrow(table).create(name)

@@ -1,0 +1,38 @@
+"""Formats that pools can be imported from. One file each; a package elsewhere adds one by the group `youden.importers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from youden.registry import Registry
+
+if TYPE_CHECKING:
+    from youden.data.importers.joining import ImportedPool
+
+
+class Importer(Protocol):
+    """Reads other people's files, several of them one an agent, and joins them on the item.
+
+    columns: agent, item, text, prompt or group → the name it has in these files; only formats that are tables take any.
+
+    Raises: ImportFormatError naming file and place.
+    """
+
+    def __call__(self, paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool: ...
+
+
+IMPORTERS: Registry[Importer] = Registry(
+    "youden.importers",
+    "format",
+    {
+        "inspect": "youden.data.importers.inspect_logs:read_inspect",
+        "lm-eval": "youden.data.importers.lm_eval:read_lm_eval",
+        "alpaca-eval": "youden.data.importers.alpaca_eval:read_alpaca_eval",
+        "fastchat": "youden.data.importers.fastchat:read_fastchat",
+        "promptfoo": "youden.data.importers.promptfoo:read_promptfoo",
+        "hf-dataset": "youden.data.importers.hf_dataset:read_hf_dataset",
+        "table": "youden.data.importers.loose_table:read_table",
+    },
+)

@@ -1,0 +1,89 @@
+"""Imports CSV, TSV, JSONL and Parquet tables whose columns are called as they like, one file for all agents or one an agent.
+
+It knows rows; it refuses to be strict: what cannot be used is left out and counted (`read_pool` is the strict reader).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from youden.data.importers.joining import ImportedPool, Joiner
+from youden.data.importers.reading import files_of, read_lines, read_text, wrong
+from youden.data.importers.rows import Columns
+
+_MAX_FIELD = 2**31 - 1
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+Rows = Iterator[tuple[str, Mapping[str, object]]]
+
+
+def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """Rows with an item and a text. Without a column for the agent, each file is an agent, called by its stem.
+
+    Raises: ImportFormatError naming file and line (or row).
+    """
+    joiner = Joiner(paths[0].stem)
+    patterns = ("*.csv", "*.tsv", "*.jsonl", "*.parquet")
+    for file in files_of(paths, patterns, what="a .csv, .tsv, .jsonl or .parquet"):
+        said: Columns | None = None
+        for place, row in _rows(file):
+            said = said or Columns.of(file, [*row], columns=columns, joiner=joiner)
+            said.add(row, joiner, place=place)
+    return joiner.pool()
+
+
+def _rows(file: Path) -> Rows:
+    match file.suffix.lower():
+        case ".csv" | ".tsv":
+            return _separated(file, _SEPARATORS[file.suffix.lower()])
+        case ".jsonl":
+            return read_lines(file)
+        case ".parquet":
+            return _parquet(file)
+    raise wrong(file, "it is no .csv, .tsv, .jsonl or .parquet. Convert it.", slug="import-format")
+
+
+def _separated(file: Path, separator: str) -> Rows:
+    before = csv.field_size_limit(_MAX_FIELD)
+    try:
+        reader = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=separator, strict=True)
+        header = next(reader, [])
+        start = reader.line_num + 1
+        for record in reader:
+            place = f"{file}, line {start}"
+            start = reader.line_num + 1
+            if not record:
+                yield place, dict.fromkeys(header)
+                continue
+            if len(record) != len(header):
+                raise wrong(
+                    place,
+                    f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes.",
+                    slug="import-csv",
+                )
+            yield place, dict(zip(header, record, strict=True))
+    except csv.Error as error:
+        raise wrong(
+            f"{file}, line {start}", f"it is no CSV ({error}). Close every double quote.", slug="import-csv"
+        ) from error
+    finally:
+        csv.field_size_limit(before)
+
+
+def _parquet(file: Path) -> Rows:
+    try:
+        table = pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        raise wrong(file, f"it is no Parquet file ({error}).", slug="import-format") from error
+    with table:
+        number = 0
+        for batch in table.iter_batches(batch_size=10_000):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{file}, row {number}", row

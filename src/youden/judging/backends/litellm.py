@@ -1,0 +1,109 @@
+"""Asks any model that litellm reaches (Together, Groq, Bedrock, Vertex, …); needs the extra `litellm`.
+
+It knows litellm's call and that its exceptions are openai's; it refuses its retries, its cache and its network prices.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import openai
+
+from youden.errors import ConfigError, JudgeError
+from youden.judging.chat import completion_of, retry_after
+from youden.judging.connection import Connection
+from youden.judging.failures import CallError, ending_code, fate
+from youden.types import Completion, Request
+
+_NO_KEY = "none"
+_ERROR = 400
+_BROKEN = 500
+
+
+class LitellmJudge:
+    """One chat completion a request; `model` is litellm's name of it, host first: `together_ai/meta-llama/…`.
+
+    Without a key of its own the judge leaves it to litellm to find its provider's in the environment.
+
+    Raises: JudgeError [judge-extra] where litellm is not installed; ConfigError [judge-two-keys] for credentials in a URL.
+    """
+
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.name = connection.name
+        self._connection = connection
+        self._clock = clock
+        if connection.authorization is not None:
+            raise ConfigError(
+                f"The judge '{connection.name}' has credentials in base_url, which litellm does not send. Take them out and "
+                "name a key in api_key_env, or ask this server by `backend: wire`.",
+                slug="judge-two-keys",
+            )
+        self._litellm = _library()
+
+    async def answer(self, request: Request) -> Completion:
+        """The model's reply. Raises: CallError."""
+        began = self._clock()
+        try:
+            reply = await self._litellm.acompletion(
+                model=request.model,
+                messages=[{"role": one.role, "content": one.content} for one in request.messages],
+                timeout=self._connection.timeout,
+                num_retries=0,
+                max_retries=0,
+                caching=False,
+                drop_params=False,
+                **self._way(),
+                **request.parameters,
+            )
+        except openai.APITimeoutError:
+            raise CallError("No reply within the timeout.", kind="retry") from None
+        except openai.APIError as error:
+            raise self._connection.redacted(_call_error(error)) from None
+        except (OSError, ValueError) as error:
+            raise self._connection.redacted(CallError(f"{type(error).__name__}: {error}", kind="retry")) from None
+        return completion_of(reply.model_dump(), seconds=self._clock() - began)
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        await self._litellm.close_litellm_async_clients()
+
+    def _way(self) -> dict[str, Any]:
+        way: dict[str, Any] = {}
+        if self._connection.address:
+            way |= {"api_base": self._connection.address, "api_key": _NO_KEY}
+        if self._connection.api_key is not None:
+            way["api_key"] = self._connection.api_key
+        return way
+
+
+def _call_error(error: openai.APIError) -> CallError:
+    """litellm says 500 of a connection that broke as well, so a 500 counts as a call that nobody can price."""
+    status, said = getattr(error, "status_code", None), str(error)
+    if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
+        return CallError(said, kind="stop" if ending_code(said) else "retry")
+    return CallError(
+        f"HTTP {status}: {said}",
+        kind=fate(status, ending_code(said)),
+        status=status,
+        retry_after=retry_after(getattr(error, "litellm_response_headers", None) or {}),
+    )
+
+
+def _library() -> Any:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    try:
+        library: Any = import_module("litellm")
+    except ImportError:
+        raise JudgeError(
+            "The judge's backend is litellm, which is not installed. Install it with: pip install 'youden[litellm]'.",
+            slug="judge-extra",
+        ) from None
+    library.telemetry = False
+    library.suppress_debug_info = True
+    library.cache = None
+    library.num_retries = 0
+    return library

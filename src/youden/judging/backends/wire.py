@@ -1,0 +1,62 @@
+"""Asks a model behind the OpenAI chat format over bare aiohttp: for servers of one's own, at thousands of calls a second.
+
+It knows a session and its exceptions; it refuses to retry, to judge or to keep anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import aiohttp
+
+from youden.judging.chat import completion, request_body, status_error
+from youden.judging.connection import Connection
+from youden.judging.failures import CallError
+from youden.types import Completion, Request
+
+
+class WireJudge:
+    """One chat completion a request. The session opens with the first one."""
+
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.name = connection.name
+        self._connection = connection
+        self._clock = clock
+        self._url = f"{connection.address}/chat/completions"
+        self._session: aiohttp.ClientSession | None = None
+
+    async def answer(self, request: Request) -> Completion:
+        """The model's reply. Raises: CallError."""
+        self._session = session = self._session or _session(self._connection)
+        began = self._clock()
+        try:
+            async with session.post(self._url, data=request_body(request), allow_redirects=False) as reply:
+                body = await reply.read()
+        except TimeoutError:
+            raise CallError("No reply within the timeout.", kind="retry") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failed = CallError(f"{type(error).__name__}: {error}", kind="retry")
+            raise self._connection.redacted(failed) from None
+        if reply.status != 200:
+            raise self._connection.redacted(status_error(reply.status, body, reply.headers))
+        return completion(body, seconds=self._clock() - began)
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _session(connection: Connection) -> aiohttp.ClientSession:
+    headers = {"Content-Type": "application/json"}
+    if connection.authorization is not None:
+        headers["Authorization"] = connection.authorization
+    elif connection.api_key is not None:
+        headers["Authorization"] = f"Bearer {connection.api_key}"
+    return aiohttp.ClientSession(
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=connection.timeout),
+    )

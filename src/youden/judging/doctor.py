@@ -1,0 +1,158 @@
+"""Sends a judge one call and says what came of it: key, reachability, model, parse, log-probabilities, price, latency.
+
+It knows what a run will need of a judge; it refuses to show a secret, to try again, or to keep the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from youden.errors import YoudenError
+from youden.judging.connection import Connection
+from youden.judging.decisions import TOP_LOGPROBS
+from youden.judging.failures import CallError, ends_the_run
+from youden.judging.judge_config import JudgeConfig, price
+from youden.judging.registry import calling_judge
+from youden.types import Completion
+
+Status = Literal["ok", "warning", "failed", "skipped"]
+
+STEPS = ("key", "reach", "model", "parse", "logprobs", "price", "latency")
+FIRST = "The ferry to the island was cancelled on Tuesday because of a storm, and 40 passengers spent the night in a school."
+SECOND = "A storm stopped Tuesday's ferry; forty people who had meant to cross slept in a schoolhouse on the mainland."
+
+_NOT_UNDERSTOOD = (400, 422)
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One of `STEPS`: a warning is what a run can do without, `failed` what it cannot."""
+
+    step: str
+    status: Status
+    says: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is known of one judge after one call."""
+
+    judge: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def usable(self) -> bool:
+        """Whether a run could use the judge."""
+        return all(finding.status != "failed" for finding in self.findings)
+
+
+def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Diagnosis]:
+    """One call to the judge, or to every judge of a jury; a second one only where the first was turned down for asking for
+    log-probabilities. What does not get as far is `skipped`."""
+    return asyncio.run(_all(config.judges or (config,), environment))
+
+
+async def _all(judges: tuple[JudgeConfig, ...], environment: Mapping[str, str]) -> list[Diagnosis]:
+    return [Diagnosis(judge.name, await _examined(judge, environment)) for judge in judges]
+
+
+async def _examined(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+    if not config.makes_calls:
+        return (Finding("key", "ok", f"'{config.backend}' makes no calls: it needs neither a key nor a network"),)
+    try:
+        connection = config.connection(environment)
+    except YoudenError as error:
+        return _with_the_rest_skipped(Finding("key", "failed", error.message))
+    key = Finding("key", "ok", f"{config.key_variable} is set" if connection.api_key else "none is sent")
+    try:
+        completion, offered = await _asked(config, connection)
+    except CallError as error:
+        where = config.address or "its provider"
+        said = ends_the_run(error, judge=config.name, address=where).message
+        failed = "key" if error.status in (401, 403) else "reach"
+        return _with_the_rest_skipped(*(() if failed == "key" else (key,)), Finding(failed, "failed", said))
+    return (
+        key,
+        Finding("reach", "ok", f"{config.address or 'its provider'} answers"),
+        _model(config, completion),
+        _parse(config, completion),
+        _logprobs(config, completion, offered=offered),
+        _price(config, completion),
+        Finding("latency", "ok", f"{completion.seconds:.2f} s for one call"),
+    )
+
+
+async def _asked(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
+    """The reply, and whether the model took a request for log-probabilities."""
+    questions = config.questions()
+    plain = questions.about(FIRST, SECOND)
+    probing = replace(plain, parameters={"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain.parameters})
+    judge = calling_judge(config.backend, connection)
+    try:
+        try:
+            return await _answer(judge.answer(probing), config.timeout), True
+        except CallError as error:
+            if error.status not in _NOT_UNDERSTOOD or probing.parameters == plain.parameters:
+                raise
+        return await _answer(judge.answer(plain), config.timeout), False
+    finally:
+        if hasattr(judge, "aclose"):
+            await judge.aclose()
+
+
+async def _answer(answer: Awaitable[Completion], seconds: float) -> Completion:
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except TimeoutError:
+        raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
+
+
+def _with_the_rest_skipped(*findings: Finding) -> tuple[Finding, ...]:
+    there = {finding.step for finding in findings}
+    rest = STEPS[max(STEPS.index(step) for step in there) + 1 :]
+    return (*findings, *(Finding(step, "skipped", "not reached") for step in rest))
+
+
+def _model(config: JudgeConfig, completion: Completion) -> Finding:
+    served = completion.model or "a model that does not give its name"
+    build = f" ({completion.fingerprint})" if completion.fingerprint else ""
+    same = completion.model.startswith((config.model or "").rpartition("/")[2])
+    says = f"{served}{build} answers" if same else f"{config.model} was asked for and {served}{build} answers"
+    return Finding("model", "ok" if same else "warning", says)
+
+
+def _parse(config: JudgeConfig, completion: Completion) -> Finding:
+    reading = config.questions().read(completion)
+    shown = repr(completion.text[:_SHOWN])
+    if reading.missing == "answered":
+        return Finding("parse", "ok", f"{shown} reads as {reading.answer:.3g}")
+    return Finding(
+        "parse",
+        "failed",
+        f"{shown} is {reading.missing} (finish reason '{completion.finish_reason}'). "
+        "Raise max_tokens, change the prompt or `decision`, or take another model.",
+    )
+
+
+def _logprobs(config: JudgeConfig, completion: Completion, *, offered: bool) -> Finding:
+    n = len(completion.top_logprobs)
+    if n:
+        return Finding("logprobs", "ok", f"offered: {n} alternatives for the first token (`decision: logprobs` works)")
+    says = "the model gives none" if offered else "the model turns a request for them down"
+    return Finding("logprobs", "failed" if config.decision == "logprobs" else "warning", says)
+
+
+def _price(config: JudgeConfig, completion: Completion) -> Finding:
+    usd = price(config, completion.tokens_in, completion.tokens_out)
+    if config.price_in is None or config.price_out is None:
+        return Finding(
+            "price", "warning", "unknown; a run with max_cost needs price_in and price_out (`price: 0` is known)"
+        )
+    used = f"{completion.tokens_in:,} tokens in and {completion.tokens_out:,} out cost ${usd:.6f}"
+    rates = f"${config.price_in:g} in and ${config.price_out:g} out per million tokens, by {config.price_source}"
+    return Finding("price", "ok", f"{used} ({rates})")

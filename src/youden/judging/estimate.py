@@ -1,0 +1,81 @@
+"""What a plan will cost with a judge, before anything runs, and how that is known.
+
+It knows tokenizers on disk and judges' prices; it refuses to ask the network for either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from youden.judging.judge_config import JudgeConfig
+from youden.types import Cost, Plan, Pool
+
+SAMPLE = 200
+"""Texts that are really tokenized; the others have as many tokens a character."""
+
+_ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
+
+
+def estimate(plan: Plan, pool: Pool, config: JudgeConfig, *, environment: Mapping[str, str] | None = None) -> Cost:
+    """Cells, calls, tokens and USD of asking `config` the whole plan; for a jury, all its judges.
+
+    Tokens by tiktoken's encoding of the model where that is on disk, else characters / 4. environment: says where tiktoken
+    keeps its files; None for the process's.
+    """
+    if config.judges:
+        return _together([estimate(plan, pool, judge, environment=environment) for judge in config.judges])
+    cost = plan.cost(config)
+    if not config.makes_calls:
+        return cost
+    tokenizer = "characters / 4"
+    encoding = encoding_on_disk(config.model or "", os.environ if environment is None else environment)
+    if encoding is not None and (rate := _tokens_a_character(encoding, pool)):
+        tokens_in = math.ceil((plan.characters + config.overhead_characters * len(plan)) * rate)
+        usd = cost.usd
+        if config.price_in is not None and config.price_out is not None:
+            usd = (tokens_in * config.price_in + cost.tokens_out * config.price_out) / 1e6
+        cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
+    return replace(cost, tokenizer=tokenizer, prices="" if cost.usd is None else config.price_source)
+
+
+def encoding_on_disk(model: str, environment: Mapping[str, str]) -> Any | None:
+    """tiktoken's encoding of `model`; None where tiktoken, the model or the encoding's file is not there."""
+    try:
+        tiktoken = import_module("tiktoken")
+        name = tiktoken.encoding_name_for_model(model)
+    except (ImportError, KeyError):
+        return None
+    kept = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
+    folder = Path(kept) if kept else Path(tempfile.gettempdir(), "data-gym-cache")
+    file = hashlib.sha1(f"{_ENCODINGS}/{name}.tiktoken".encode(), usedforsecurity=False).hexdigest()
+    if not (folder / file).is_file():
+        return None
+    return tiktoken.get_encoding(name)
+
+
+def _tokens_a_character(encoding: Any, pool: Pool) -> float:
+    texts = [str(text) for text in islice((text for text in pool.texts.flat if text), SAMPLE)]
+    n_characters = sum(map(len, texts))
+    return sum(len(encoding.encode_ordinary(text)) for text in texts) / n_characters if n_characters else 0.0
+
+
+def _together(costs: list[Cost]) -> Cost:
+    known = [cost.usd for cost in costs if cost.usd is not None]
+    return Cost(
+        cells=costs[0].cells,
+        calls=sum(cost.calls for cost in costs),
+        tokens_in=sum(cost.tokens_in for cost in costs),
+        tokens_out=sum(cost.tokens_out for cost in costs),
+        usd=sum(known) if len(known) == len(costs) else None,
+        tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
+        prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
+    )

@@ -1,0 +1,207 @@
+"""A real HTTP server on 127.0.0.1 that speaks the OpenAI format of files and batches, and fails on command.
+
+It knows the wire; it refuses to know youden. `behave(n, body)` answers line number n of all lines worked on; `fates` says, in
+order, how batches end, 'completed' where it says nothing; `faults` what befalls requests to a step, in order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from aiohttp import web
+
+from wire_server import Reply, completion, well_behaved
+
+Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
+Step = Literal["upload", "create", "look", "list", "fetch"]
+Fault = Literal["500", "401", "400", "reset", "lost"]
+"""lost: it is done, and the reply never arrives."""
+
+
+@dataclass
+class Batch:
+    """One batch as the server keeps it."""
+
+    id: str
+    file: str
+    fate: Fate
+    looks: int = 0
+    output: str | None = None
+    errors: str | None = None
+
+
+@dataclass
+class BatchServer:
+    """`async with BatchServer() as server`: `server.url`; `bodies` of all lines answered with 200, which are paid."""
+
+    behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
+    fates: list[Fate] = field(default_factory=list)
+    faults: dict[Step, list[Fault | None]] = field(default_factory=dict)
+    looks_needed: int = 1
+    bad_lines: tuple[int, ...] = (2,)
+    files: dict[str, bytes] = field(default_factory=dict)
+    batches: dict[str, Batch] = field(default_factory=dict)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    n_lines: int = 0
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=2**30)
+        app.router.add_post("/v1/files", self._upload)
+        app.router.add_get("/v1/files/{id}/content", self._fetch)
+        app.router.add_post("/v1/batches", self._create)
+        app.router.add_get("/v1/batches", self._list)
+        app.router.add_get("/v1/batches/{id}", self._look)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    @property
+    def inputs(self) -> list[list[dict[str, Any]]]:
+        """The lines of every uploaded file of requests, in order."""
+        return [
+            [json.loads(line) for line in text.splitlines()]
+            for name, text in self.files.items()
+            if name.startswith("file-in")
+        ]
+
+    async def _upload(self, request: web.Request) -> web.StreamResponse:
+        form = await request.post()
+        assert form["purpose"] == "batch"
+        upload = form["file"]
+        assert isinstance(upload, web.FileField)
+        name = f"file-in-{len(self.files)}"
+        text = upload.file.read()
+
+        def do() -> web.Response:
+            self.files[name] = text
+            return web.json_response({"id": name, "object": "file", "bytes": len(text), "purpose": "batch"})
+
+        return await self._step("upload", request, do)
+
+    async def _create(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
+
+        def do() -> web.Response:
+            fate = self.fates.pop(0) if self.fates else "completed"
+            batch = Batch(f"batch_{len(self.batches)}", asked["input_file_id"], fate)
+            self.batches[batch.id] = batch
+            return web.json_response(self._shown(batch))
+
+        return await self._step("create", request, do)
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        newest_first = list(reversed(self.batches.values()))
+        after = request.query.get("after")
+        if after is not None:
+            newest_first = newest_first[[batch.id for batch in newest_first].index(after) + 1 :]
+        page = newest_first[:2]
+
+        def do() -> web.Response:
+            shown = [self._shown(batch) for batch in page]
+            return web.json_response({"object": "list", "data": shown, "has_more": len(newest_first) > len(page)})
+
+        return await self._step("list", request, do)
+
+    async def _look(self, request: web.Request) -> web.StreamResponse:
+        batch = self.batches[request.match_info["id"]]
+
+        def do() -> web.Response:
+            if batch.fate == "vanished":
+                return web.json_response({"error": {"message": f"No such batch: {batch.id}"}}, status=404)
+            batch.looks += 1
+            if batch.looks == self.looks_needed:
+                self._end(batch)
+            return web.json_response(self._shown(batch))
+
+        return await self._step("look", request, do)
+
+    async def _fetch(self, request: web.Request) -> web.StreamResponse:
+        return await self._step("fetch", request, lambda: web.Response(body=self.files[request.match_info["id"]]))
+
+    async def _step(self, step: Step, request: web.Request, do: Callable[[], web.Response]) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        faults = self.faults.get(step) or [None]
+        fault = faults.pop(0)
+        if fault in ("reset", "lost"):
+            if fault == "lost":
+                do()
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if fault is not None:
+            return web.json_response({"error": {"message": "as told"}}, status=int(fault))
+        return do()
+
+    def _shown(self, batch: Batch) -> dict[str, Any]:
+        ended = batch.looks >= self.looks_needed
+        refused = batch.fate in ("refused", "lines refused")
+        status = ("failed" if refused else batch.fate) if ended else "in_progress"
+        told: list[dict[str, Any]] = []
+        if ended and batch.fate == "refused":
+            told = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
+        if ended and batch.fate == "lines refused":
+            told = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
+        n = len(self.files[batch.file].splitlines())
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "created_at": 0,
+            "input_file_id": batch.file,
+            "status": status,
+            "output_file_id": batch.output,
+            "error_file_id": batch.errors,
+            "errors": {"object": "list", "data": told} if told else None,
+            "request_counts": {"total": n, "completed": n if ended and not refused else 0, "failed": 0},
+        }
+
+    def _end(self, batch: Batch) -> None:
+        """Work the batch off: all of it, or every second line of one that expires or is cancelled."""
+        if batch.fate in ("refused", "lines refused"):
+            return
+        good: list[dict[str, Any]] = []
+        bad: list[dict[str, Any]] = []
+        lines = [json.loads(line) for line in self.files[batch.file].splitlines()]
+        assert len({line["custom_id"] for line in lines}) == len(lines)
+        for number, line in enumerate(lines):
+            if batch.fate in ("expired", "cancelled") and number % 2:
+                error = {"code": f"batch_{batch.fate}", "message": "This request was not executed in time."}
+                bad.append({"id": "x", "custom_id": line["custom_id"], "response": None, "error": error})
+                continue
+            assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+            reply = self.behave(self.n_lines, line["body"])
+            self.n_lines += 1
+            body = completion(reply, model=line["body"]["model"])
+            if reply.status >= 400:
+                body = {"error": dict(reply.error)}
+            else:
+                self.bodies.append(line["body"])
+            result = {
+                "id": "x",
+                "custom_id": line["custom_id"],
+                "response": {"status_code": reply.status, "request_id": "r", "body": body},
+                "error": None,
+            }
+            (good if reply.status == 200 else bad).append(result)
+        good.reverse()
+        batch.output = self._keep("out", good)
+        batch.errors = self._keep("err", bad)
+
+    def _keep(self, kind: str, lines: list[dict[str, Any]]) -> str | None:
+        if not lines:
+            return None
+        name = f"file-{kind}-{len(self.files)}"
+        self.files[name] = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        return name

@@ -1,0 +1,40 @@
+"""Judges the plan of `make_pool(n_agents, n_items)` in a process of its own: `URL STORE N_AGENTS N_ITEMS CONCURRENCY
+[LARGEST_FILE]`.
+
+Prints how many trials were answered, or the error's slug.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+
+from judged import dense_plan, judge_config
+from pools import make_pool
+from youden.errors import YoudenError
+from youden.judging.engine import judge_plan
+from youden.judging.store import open_store
+
+
+def main() -> None:
+    url, path, *numbers = sys.argv[1:]
+    n_agents, n_items, concurrency, *largest = map(int, numbers)
+    if largest:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest[0], largest[0]))
+    pool = make_pool(n_agents, n_items)
+    config = judge_config(url, backend="wire", concurrency=concurrency, start_concurrency=concurrency)
+    environment = {"OPENAI_API_KEY": "k"}
+    try:
+        with open_store(path) as store:
+            result = asyncio.run(
+                judge_plan(dense_plan(pool), pool, config=config, store=store, environment=environment, max_missing=1.0)
+            )
+    except YoudenError as error:
+        print(error.slug)
+        raise SystemExit(error.exit_code) from None
+    print(int(result.answered.sum()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,412 @@
+"""Batches against a real server that refuses, expires, forgets and loses replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batch_server import BatchServer, Fault, Step
+from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from pools import make_pool
+from wire_server import Reply, same_item, well_behaved
+from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
+from youden.judging.batch import Batching
+from youden.judging.batch_lines import Limits, Line, parts, results
+from youden.judging.connection import Connection
+from youden.judging.engine import judge_plan
+from youden.judging.failures import CallError
+from youden.judging.registry import BATCHES, batch_provider
+from youden.judging.retry import RetryPolicy
+from youden.judging.store import Store, open_store
+from youden.types import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
+
+POOL = make_pool(4, 10)
+PLAN = dense_plan(POOL)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "v.db") as opened:
+        yield opened
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+async def ask(
+    server: BatchServer,
+    store: Store,
+    *,
+    plan: Plan = PLAN,
+    changes: dict[str, Any] | None = None,
+    limits: Limits | None = None,
+    sleep: Any = None,
+    said: list[str] | None = None,
+    **options: Any,
+) -> Verdicts:
+    config = judge_config(server.url, **(changes or {}))
+    batching = Batching(
+        poll=0.0,
+        limits=limits or Limits(),
+        say=([] if said is None else said).append,
+        sleep=sleep or asyncio.sleep,
+    )
+    return await judge_plan(
+        plan, POOL, config=config, store=store, environment=ENVIRONMENT, batching=batching, **options
+    )
+
+
+def contents(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+def truth(plan: Plan = PLAN) -> np.ndarray:
+    return (plan.arm == PAIRED).astype(float)
+
+
+def missing(verdicts: Verdicts) -> dict[str, int]:
+    return {MISSING_REASONS[code]: int((verdicts.missing == code).sum()) for code in set(verdicts.missing.tolist())}
+
+
+async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) -> None:
+    said: list[str] = []
+    async with BatchServer(looks_needed=3) as server:
+        verdicts = await ask(
+            server, store, plan=dense_plan(POOL, repeat=2), changes={"price": 2, "batch_discount": 0.5}, said=said
+        )
+    np.testing.assert_array_equal(verdicts.answer, np.tile(truth(), 2))
+    assert len(server.batches) == 1
+    assert len(server.bodies) == len(PLAN)
+    assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 * 2 / 1e6 / 2)
+    assert verdicts.models == ("m",)
+    assert said == [
+        "batch batch_0: 240 requests sent",
+        "batch batch_0: in_progress, 0 of 240 done",
+        "batch batch_0: completed, 240 of 240 done",
+    ]
+    async with BatchServer() as again:
+        repeated = await judge_plan(
+            PLAN, POOL, config=judge_config(server.url), store=store, environment=ENVIRONMENT, batching=Batching()
+        )
+    assert not again.files
+    assert repeated.total_usd == 0
+    np.testing.assert_array_equal(repeated.answer, truth())
+
+
+async def test_the_files_limits_split_a_plan(store: Store) -> None:
+    async with BatchServer() as server:
+        verdicts = await ask(server, store, limits=Limits(requests=100))
+        assert [len(lines) for lines in server.inputs] == [100, 100, 40]
+    np.testing.assert_array_equal(verdicts.answer, truth())
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 30), max_size=40),
+    most=st.integers(1, 10),
+    most_bytes=st.integers(30, 100),
+)
+def test_parts_keep_order_and_limits_and_are_as_few_as_can_be(sizes: list[int], most: int, most_bytes: int) -> None:
+    lines = [Line(str(n), b"x" * size, 0.0) for n, size in enumerate(sizes)]
+    made = list(parts(iter(lines), Limits(most, most_bytes)))
+    assert [line for part in made for line in part] == lines
+    totals = [sum(len(line.text) for line in part) for part in made]
+    assert all(len(part) <= most and total <= most_bytes for part, total in zip(made, totals, strict=True))
+    for part, total, after in zip(made, totals, made[1:], strict=False):
+        assert len(part) == most or total + len(after[0].text) > most_bytes
+
+
+def test_the_limits_are_the_providers() -> None:
+    assert Limits() == Limits(requests=50_000, bytes=200_000_000)
+
+
+async def test_failed_lines_alone_are_sent_again_and_rejected_ones_are_counted(store: Store) -> None:
+    odd = {
+        5: Reply(status=500),
+        6: Reply(status=429),
+        7: Reply(status=400),
+        8: Reply("Hm."),
+        9: Reply("", refusal="no"),
+    }
+    async with BatchServer(lambda n, body: odd.get(n) or well_behaved(n, body)) as server:
+        verdicts = await ask(server, store, max_missing=0.1)
+        assert [len(lines) for lines in server.inputs] == [240, 2]
+        counts = {"answered": 237, "failed": 1, "unparsed": 1, "refused": 1}
+        assert missing(verdicts) == counts
+        assert missing(await ask(server, store, max_missing=0.1)) == counts
+        mended = await ask(server, store, max_missing=0.1, retry_failed=True)
+        assert [len(lines) for lines in server.inputs] == [240, 2, 3]
+    assert mended.answered.all()
+
+
+async def test_a_line_that_fails_every_time_is_given_up_on_after_max_tries(store: Store) -> None:
+    def behave(_n: int, body: Any) -> Reply:
+        bad = "agent 1 says something of item 3" in str(body) and "agent 2 says something of item 3" in str(body)
+        return Reply(status=503) if bad else Reply(same_item(body))
+
+    async with BatchServer(behave) as server:
+        verdicts = await ask(server, store, changes={"max_tries": 3}, max_missing=0.1)
+        assert [len(lines) for lines in server.inputs] == [240, 2, 2]
+    assert missing(verdicts) == {"answered": 238, "failed": 2}
+
+
+async def test_what_an_expired_batch_answered_is_paid_and_kept_and_the_rest_sent_again(store: Store) -> None:
+    async with BatchServer(fates=["expired", "expired"]) as server:
+        verdicts = await ask(server, store, changes={"price": 1})
+        assert [len(lines) for lines in server.inputs] == [240, 120, 60]
+    assert len(server.bodies) == 240
+    assert verdicts.total_usd == pytest.approx(240 * 101 / 1e6)
+    np.testing.assert_array_equal(verdicts.answer, truth())
+
+
+async def test_a_batch_that_is_refused_ends_the_run_with_the_reason_and_nothing_paid(store: Store) -> None:
+    async with BatchServer(fates=["refused"]) as server:
+        with pytest.raises(JudgeError, match="Enqueued token limit") as caught:
+            await ask(server, store)
+        assert caught.value.slug == "batch-refused"
+        assert (await ask(server, store)).answered.all()
+    assert len(server.bodies) == 240
+
+
+async def test_lines_for_which_a_batch_is_refused_are_rejected_and_the_rest_sent_without_them(store: Store) -> None:
+    async with BatchServer(fates=["lines refused"], bad_lines=(2, 5)) as server:
+        verdicts = await ask(server, store)
+        assert [len(lines) for lines in server.inputs] == [240, 238]
+    assert missing(verdicts) == {"answered": 238, "failed": 2}
+
+
+async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(store: Store) -> None:
+    async with BatchServer(fates=["cancelled"]) as server:
+        with pytest.raises(ShortRunError, match="120 of 240 results") as caught:
+            await ask(server, store)
+        assert (caught.value.slug, caught.value.exit_code) == ("batch-cancelled", 1)
+        assert len(store) == 120
+        assert (await ask(server, store)).answered.all()
+        assert [len(lines) for lines in server.inputs] == [240, 120]
+
+
+@pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
+async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is_paid_twice(
+    tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps are cut off behind the provider's work, before its reply is noted."""
+    async with BatchServer(looks_needed=2) as server:
+        target = {
+            "upload": ("youden.judging.batch_jobs.Jobs.uploaded"),
+            "create": ("youden.judging.batch_jobs.Jobs.started"),
+            "look": ("youden.judging.batch.InBatches._merge"),
+            "fetch": ("youden.judging.batch.results"),
+            "merge": ("youden.judging.batch_jobs.Jobs.forget"),
+        }[at]
+
+        def die(*_: Any, **__: Any) -> None:
+            raise Killed
+
+        with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
+            patch.setattr(target, die)
+            store = stack.enter_context(open_store(tmp_path / "v.db"))
+            with pytest.raises(Killed):
+                await ask(server, store)
+        with open_store(tmp_path / "v.db") as store:
+            verdicts = await ask(server, store)
+    np.testing.assert_array_equal(verdicts.answer, truth())
+    assert len(server.bodies) == 240
+    assert len(server.batches) == 1
+
+
+async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_beside_it(store: Store) -> None:
+    half = replace(PLAN, **{name: column[:120] for name, column in PLAN.columns().items()})
+
+    async def die(_: float) -> None:
+        raise Killed
+
+    async with BatchServer(looks_needed=3) as server:
+        with pytest.raises(Killed):
+            await ask(server, store, plan=half, sleep=die)
+        said: list[str] = []
+        verdicts = await ask(server, store, said=said)
+        assert [len(lines) for lines in server.inputs] == [120, 120]
+    assert said[0] == "batch batch_0: 120 requests were sent earlier"
+    assert verdicts.answered.all()
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"upload": ["500", "reset", "lost"]},
+        {"create": ["500", "lost"]},
+        {"create": ["lost"], "list": ["500"]},
+        {"look": ["500", "reset"]},
+        {"fetch": ["reset", "500"]},
+    ],
+)
+async def test_every_step_is_tried_again_and_no_batch_begun_twice(
+    store: Store, faults: dict[Step, list[Fault | None]]
+) -> None:
+    async with BatchServer(faults=faults) as server:
+        verdicts = await ask(server, store)
+    assert verdicts.answered.all()
+    assert (len(server.batches), len(server.bodies)) == (1, 240)
+
+
+@pytest.mark.parametrize(
+    ("faults", "slug", "n_after"),
+    [
+        ({"upload": ["401"]}, "judge-key", 1),
+        ({"upload": ["500"] * 9}, "batch-unreachable", 1),
+        ({"create": ["400"]}, "judge-rejects", 1),
+        ({"create": ["lost", *["500"] * 9], "list": ["500"] * 9}, "batch-unreachable", 1),
+        ({"look": ["401"]}, "judge-key", 1),
+        ({"fetch": ["500"] * 9}, "batch-unreachable", 1),
+    ],
+)
+async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
+    store: Store, faults: dict[Step, list[Fault | None]], slug: str, n_after: int
+) -> None:
+    async with BatchServer(faults=faults) as server:
+        with pytest.raises(JudgeError) as caught:
+            await ask(server, store, changes={"max_tries": 3})
+        assert caught.value.slug == slug
+        assert KEY not in str(caught.value)
+        server.faults = {}
+        assert (await ask(server, store)).answered.all()
+    assert (len(server.batches), len(server.bodies)) == (n_after, 240)
+
+
+async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_paid_again_unasked(store: Store) -> None:
+    async with BatchServer(fates=["vanished"]) as server:
+        for _ in range(2):
+            with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*delete .*v\.db-batches") as caught:
+                await ask(server, store)
+            assert caught.value.slug == "batch-unknown"
+        assert len(server.batches) == 1
+        store.path.with_name("v.db-batches").unlink()
+        assert (await ask(server, store)).answered.all()
+
+
+async def test_lines_without_quota_end_the_run_with_all_answers_kept(store: Store) -> None:
+    quota = Reply(status=429, error={"message": "no quota", "code": "insufficient_quota"})
+    async with BatchServer(lambda n, body: well_behaved(n, body) if n < 100 else quota) as server:
+        with pytest.raises(JudgeError, match="no quota") as caught:
+            await ask(server, store)
+        assert caught.value.slug == "judge-quota"
+        assert len(store) == 100
+        server.behave = well_behaved
+        assert (await ask(server, store)).answered.all()
+        assert [len(lines) for lines in server.inputs] == [240, 140]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resumes(tmp_path: Path, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    billed: list[float] = []
+
+    def behave(n: int, body: Any) -> Reply:
+        used = {"prompt_tokens": int(dice.integers(20, 250)), "completion_tokens": int(dice.integers(1, 8))}
+        billed.append((used["prompt_tokens"] * 3 + used["completion_tokens"] * 10) / 2e6)
+        return replace(well_behaved(n, body), usage=used)
+
+    changes = {"price_in": 3, "price_out": 10, "batch_discount": 0.5}
+    cap, runs = 0.02, 0
+    async with BatchServer(behave) as server:
+        with open_store(tmp_path / "v.db") as store:
+            while len(billed) < len(PLAN):
+                before, runs = sum(billed), runs + 1
+                with contextlib.suppress(BudgetError):
+                    verdicts = await ask(server, store, changes=changes, max_cost=cap)
+                assert sum(billed) - before <= cap
+                assert sum(billed) - before > 0.7 * cap or len(billed) == len(PLAN)
+    assert runs > 1
+    np.testing.assert_array_equal(verdicts.answer, truth())
+
+
+async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(store: Store) -> None:
+    half = replace(PLAN, **{name: column[:120] for name, column in PLAN.columns().items()})
+    free = {"usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+    async def die(_: float) -> None:
+        raise Killed
+
+    async with BatchServer(lambda n, body: replace(well_behaved(n, body), **free), looks_needed=2) as server:
+        with pytest.raises(Killed):
+            await ask(server, store, plan=half, sleep=die, changes={"price": 1}, max_cost=0.2)
+        assert (await ask(server, store, changes={"price": 1}, max_cost=0.2)).answered.all()
+
+
+async def test_too_many_missing_answers_stop_before_more_is_sent(store: Store) -> None:
+    async with BatchServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
+        with pytest.raises(TooManyMissingError, match="unparsed"):
+            await ask(server, store)
+        assert (await ask(server, store, max_missing=0.1)).answered.sum() == 228
+    assert len(server.batches) == 1
+
+
+async def test_two_processes_do_not_send_the_same_batch(tmp_path: Path, store: Store) -> None:
+    other = sqlite3.connect(tmp_path / "v.db-batches")
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("CREATE TABLE held (x)")
+    async with BatchServer() as server:
+        with pytest.raises(JudgeError, match="Another process") as caught:
+            await ask(server, store)
+        assert caught.value.slug == "batch-busy"
+        other.close()
+        assert not server.files
+        assert (await ask(server, store)).answered.all()
+
+
+async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(store: Store) -> None:
+    async with BatchServer() as server:
+        with pytest.raises(ConfigError, match="price"):
+            await ask(server, store, max_cost=1.0)
+        with pytest.raises(ConfigError) as caught:
+            await ask(server, store, changes={"backend": "litellm"})
+        assert caught.value.slug == "unknown-batch-provider"
+        assert not server.files
+
+
+async def test_no_key_in_what_is_kept_or_sent_beyond_its_header(tmp_path: Path, store: Store) -> None:
+    async with BatchServer() as server:
+        await ask(server, store)
+        assert all(headers["Authorization"] == f"Bearer {KEY}" for headers in server.headers)
+        assert KEY.encode() not in b"".join(server.files.values())
+    assert KEY.encode() not in contents(tmp_path)
+
+
+def test_result_lines_are_read_in_all_their_forms() -> None:
+    text = b"\n".join(
+        [
+            b'{"custom_id": "a", "response": {"status_code": 200, "body": {"choices": [{"message": {"content": "YES"}}]}}}',
+            b'{"custom_id": "b", "response": {"status_code": 200, "body": {}}, "error": null}',
+            b'{"custom_id": "c", "response": null, "error": {"code": "batch_expired", "message": "late"}}',
+            b'{"custom_id": "d", "response": {"status_code": 400, "body": {"error": {"message": "long"}}}}',
+            b'{"custom_id": "e", "response": {"status_code": 404, "body": "?"}}',
+            b'{"custom_id": "f"}',
+            b'{"custom_id": 7}',
+            b"[]",
+            b"torn {",
+        ]
+    )
+    came = dict(results(text))
+    assert isinstance(came["a"], Completion)
+    kinds = {key: one.kind for key, one in came.items() if isinstance(one, CallError)}
+    assert kinds == {"b": "retry", "c": "retry", "d": "rejected", "e": "stop", "f": "retry"}
+
+
+@pytest.mark.parametrize("name", list(BATCHES))
+async def test_every_provider_of_batches_serves_a_plan_and_shows_no_key(store: Store, name: str) -> None:
+    provider = batch_provider(name, Connection("test", "http://127.0.0.1:9/v1", 1.0, api_key=KEY), RetryPolicy(1, 0.1))
+    assert KEY not in repr(vars(provider))
+    await provider.aclose()
+    async with BatchServer() as server:
+        assert (await ask(server, store, changes={"backend": name})).answered.all()

@@ -1,0 +1,358 @@
+"""Other tools' files become pools; what cannot be used is named and counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import Youden
+from youden.data.importers import IMPORTERS
+from youden.data.importers.joining import ImportedPool
+from youden.data.pool_reader import read_pool
+from youden.errors import ImportFormatError, YoudenError
+from youden.pools.bring import bring
+
+TOOLS = Path(__file__).parent / "tools"
+TINY = """task: tiny
+dataset_path: json
+dataset_kwargs: {data_files: {test: docs.jsonl}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{q}}"
+doc_to_target: "{{a}}"
+generation_kwargs: {until: ["\\n\\n"], max_gen_toks: 16}
+metric_list: [{metric: exact_match}]
+"""
+
+
+def tool(name: str, package: str) -> str:
+    python = os.environ.get(name)
+    if not python:
+        pytest.skip(f"{name} does not name an interpreter with {package}")
+    return python
+
+
+def load(format_: str, *paths: Path, **columns: str) -> ImportedPool:
+    return IMPORTERS.load(format_)(paths, columns=columns)
+
+
+def write(path: Path, *rows: object, whole: object = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(whole) if whole is not None else "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def cells(imported: ImportedPool) -> dict[tuple[str, str], str | None]:
+    pool = imported.pool
+    return {
+        (agent.id, item.id): pool.texts[k, j]
+        for k, agent in enumerate(pool.agents)
+        for j, item in enumerate(pool.items)
+    }
+
+
+@pytest.fixture(scope="module")
+def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    python = tool("YOUDEN_INSPECT_PYTHON", "inspect-ai")
+    folder = tmp_path_factory.mktemp("inspect")
+    subprocess.run([python, TOOLS / "inspect_task.py"], cwd=folder, check=True, capture_output=True, timeout=120)
+    return folder
+
+
+@pytest.mark.parametrize("log_format", ["eval", "json"])
+def test_real_inspect_logs_are_read_in_both_formats(inspect_logs: Path, log_format: str) -> None:
+    imported = load("inspect", inspect_logs / f"logs-{log_format}")
+    assert cells(imported)["mockllm/two", "s1"] == "two says much of bridges."
+    assert imported.pool.texts.shape == (2, 3)
+    assert imported.pool.items[0].prompt == "Tell of rivers."
+    assert imported.left_out == {}
+    assert imported.unaligned == ()
+
+
+def test_a_real_log_of_a_failed_run_gives_what_it_has_and_says_so(inspect_logs: Path) -> None:
+    imported = load("inspect", inspect_logs / "logs-failed", *sorted((inspect_logs / "logs-json").glob("*.json")))
+    assert imported.left_out == {"the sample failed": 1}
+    assert imported.unaligned == ("s2",)
+    assert any("status 'error'" in note for note in imported.notes)
+    names = {agent.id for agent in imported.pool.agents}
+    assert "mockllm/two" in names
+    assert sum(name.startswith("mockllm/one (") for name in names) == 2
+
+
+def test_real_samples_of_lm_evaluation_harness_are_read(tmp_path: Path) -> None:
+    python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
+    write(tmp_path / "docs.jsonl", *({"q": f"Tell of {topic}.", "a": topic} for topic in ("rivers", "bridges")))
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    for name in ("acme/small", "acme/large"):
+        words = [
+            "run",
+            "--model",
+            "dummy",
+            "--model_args",
+            f"pretrained={name}",
+            "--tasks",
+            "tiny",
+            "--include_path",
+            ".",
+        ]
+        words += ["--output_path", "out", "--log_samples"]
+        command = [python, "-m", "lm_eval", *words]
+        subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=240)
+    imported = load("lm-eval", tmp_path / "out")
+    assert {agent.id for agent in imported.pool.agents} == {"acme/small", "acme/large"}
+    assert cells(imported)["acme/small", "1"] == "lol"
+    assert imported.pool.items[0].prompt == "Tell of rivers."
+
+
+def test_a_real_dataset_on_disk_is_read(tmp_path: Path) -> None:
+    python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
+    script = (
+        "from datasets import Dataset, DatasetDict\n"
+        "make = lambda who: Dataset.from_dict({'key': ['a', 'b'], 'out': [who + ' on a', who + ' on b'], 'n': [1, 2]})\n"
+        "DatasetDict({'one': make('one'), 'two': make('two')}).save_to_disk('saved')\n"
+    )
+    subprocess.run([python, "-c", script], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    imported = load("hf-dataset", tmp_path / "saved", item="key", text="out")
+    assert cells(imported)["two", "b"] == "two on b"
+    assert any("not used: n" in note for note in imported.notes)
+
+
+def arrow(folder: Path, rows: dict[str, list[str]]) -> Path:
+    folder.mkdir(parents=True)
+    table = pa.table(rows)
+    with (
+        pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema) as out,
+    ):
+        out.write_table(table)
+    write(folder / "state.json", whole={"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+    return folder
+
+
+def test_a_saved_split_is_an_agent_or_has_a_column_for_it(tmp_path: Path) -> None:
+    rows = {"agent": ["a", "b"], "item": ["x", "x"], "text": ["one", "two"]}
+    assert cells(load("hf-dataset", arrow(tmp_path / "all", rows))) == {("a", "x"): "one", ("b", "x"): "two"}
+    with pytest.raises(ImportFormatError) as caught:
+        load("hf-dataset", tmp_path)
+    assert caught.value.slug == "import-format"
+
+
+def test_lm_eval_rows_by_log_likelihood_are_left_out_and_filters_are_one_response(tmp_path: Path) -> None:
+    file = tmp_path / "acme__m" / "samples_gsm_2026-01-02T03-04-05.678901.jsonl"
+    row = {"doc_id": 0, "arguments": [["Why?", {}]], "resps": [["Because."]], "filter": "strict"}
+    scored = {
+        "doc_id": 1,
+        "arguments": [["A or B?", " A"]],
+        "resps": [[[-1.5, False]], [[-2.0, True]]],
+        "filter": "none",
+    }
+    write(file, row, row | {"filter": "flexible"}, scored)
+    imported = load("lm-eval", tmp_path)
+    assert cells(imported) == {("acme__m", "0"): "Because."}
+    assert imported.left_out == {"no text: the task is by log-likelihood": 1}
+    assert imported.pool.items[0].prompt == "Why?"
+
+
+def test_alpaca_eval_joins_on_the_instruction(tmp_path: Path) -> None:
+    def rows(who: str, *asked: str) -> list[dict[str, str]]:
+        return [{"dataset": "d", "instruction": ask, "output": f"{who}: {ask}", "generator": who} for ask in asked]
+
+    one = write(tmp_path / "one" / "model_outputs.json", whole=rows("one", "Sing.", "Dance.", "Sing."))
+    two = write(tmp_path / "two" / "model_outputs.json", whole=rows("two", "Dance.", "Sing."))
+    imported = load("alpaca-eval", tmp_path)
+    assert [item.prompt for item in imported.pool.items] == ["Sing.", "Dance.", "Sing."]
+    assert cells(imported)["two", "item-0001"] == "two: Dance."
+    assert imported.unaligned == ("item-0002",)
+    assert any("'item-0002' lacks 'two'" in note for note in imported.notes)
+    assert cells(load("alpaca-eval", one, two)) == cells(imported)
+
+
+def test_fastchat_and_arena_hard_answers_with_their_questions(tmp_path: Path) -> None:
+    bench = tmp_path / "mt_bench"
+    write(bench / "question.jsonl", {"question_id": 81, "category": "writing", "turns": ["Write.", "Again."]})
+    for who in ("vicuna", "gpt"):
+        choices = [{"index": 0, "turns": [f"{who} first", f"{who} second"]}]
+        row = {"question_id": 81, "answer_id": "x", "model_id": who, "choices": choices, "tstamp": 1.0}
+        write(bench / "model_answer" / f"{who}.jsonl", row)
+    imported = load("fastchat", bench / "model_answer")
+    assert cells(imported)["gpt", "81#2"] == "gpt second"
+    assert [item.prompt for item in imported.pool.items] == ["Write.", "Again."]
+
+    old = {
+        "question_id": "q",
+        "model_id": "old",
+        "choices": [{"index": 0, "turns": [{"content": "hello", "token_len": 1}]}],
+    }
+    new = {
+        "uid": "q",
+        "ans_id": "y",
+        "model": "new",
+        "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": {"answer": "good day"}}],
+    }
+    arena = load("fastchat", write(tmp_path / "old.jsonl", old), write(tmp_path / "new.jsonl", new))
+    assert cells(arena) == {("old", "q"): "hello", ("new", "q"): "good day"}
+
+
+def promptfoo(provider: object, test: int | None, output: object, **more: object) -> dict[str, object]:
+    row = {
+        "provider": provider,
+        "prompt": {"raw": f"Tell {test}", "label": "p"},
+        "vars": {"t": test},
+        "promptIdx": 0,
+        **more,
+    }
+    row |= {} if test is None else {"testIdx": test}
+    return row | ({} if output is None else {"response": {"output": output}})
+
+
+def test_promptfoo_results_versions_2_and_3(tmp_path: Path) -> None:
+    rows = [
+        promptfoo({"id": "openai:gpt", "label": "GPT"}, 0, "text"),
+        promptfoo({"id": "openai:gpt", "label": "GPT"}, 1, {"a": 1}),
+        promptfoo({"id": "ollama:x"}, 0, None, error="timeout"),
+        promptfoo({"id": "ollama:x"}, 1, "other"),
+    ]
+    third = load(
+        "promptfoo", write(tmp_path / "v3.json", whole={"evalId": "e", "results": {"version": 3, "results": rows}})
+    )
+    assert cells(third)["GPT", "test-001"] == '{"a":1}'
+    assert third.left_out == {"the call failed": 1}
+    assert third.unaligned == ("test-000",)
+    old = [{key: value for key, value in row.items() if key != "testIdx"} for row in rows]
+    second = load("promptfoo", write(tmp_path / "v2.json", whole={"results": old}))
+    assert [row for row in cells(second).values() if row] == [row for row in cells(third).values() if row]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> None:
+    for who, keys in (("one", ["a", "b"]), ("two", ["b", "c"])):
+        rows = [{"key": key, "out": f"{who} on {key}", "extra": "x"} for key in keys]
+        file = tmp_path / f"{who}.{ending}"
+        if ending == "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), file)
+        elif ending == "jsonl":
+            write(file, *rows)
+        else:
+            separator = {"csv": ",", "tsv": "\t"}[ending]
+            lines = [list(rows[0]), *(row.values() for row in rows)]
+            file.write_text("".join(separator.join(line) + "\n" for line in lines), encoding="utf-8")
+    imported = load("table", tmp_path, item="key", text="out")
+    assert cells(imported) == {
+        ("one", "a"): "one on a",
+        ("one", "b"): "one on b",
+        ("one", "c"): None,
+        ("two", "a"): None,
+        ("two", "b"): "two on b",
+        ("two", "c"): "two on c",
+    }
+    assert imported.unaligned == ("a", "c")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_names_the_encoding(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "m.csv").write_text("agent,item,text\na,i,Gruß\n", encoding=encoding)
+    assert cells(load("table", tmp_path / "m.csv")) == {("a", "i"): "Gruß"}
+
+
+def test_what_cannot_be_used_is_left_out_with_a_count_and_a_place(tmp_path: Path) -> None:
+    rows = [
+        {"agent": "a", "item": 1, "text": "kept"},
+        {"agent": "a", "item": 2, "text": None},
+        {"agent": "a", "item": 3, "text": 3.5},
+        {"agent": "a", "item": 4, "text": ["no"]},
+        {"agent": "", "item": 5, "text": "x"},
+        {"agent": "a", "text": "x"},
+        {"agent": "a", "item": 1, "text": "again"},
+        {},
+        {"agent": "A ", "item": 1, "text": "x" * 10_000_000},
+    ]
+    imported = load("table", write(tmp_path / "bad.jsonl", *rows))
+    assert imported.left_out == {
+        "no text (null)": 1,
+        "the text is no string but float": 1,
+        "the text is no string but list": 1,
+        "no agent id": 1,
+        "no item id": 1,
+        "a second response of the same agent to the same item": 1,
+        "an empty row": 1,
+    }
+    assert any("bad.jsonl, line 3)" in note for note in imported.notes)
+    assert [agent.id for agent in imported.pool.agents] == ["a", "A "]
+
+
+def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "empty.csv"
+    file.write_text("agent,item,text\n" + ",,\n" * 500_000 + "\n" * 500_000 + "a,i,t\n", encoding="utf-8")
+    imported = load("table", file)
+    assert imported.left_out == {"an empty row": 1_000_000}
+    assert cells(imported) == {("a", "i"): "t"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "slug", "place"),
+    [
+        ("x.csv", b"agent,item,text\na,i,\xff\xfe\n", "import-encoding", "line 2"),
+        ("x.csv", b'agent,item,text\na,i,"open\n', "import-csv", "line 2"),
+        ("x.csv", b"agent,item,text\na,i\n", "import-csv", "line 2"),
+        ("x.csv", b"who,what,said\na,i,t\n", "import-columns", "no column item"),
+        ("x.csv", b"agent,item,text\n,,\n", "import-empty", "an empty row"),
+        ("x.jsonl", b'{"agent": "a"\n', "import-json", "line 1"),
+        ("x.jsonl", b"[1]\n", "import-format", "line 1"),
+        ("x.parquet", b"PAR1", "import-format", "no Parquet"),
+        ("x.txt", b"a", "import-format", "Convert"),
+    ],
+)
+def test_a_broken_table_is_named_and_placed(tmp_path: Path, name: str, content: bytes, slug: str, place: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ImportFormatError) as caught:
+        load("table", tmp_path / name)
+    assert caught.value.slug == slug
+    assert place in str(caught.value)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", list(IMPORTERS))
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{}", b"null", b"\x00\xff", b'{"eval": {}, "results": {"results": []}}', b"PK"]
+)
+def test_every_format_refuses_what_is_none_of_its_files(tmp_path: Path, name: str, content: bytes) -> None:
+    endings = {"inspect": "eval", "lm-eval": "jsonl", "fastchat": "jsonl", "table": "csv"}
+    file = tmp_path / f"x.{endings.get(name, 'json')}"
+    file.write_bytes(content)
+    for path in (file, tmp_path / "nowhere"):
+        with pytest.raises(YoudenError) as caught:
+            bring(name, [path], tmp_path / "made")
+        assert caught.value.slug.startswith("import-")
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: Path) -> None:
+    write(tmp_path / "one.jsonl", {"key": "a", "out": "said"}, {"key": "b", "out": None})
+    ended = youden(
+        "import", "table", "one.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out", "--json"
+    )
+    assert json.loads(ended.out) == {
+        "out": "pool",
+        "kind": "pool",
+        "agents": 1,
+        "items": 1,
+        "missing": 0,
+        "left_out": {"no text (null)": 1},
+        "unaligned": [],
+    }
+    assert "note: 1 left out: no text (null) (first: one.jsonl, line 2)" in ended.err
+    assert read_pool(tmp_path / "pool").texts.tolist() == [["said"]]
+    write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
+    other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
+    assert "[import-other]" in other.err
+    assert youden("import", "inspekt", "x", "--out", "y").code == 2
+    assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2
+    assert "[import-columns]" in youden("import", "promptfoo", "one.jsonl", "--out", "y", "--column", "item=key").err

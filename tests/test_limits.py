@@ -1,0 +1,203 @@
+"""Slots, pace and retries: how fast and how often, on clocks of the tests' own where time matters."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judged import ENVIRONMENT, dense_plan, judge_config
+from pools import make_pool
+from wire_server import Reply, WireServer, well_behaved
+from youden.judging.engine import judge_plan
+from youden.judging.failures import CallError
+from youden.judging.pace import Pace
+from youden.judging.retry import LONGEST_WAIT, RetryPolicy, Tries
+from youden.judging.slots import COOLDOWN, Slots
+from youden.judging.store import open_store
+
+POOL = make_pool(4, 10)
+PLAN = dense_plan(POOL)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_slots_grow_by_one_for_a_caps_worth_of_successes_up_to_the_most() -> None:
+    slots = Slots(22, start=20)
+    for expected, n in ((20, 19), (21, 1), (21, 20), (22, 1), (22, 500)):
+        for _ in range(n):
+            slots.succeeded()
+        assert slots.limit == expected
+
+
+def test_an_episode_of_429s_cuts_once_and_growth_goes_on() -> None:
+    clock = Clock()
+    slots = Slots(100, start=20, clock=clock)
+    assert [slots.throttled() for _ in range(5)] == [True, False, False, False, False]
+    assert slots.limit == 16
+    for _ in range(16):
+        slots.succeeded()
+    assert slots.limit == 17
+    clock.now = COOLDOWN - 0.01
+    assert not slots.throttled()
+    clock.now = COOLDOWN
+    assert slots.throttled()
+    assert slots.limit == 13
+
+
+def test_slots_never_fall_below_one() -> None:
+    clock = Clock()
+    slots = Slots(10, clock=clock)
+    for _ in range(50):
+        clock.now += COOLDOWN
+        slots.throttled()
+    assert slots.limit == 1
+
+
+async def test_no_more_are_open_than_the_limit_while_it_falls_and_rises() -> None:
+    clock, dice = Clock(), random.Random(0)
+    slots = Slots(30, start=10, clock=clock)
+    n_open = most = 0
+
+    async def work() -> None:
+        nonlocal n_open, most
+        for _ in range(30):
+            await slots.acquire()
+            n_open += 1
+            before = slots.limit
+            await asyncio.sleep(0)
+            if dice.random() < 0.05:
+                clock.now += COOLDOWN
+                slots.throttled()
+            else:
+                slots.succeeded()
+            most = max(most, n_open - max(before, slots.limit, 10))
+            n_open -= 1
+            slots.release()
+
+    await asyncio.gather(*[work() for _ in range(40)])
+    for _ in range(slots.limit):
+        await asyncio.wait_for(slots.acquire(), 1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(slots.acquire(), 0.01)
+
+
+def error(status: int | None = 500, *, kind: Any = "retry", after: float | None = None) -> CallError:
+    return CallError("x", kind=kind, status=status, retry_after=after)
+
+
+def test_only_what_may_go_better_is_tried_again_and_not_for_ever() -> None:
+    policy = RetryPolicy(max_tries=3, backoff=0.5)
+    assert policy.wait(Tries(), error(kind="rejected")) is None
+    assert policy.wait(Tries(), error(kind="stop")) is None
+    tries = Tries()
+    assert [policy.wait(tries, error()) is None for _ in range(3)] == [False, False, True]
+    assert policy.wait(Tries(), error(after=LONGEST_WAIT + 1)) is None
+
+
+def test_the_wait_is_jittered_doubles_and_is_never_shorter_than_retry_after() -> None:
+    policy = RetryPolicy(max_tries=9, backoff=1.0)
+    for n in range(1, 8):
+        waits = [policy.wait(Tries(n_failed=n - 1), error(None)) for _ in range(200)]
+        assert all(0 <= wait <= min(30, 2 ** (n - 1)) for wait in waits if wait is not None)
+        assert np.std([wait for wait in waits if wait is not None]) > 0
+        assert min(policy.wait(Tries(n_failed=n - 1), error(429, after=7)) or 0 for _ in range(20)) >= 7
+
+
+def test_a_429_is_no_try_but_bounded_in_time() -> None:
+    policy, tries = RetryPolicy(max_tries=2, backoff=0.5), Tries()
+    n = 0
+    while (wait := policy.wait(tries, error(429, after=20))) is not None:
+        assert wait >= 20
+        n += 1
+    assert 8 <= n <= LONGEST_WAIT / 20
+    assert tries.n_failed == 0
+
+
+@pytest.mark.parametrize("per_second", [20, 500, 1300])
+async def test_requests_pass_evenly_and_no_second_is_over_the_rate(per_second: int) -> None:
+    pace, times = Pace(requests_per_minute=60 * per_second), []
+    loop = asyncio.get_running_loop()
+
+    async def one() -> None:
+        await pace.acquire(0)
+        times.append(loop.time())
+
+    await asyncio.gather(*[one() for _ in range(int(1.3 * per_second))])
+    assert 1.3 * 0.75 < times[-1] - times[0] < 1.3 / 0.75
+    for seconds, allowed in ((1.0, 1.03), (0.25, 1.25)):
+        most = max(np.searchsorted(times, at + seconds, side="left") - k for k, at in enumerate(times))
+        assert most <= allowed * per_second * seconds + 1
+
+
+async def test_tokens_pass_at_their_rate_whatever_the_size_of_a_call() -> None:
+    pace, loop = Pace(tokens_per_minute=600_000), asyncio.get_running_loop()
+    began = loop.time()
+    for tokens in (5000, 10, 2000):
+        await pace.acquire(tokens)
+    took = loop.time() - began
+    assert 0.55 < took < 1.2
+    pace.settle(5000, 0)
+    began = loop.time()
+    await pace.acquire(4000)
+    assert loop.time() - began < 0.05
+    pace.settle(0, 3000)
+    began = loop.time()
+    await pace.acquire(0)
+    assert loop.time() - began > 0.15
+
+
+async def test_a_run_keeps_to_its_requests_a_minute(tmp_path: Path) -> None:
+    async with WireServer() as server:
+        config = judge_config(server.url, backend="wire", requests_per_minute=60 * 400, concurrency=64)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with open_store(tmp_path / "v.db") as store:
+            result = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
+        took = loop.time() - began
+    assert result.answered.all()
+    assert took > 0.95 * len(PLAN) / 400 - 0.05
+
+
+async def test_a_long_retry_after_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """inspect_ai #5138: one answer 'come back in a second' froze the whole run."""
+    asked: list[tuple[int, float]] = []
+    loop = asyncio.get_running_loop()
+
+    def behave(n: int, body: Any) -> Reply:
+        asked.append((n, loop.time()))
+        return Reply(status=429, headers={"Retry-After": "1"}) if n < 8 else well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        config = judge_config(server.url, backend="wire", concurrency=8)
+        began = loop.time()
+        with open_store(tmp_path / "v.db") as store:
+            result = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
+    assert result.answered.all()
+    assert asked[len(PLAN) - 1][1] - began < 0.9
+    assert [at - began >= 1 for _, at in asked[-8:]] == [True] * 8
+
+
+async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(tmp_path: Path) -> None:
+    dice, loop = random.Random(3), asyncio.get_running_loop()
+    ends = loop.time() + 1.0
+
+    def behave(n: int, body: Any) -> Reply:
+        stormy = loop.time() < ends and dice.random() < 0.5
+        return Reply(status=429) if stormy else well_behaved(n, body)
+
+    plan = dense_plan(make_pool(6, 20))
+    async with WireServer(behave) as server:
+        config = judge_config(server.url, backend="wire", concurrency=32, max_tries=2)
+        with open_store(tmp_path / "v.db") as store:
+            result = await judge_plan(plan, make_pool(6, 20), config=config, store=store, environment=ENVIRONMENT)
+    assert result.answered.all()

@@ -1,0 +1,88 @@
+"""What is not loaded until it is needed, and judges that other packages bring."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judged import dense_plan
+from pools import make_pool
+from youden.judging.engine import judge_plan
+from youden.judging.judge_config import load_judge_config
+from youden.judging.registry import JUDGES, makes_calls
+from youden.judging.store import open_store
+
+HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
+
+
+def loaded_by(code: str) -> set[str]:
+    script = f"{code}\nimport sys\nsys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(ended.stderr.split())
+
+
+def seconds_of(code: str) -> float:
+    """The least of three, for a busy machine only adds."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+HELP = "import sys\nsys.argv = ['youden', '--help']\nfrom youden import cli\ntry:\n    cli.main()\nexcept SystemExit:\n    pass"
+
+
+def test_import_youden_is_quick_and_loads_nothing_heavy() -> None:
+    assert loaded_by("import youden") == set()
+    assert seconds_of("import youden") <= 0.3
+
+
+def test_help_is_quick_and_loads_nothing_heavy() -> None:
+    assert loaded_by(HELP) == set()
+    assert seconds_of(HELP) <= 0.5
+
+
+def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
+    code = "from youden.judging.judge_config import load_judge_config\n" + "\n".join(
+        f"load_judge_config({name!r})" for name in ("gpt-4o-mini", "llama3-70b", "local", "lexical", "replay")
+    )
+    assert loaded_by(code) & {"openai", "litellm", "pandas"} == set()
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a judge of its own, installed as pip would: a module and its dist-info."""
+    (tmp_path / "parrots.py").write_text(
+        "from youden.types import Completion\n"
+        "class Parrot:\n"
+        "    def __init__(self, connection):\n"
+        "        self.name = connection.name\n"
+        "    async def answer(self, request):\n"
+        "        return Completion('YES', 'stop', request.model, 1, 1)\n",
+        encoding="utf-8",
+    )
+    info = tmp_path / "parrots-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parrots\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[youden.judges]\nparrot = parrots:Parrot\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("outside")
+async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_path: Path) -> None:
+    pool = make_pool(3, 3)
+    plan = dense_plan(pool)
+    assert "parrot" in set(JUDGES)
+    assert makes_calls("parrot")
+    config = load_judge_config({"backend": "parrot", "model": "grey", "price": 0})
+    with open_store(tmp_path / "v.db") as store:
+        result = await judge_plan(plan, pool, config=config, store=store, environment={}, max_cost=0)
+    np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
+    assert result.models == ("grey",)

@@ -1,0 +1,41 @@
+"""Run by an interpreter with inspect-ai: two mock models on three samples, logged in both formats, and one run that fails."""
+
+from __future__ import annotations
+
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import includes
+from inspect_ai.solver import generate, solver
+
+TOPICS = ("rivers", "bridges", "bread")
+
+
+def outputs(name: str) -> list[ModelOutput]:
+    made = []
+    for topic in TOPICS:
+        output = ModelOutput.from_content(name, f"{name} says much of {topic}.")
+        output.usage = ModelUsage(input_tokens=5, output_tokens=5, total_tokens=10)
+        made.append(output)
+    return made
+
+
+@solver
+def breaks_on_bread():
+    async def solve(state, generate):
+        if "bread" in state.input_text:
+            raise RuntimeError("as told")
+        return await generate(state)
+
+    return solve
+
+
+samples = [Sample(id=f"s{n}", input=f"Tell of {topic}.", target=topic) for n, topic in enumerate(TOPICS)]
+for name in ("one", "two"):
+    for log_format in ("eval", "json"):
+        model = get_model(f"mockllm/{name}", custom_outputs=outputs(name), memoize=False)
+        task = Task(dataset=samples, solver=generate(), scorer=includes(), name="tiny")
+        eval(task, model=model, log_dir=f"logs-{log_format}", log_format=log_format, display="none", max_samples=1)
+model = get_model("mockllm/one", custom_outputs=outputs("one"), memoize=False)
+task = Task(dataset=samples, solver=breaks_on_bread(), scorer=includes(), name="tiny")
+eval(task, model=model, log_dir="logs-failed", log_format="eval", display="none", max_samples=1)
