@@ -67,6 +67,7 @@ class LiveRun:
         self._missing = np.full(n, _CODES["not_asked"], dtype=np.int8)
         self._usd = 0.0
         self._seen = 0
+        self._came: set[str] = set()
         self._state: LiveState | None = None
 
     def look(self) -> LiveState:
@@ -74,8 +75,9 @@ class LiveRun:
         try:
             with open_store(self._store, read_only=True) as store:
                 self._seen, fresh = store.since(self._seen)
+                failed = store.failures([key for key in self._rows if key not in self._came])
         except ConfigError:
-            fresh = {}  # judged has not begun: there is no store yet
+            fresh, failed = {}, {}  # nothing was asked yet, so there is no store
         mine = {key: completion for key, completion in fresh.items() if key in self._rows}
         for key, completion in mine.items():
             reading = self._questions.read(completion)
@@ -83,7 +85,11 @@ class LiveRun:
             self._answer[rows], self._hard[rows] = reading.answer, reading.hard
             self._missing[rows] = _CODES[reading.missing]
             self._usd += price(self._judge, completion.tokens_in, completion.tokens_out)
-        if mine or self._state is None:
+        self._came |= mine.keys()
+        given_up = [row for key in failed.keys() - mine.keys() for row in self._rows[key]]
+        news = bool(mine) or bool((self._missing[given_up] != _CODES["failed"]).any())
+        self._missing[given_up] = _CODES["failed"]
+        if news or self._state is None:
             self._state = self._summed_up()
         return self._state
 

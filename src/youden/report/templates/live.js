@@ -33,7 +33,7 @@
       });
       return row;
     }));
-    put("live-source", state.why_no_ranking ?? state.figures.ranking?.source ?? "");
+    put("live-source", state.why_no_ranking ?? `Source: ${state.figures.ranking?.source ?? "the store"}`);
     if (state.figures.ranking) document.dispatchEvent(new CustomEvent("figures", { detail: state.figures }));
   };
   const follow = async () => {
