@@ -12,7 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "youden"
 
 # Higher may import lower; equal rank means the groups never import each other.
 RANK = {
-    "cli": 9,
+    "cli": 10,
+    "view": 9,
     "report": 8,
     "study": 7,
     "pytest_plugin": 6,

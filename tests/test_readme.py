@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from commands import Youden
 from youden.data.pool_reader import read_pool
+from youden.data.run_folder import RunFolder
 from youden.judging.cassette import Cassette, entry, write_cassette
 from youden.judging.judge_config import load_judge_config
 from youden.protocol.plan import make_plan
+from youden.report.data.report import build_report
+from youden.report.pictures import mark, picture_spec
 from youden.types import PAIRED, Completion, Plan
 
 pytest_plugins = ["pytester"]
@@ -70,3 +74,12 @@ def test_the_config_example_is_a_config(tmp_path: Path) -> None:
 def test_every_link_leads_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (Path(__file__).parents[1] / target).exists(), target
+
+
+@pytest.mark.parametrize("picture", sorted(set(re.findall(r"\]\((docs/\w+\.svg)\)", README))))
+def test_the_pictures_show_what_the_demo_shows(youden: Youden, tmp_path: Path, picture: str) -> None:
+    assert youden("demo").code == 0
+    spec = picture_spec(build_report(RunFolder(tmp_path / "runs" / "demo")), Path(picture).stem)
+    drawn = (Path(__file__).parents[1] / picture).read_text(encoding="utf-8")
+    again = f"youden report runs/demo --format svg --chart {Path(picture).stem} --out {picture}"
+    assert mark(spec) in drawn, f"The picture is not current. Draw it again: {again}"

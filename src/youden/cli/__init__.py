@@ -19,6 +19,7 @@ COMMANDS = {
     "study": "youden.cli.study",
     "compare": "youden.cli.compare",
     "report": "youden.cli.report",
+    "view": "youden.cli.view",
     "generate": "youden.cli.generate",
     "import": "youden.cli.import_",
     "doctor": "youden.cli.doctor",

@@ -37,8 +37,8 @@ def command(out: Path, as_json: bool) -> None:
     with progress_bar() as bar:
         judge_run(planned, progress=bar)
     fit_run(planned.folder)
-    data = write_report(planned.folder)
-    show.show_result(data, as_json=as_json)
+    summary = write_report(planned.folder).summary
+    show.show_result(summary, as_json=as_json)
     if as_json:
         return
     click.echo()
@@ -50,10 +50,11 @@ def command(out: Path, as_json: bool) -> None:
     click.echo(
         "These intervals are about these agents' abilities; so few agents say little of other agents of their kind."
     )
-    flipper = next(agent for agent in data.ranking if agent.agent == FLIPPER)
+    flipper = next(agent for agent in summary.ranking if agent.agent == FLIPPER)
     click.echo(
         f"\nWhat this judge cannot see: '{FLIPPER}' turns the central facts of every passage into their opposites, and stands at "
-        f"place {flipper.places} of {data.n_agents}. Its words are the passage's own, and words are all that `lexical` compares."
+        f"place {flipper.places} of {summary.n_agents}. Its words are the "
+        "passage's own, and words are all that `lexical` compares."
     )
     click.echo(
         f"\nThe run is in {planned.folder.path}; open {planned.folder.path / 'report.html'}.\n"

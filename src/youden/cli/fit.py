@@ -19,8 +19,8 @@ def command(run: Path, as_json: bool) -> None:
     """
     from youden.data.run_folder import RunFolder
     from youden.pipeline import fit_run
-    from youden.report.data import build_report
+    from youden.report.data.summary import summarise_run
 
     folder = RunFolder(run)
     fit_run(folder)
-    show.show_result(build_report(folder), as_json=as_json)
+    show.show_result(summarise_run(folder), as_json=as_json)

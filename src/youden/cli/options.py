@@ -18,6 +18,12 @@ R = TypeVar("R")
 
 config = click.argument("config", type=click.Path(path_type=Path))
 run = click.argument("run", type=click.Path(path_type=Path))
+html = click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=lambda _ctx, _parameter, path: _with_charts(path),
+    help="Also draw it, into this file.",
+)
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 
 
@@ -60,6 +66,14 @@ def numbers(text: str) -> tuple[float, ...]:
     if not all(0 < number < float("inf") for number in found):
         raise click.BadParameter(f"{text!r} holds a number that is not above 0. Give, for example, 1,2,5.")
     return found
+
+
+def _with_charts(path: Path | None) -> Path | None:
+    if path is not None:
+        from youden.report.vega import need_charts
+
+        need_charts()
+    return path
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`youden report RUN`: draw a run's report anew."""
+"""`youden report RUN`: draw a run's report anew, or a part of it for another place."""
 
 from __future__ import annotations
 
@@ -8,14 +8,42 @@ import click
 
 from youden.cli import options, show
 
+FORMATS = ("html", "md", "png", "svg", "csv")
+
 
 @click.command("report")
 @options.run
-def command(run: Path) -> None:
-    """Write RUN/report.html from the files of a fitted run, and print its path."""
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
+@click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
+@click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
+)
+def command(run: Path, kind: str, chart: str, against: Path | None, out: Path | None) -> None:
+    """Write RUN/report.html from the files of a fitted run, and print its path.
+
+    md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
+    one figure. --against OTHER writes both runs side by side.
+    """
     from youden.data.run_folder import RunFolder
-    from youden.report.write import write_report
+    from youden.errors import ConfigError
+    from youden.report import write
 
     folder = RunFolder(run)
-    show.show_warnings(write_report(folder))
-    click.echo(str(folder.file("report.html")))
+    if against is not None:
+        if kind != "html":
+            raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
+        click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
+    elif kind == "html":
+        path, data = write.write_page(folder, out=out)
+        show.show_warnings(data.summary)
+        click.echo(str(path))
+    elif kind in ("md", "csv"):
+        text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
+        if out is None:
+            click.echo(text, nl=False)
+        else:
+            write.write_file(out, text)
+            click.echo(str(out))
+    else:
+        click.echo(str(write.write_picture(folder, chart, kind="png" if kind == "png" else "svg", out=out)))

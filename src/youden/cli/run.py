@@ -28,4 +28,4 @@ def command(config: Path, overrides: options.Overrides, asking: options.Asking, 
     with progress_bar() as bar:
         judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
     fit_run(planned.folder)
-    show.show_result(write_report(planned.folder), as_json=as_json)
+    show.show_result(write_report(planned.folder).summary, as_json=as_json)

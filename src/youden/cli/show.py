@@ -16,7 +16,7 @@ from rich.table import Table
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
-    from youden.report.data import ReportData
+    from youden.report.data.summary import Summary
     from youden.types import Cost, Json, Plan
 
 BAR_CELLS = 22
@@ -79,7 +79,7 @@ def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
         note(f"plan: {line}")
 
 
-def show_ranking(data: ReportData) -> None:
+def show_ranking(data: Summary) -> None:
     """The ranking with groups, intervals and small bars."""
     table = Table(title=f"{safe(data.name)}: {data.n_agents} agents on {data.n_items} items", title_justify="left")
     table.add_column("places", justify="right")
@@ -115,12 +115,12 @@ def show_ranking(data: ReportData) -> None:
     console().print(table)
 
 
-def show_warnings(data: ReportData) -> None:
+def show_warnings(data: Summary) -> None:
     for warning in data.warnings:
         note(f"warning: {warning}")
 
 
-def show_result(data: ReportData, *, as_json: bool) -> None:
+def show_result(data: Summary, *, as_json: bool) -> None:
     """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
     show_warnings(data)
     if as_json:

@@ -18,10 +18,10 @@ from youden.data.atomic import replacing
 from youden.data.pool_summary import PoolFile, PoolSummary
 from youden.data.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.run_files import VERSION, parse, read_bytes
-from youden.data.sheets import RankingRow
+from youden.data.sheets import ItemRow, RankingRow
 from youden.types import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Verdicts
 
-__all__ = ["PoolSummary", "RankingRow", "RunFolder"]
+__all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
 _SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
 
@@ -142,6 +142,9 @@ class RunFolder:
     def write_items(self, items: pd.DataFrame) -> None:
         """At least the columns item, difficulty, n_trials."""
         sheets.write_items(self.file("items.csv"), items)
+
+    def read_items(self) -> tuple[ItemRow, ...]:
+        return sheets.read_items(self.file("items.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
         self.write_text("fit.json", TypeAdapter(RunFacts).dump_json(facts, indent=1).decode() + "\n")

@@ -40,6 +40,15 @@ class RankingRow:
     n_trials: int
 
 
+@dataclass(frozen=True)
+class ItemRow:
+    """One line of `items.csv`. difficulty: None for an item never seen."""
+
+    item: str
+    difficulty: float | None
+    n_trials: int
+
+
 def write_scores(path: Path, scores: Scores) -> None:
     """A line for each agent, a column for each item; empty is unseen."""
     rows = ([agent, *row] for agent, row in zip(scores.agent_ids, scores.value.tolist(), strict=True))
@@ -81,6 +90,24 @@ def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
 
 
+def ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
+    """A table with the columns of `RANKING` as lines; NaN becomes None."""
+    columns = [[None if pd.isna(one) else one for one in ranking[name].tolist()] for name in RANKING]
+    return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
+
+
+def read_items(path: Path) -> tuple[ItemRow, ...]:
+    """The items, in the pool's order. Raises: RunFolderError."""
+    header, *rows = _read(path)
+    if lacking := [name for name in ITEMS if name not in header]:
+        raise damaged(path, f"there is no column {', no '.join(lacking)}; it has {', '.join(header)}")
+    lines = [dict(zip(header, row, strict=True)) for row in rows]
+    return tuple(
+        ItemRow(line["item"], _number_or_none(path, line["difficulty"]), _count(path, line["n_trials"]))
+        for line in lines
+    )
+
+
 def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept: Sequence[str]) -> None:
     lacking = [name for name in needed if name not in frame.columns]
     if lacking:
@@ -93,10 +120,7 @@ def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept
 
 
 def _ranked(path: Path, row: Mapping[str, str]) -> RankingRow:
-    ability, low, high = (
-        None if math.isnan(value) else value
-        for value in (_number(path, row[name]) for name in ("ability", "low", "high"))
-    )
+    ability, low, high = (_number_or_none(path, row[name]) for name in ("ability", "low", "high"))
     rank_low, rank_high, n_trials = (_count(path, row[name]) for name in ("rank_low", "rank_high", "n_trials"))
     return RankingRow(row["agent"], row["group"] or None, ability, low, high, rank_low, rank_high, n_trials)
 
@@ -106,6 +130,11 @@ def _number(path: Path, field: str) -> float:
         return float(field) if field else math.nan
     except ValueError as error:
         raise damaged(path, f"{field!r} stands where a number or nothing belongs") from error
+
+
+def _number_or_none(path: Path, field: str) -> float | None:
+    value = _number(path, field)
+    return None if math.isnan(value) else value
 
 
 def _count(path: Path, field: str) -> int:

@@ -113,6 +113,15 @@ class Store:
         found = {key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in rows}
         return found | {key: self._failures[key] for key in keys if key in self._failures}
 
+    def since(self, row: int) -> tuple[int, dict[str, Completion]]:
+        """Answers written after `row` (0 for all), and the row to go on from: how another process follows a run."""
+        with _explained(self.path):
+            rows = self._connection.execute(
+                "SELECT rowid, key, completion FROM answers WHERE rowid > ? ORDER BY rowid", [row]
+            ).fetchall()
+            found = {key: completion_from(orjson.loads(text)) for _, key, text in rows}
+        return (rows[-1][0] if rows else row), found
+
     def add(self, key: str, outcome: Completion | Failure) -> None:
         """Keep an answer or a failure; it is on disk after the next `flush`, at the latest with the next but `BATCH`."""
         if isinstance(outcome, Completion):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @options.scores
 @options.above
 @options.below
+@options.html
 @options.json
 def command(
     *,
@@ -37,6 +38,7 @@ def command(
     scores: str,
     above: str,
     below: str,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """Do other models predict held-out cells of RUN better?
@@ -62,6 +64,13 @@ def command(
             progress=bar,
         )
     signature = folder.read_signature().text
+    if html is not None:
+        from youden.report.page import StudyPart
+        from youden.report.study_charts import baselines_figures
+        from youden.report.write import write_study
+
+        part = StudyPart(folder.path.name, signature, tuple(baselines_words(study)), baselines_figures(study))
+        write_study(html, "Baselines", [part])
     if as_json:
         show.print_json({"baselines": baselines_json(study), "run": folder.path.name, "signature": signature})
         return

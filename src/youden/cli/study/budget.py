@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Whose recall: the top k.")
 @click.option("--goal", default="rho=0.97", show_default=True, help="rho=…, recall=… or halfwidth=….")
 @click.option("--usd-per-call", type=click.FloatRange(min=0), help="Price of a call. [default: what RUN's calls cost]")
+@options.html
 @options.json
 def command(
     *,
@@ -35,6 +36,7 @@ def command(
     top: int,
     goal: str,
     usd_per_call: float | None,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """What would each design have bought at each number of calls?
@@ -63,6 +65,13 @@ def command(
             progress=bar,
         )
     signature = folder.read_signature().text
+    if html is not None:
+        from youden.report.page import StudyPart
+        from youden.report.study_charts import budget_figures
+        from youden.report.write import write_study
+
+        part = StudyPart(folder.path.name, signature, tuple(budget_words(study, asked)), budget_figures(study, asked))
+        write_study(html, "Budget", [part])
     for line in world.words:
         show.note(f"note: {line}")
     if as_json:

@@ -12,6 +12,7 @@ from youden.cli import options, show
 from youden.cli.progress import progress_bar
 
 if TYPE_CHECKING:
+    from youden.report.page import StudyPart
     from youden.study.sparsity import SparsityStudy, Spread
     from youden.types import Json
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @options.scores
 @options.above
 @options.below
+@options.html
 @options.json
 def command(
     *,
@@ -34,6 +36,7 @@ def command(
     scores: str,
     above: str,
     below: str,
+    html: Path | None,
     as_json: bool,
 ) -> None:
     """How few cells or calls predict held-out cells of dense RUNs and keep their ranking?
@@ -50,6 +53,7 @@ def command(
 
     kind = options.score_kind(scores)
     found: dict[str, Json] = {}
+    parts: list[StudyPart] = []
     for run in runs:
         world = open_world(RunFolder(run))
         groups = contrast(world, above=options.words(above), below=options.words(below))
@@ -65,6 +69,11 @@ def command(
             )
         words = (*sparsity_words(study), *additivity_words(links_table(world.scores(kind))))
         signature = RunFolder(run).read_signature().text
+        if html is not None:
+            from youden.report.page import StudyPart as Part
+            from youden.report.study_charts import sparsity_figures
+
+            parts.append(Part(run.name, signature, words, sparsity_figures(study)))
         found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
         if as_json:
             continue
@@ -72,6 +81,10 @@ def command(
         for line in words:
             click.echo(line)
         show.note(f"signature: {signature}")
+    if html is not None:
+        from youden.report.write import write_study
+
+        write_study(html, "Sparsity", parts)
     if as_json:
         show.print_json({"sparsity": found})
 

@@ -1,0 +1,113 @@
+"""What speaks for or against believing a ranking: curl, false alarms of single agents, predictions of held-out cells.
+
+It knows thresholds and why they stand; it refuses to know charts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+
+from youden.errors import StatisticsError
+from youden.report.data.evidence import Evidence
+from youden.stats.curl import curl_ecdf, curl_quantiles
+from youden.stats.links import LINKS
+from youden.types import INDEPENDENT, Scores, Verdicts
+from youden.types.arrays import Floats, freeze
+
+N_STEPS = 41
+FAMILY_LEVEL = 0.95
+MAX_POINTS = 3_000
+"""Held-out cells drawn at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class CurlCurve:
+    """Share of rectangles with |Δ| at most x, on one link. x: float[n] in the link's unit; share: float[n]; sd: of the scores."""
+
+    link: str
+    x: Floats
+    share: Floats
+    sd: float
+
+    def __post_init__(self) -> None:
+        freeze([self.x, self.share])
+
+
+@dataclass(frozen=True)
+class FalseAlarm:
+    """Yes-answers among the independent trials an agent takes part in on either side.
+
+    low, high: exact interval of the rate, wide enough to hold for all agents at once. alarmed: it lies above the rate of all.
+    """
+
+    agent: str
+    n: int
+    n_yes: int
+    low: float
+    high: float
+    alarmed: bool
+
+    @property
+    def rate(self) -> float:
+        return self.n_yes / self.n
+
+
+@dataclass(frozen=True, eq=False)
+class HoldoutPoints:
+    """Held-out cells as predicted and as observed, float[n] each; n_cells: how many there are, of which n are drawn."""
+
+    predicted: Floats
+    observed: Floats
+    n_cells: int
+
+    def __post_init__(self) -> None:
+        freeze([self.predicted, self.observed])
+
+
+def curl_curves(scores: Scores) -> tuple[CurlCurve, ...]:
+    """The distribution of the curl on every link; empty where no rectangle is complete, or too many are to be counted."""
+    curves = []
+    for name, link in LINKS.items():
+        value = link.forward(scores.value)
+        try:
+            top = float(curl_quantiles(value, q=(0.99,))[0])
+            x = np.linspace(0.0, top or 1.0, N_STEPS)
+            curves.append(CurlCurve(name, x, curl_ecdf(value, x), float(np.nanstd(value))))
+        except StatisticsError:
+            return ()
+    return tuple(curves)
+
+
+def false_alarms(result: Verdicts) -> tuple[FalseAlarm, ...]:
+    """One line for each agent with independent trials that answered, the highest rate first.
+
+    Intervals are Clopper–Pearson at 1 − .05/K, so that all of them hold together with 95 %.
+    """
+    plan = result.plan
+    asked = (plan.arm == INDEPENDENT) & result.answered
+    agent = np.concatenate([plan.first[asked], plan.second[asked]])
+    n = np.bincount(agent, minlength=plan.n_agents)
+    n_yes = np.bincount(agent, weights=np.tile(result.hard[asked], 2), minlength=plan.n_agents).astype(int)
+    overall = float(result.hard[asked].mean()) if asked.any() else 0.0
+    level = 1 - (1 - FAMILY_LEVEL) / plan.n_agents
+    lines = []
+    for i in np.flatnonzero(n):
+        interval = binomtest(int(n_yes[i]), int(n[i])).proportion_ci(level, method="exact")
+        low, high = float(interval.low), float(interval.high)
+        lines.append(FalseAlarm(plan.agent_ids[i], int(n[i]), int(n_yes[i]), low, high, alarmed=low > overall))
+    return tuple(sorted(lines, key=lambda line: -line.rate))
+
+
+def holdout_points(evidence: Evidence) -> HoldoutPoints | None:
+    """Predictions of held-out cells beside what was observed; None without a holdout or a fit."""
+    if evidence.holdout is None or evidence.predicted is None:
+        return None
+    both = ~np.isnan(evidence.holdout.value) & ~np.isnan(evidence.predicted)
+    cells = np.flatnonzero(both)
+    if not len(cells):
+        return None
+    drawn = np.random.default_rng(0).choice(cells, min(MAX_POINTS, len(cells)), replace=False)
+    return HoldoutPoints(evidence.predicted.ravel()[drawn], evidence.holdout.value.ravel()[drawn], len(cells))

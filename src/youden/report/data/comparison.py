@@ -1,0 +1,159 @@
+"""Two runs side by side: whether their rankings agree, and on which trials their judges do not.
+
+It knows which agents and trials two runs share; it refuses to know which run is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.data.run_folder import RunFolder
+from youden.errors import RunFolderError
+from youden.report.data.evidence import gather, open_texts
+from youden.report.data.openings import find_sources, sample_trials
+from youden.report.data.report import Trials
+from youden.report.data.summary import Summary, summarise_run
+from youden.report.data.trials import TrialBook, same_trials
+from youden.stats.metrics import Metric, spearman
+from youden.stats.ranks import ranks
+from youden.types import PAIRED, Verdicts
+from youden.types.arrays import Floats
+
+
+@dataclass(frozen=True)
+class SlopeLine:
+    """One agent in both rankings. one, two: its places among the shared agents; apart: whether the place ranges are disjoint."""
+
+    agent: str
+    group: str | None
+    one: int
+    two: int
+    places_one: str
+    places_two: str
+    ability_one: float
+    ability_two: float
+    apart: bool
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """How two judges answered the same trials of one arm: yes/no by the first judge, then by the second."""
+
+    arm: str
+    yes_yes: int
+    yes_no: int
+    no_yes: int
+    no_no: int
+
+    @property
+    def n(self) -> int:
+        return self.yes_yes + self.yes_no + self.no_yes + self.no_no
+
+    @property
+    def share(self) -> float | None:
+        """Of trials both answered, the share on which they differ; None without one."""
+        return (self.yes_no + self.no_yes) / self.n if self.n else None
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two fitted runs. correlation: Spearman of abilities, None below 3 shared agents or where all are equal; trials: the
+    first run's with the second judge's answers, None where a run was imported."""
+
+    one: Summary
+    two: Summary
+    lines: tuple[SlopeLine, ...]
+    correlation: Metric | None
+    disagreements: tuple[Disagreement, ...]
+    trials: Trials | None
+    agent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+
+
+def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison:
+    """Compare two fitted runs. seed: of the sample of trials.
+
+    Raises: RunFolderError where a file is missing, and [compare-nothing] where no agent is in both.
+    """
+    heads = summarise_run(one), summarise_run(two)
+    lines = _lines(*heads)
+    if not lines:
+        raise RunFolderError(
+            f"{one.path} and {two.path} rank no agent in common. Compare runs on the same agents.",
+            slug="compare-nothing",
+        )
+    abilities = np.array([[line.ability_one, line.ability_two] for line in lines]).T
+    comparable = len(lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
+    evidence = gather(one)
+    mine, theirs = evidence.result, gather(two).result
+    disagreements: tuple[Disagreement, ...] = ()
+    trials = None
+    if mine is not None and theirs is not None:
+        against = other_answers(mine, theirs)
+        book = TrialBook(mine, against)
+        sources = find_sources(one, open_texts(one), mine)
+        trials = Trials(sample_trials(book, sources, rng=np.random.default_rng(seed)), book.n_of_kind, sources.prompt)
+        disagreements = _disagreements(mine, against)
+    return Comparison(
+        one=heads[0],
+        two=heads[1],
+        lines=lines,
+        correlation=spearman(abilities[0], abilities[1]) if comparable else None,
+        disagreements=disagreements,
+        trials=trials,
+        agent_ids=evidence.rates.agent_ids,
+        item_ids=evidence.rates.item_ids,
+    )
+
+
+def other_answers(mine: Verdicts, theirs: Verdicts) -> Floats:
+    """float[N]: the hard answers of `theirs` to the trials of `mine`, NaN where it has none."""
+    row = same_trials(mine.plan, theirs.plan)
+    found = row >= 0
+    answers = np.full(len(mine), np.nan)
+    answers[found] = theirs.hard[row[found]]
+    return answers
+
+
+def _lines(one: Summary, two: Summary) -> tuple[SlopeLine, ...]:
+    others = {agent.agent: agent for agent in two.ranking}
+    shared = [
+        (mine, others[mine.agent], mine.ability, others[mine.agent].ability)
+        for mine in one.ranking
+        if mine.agent in others
+    ]
+    known = [(mine, other, a, b) for mine, other, a, b in shared if a is not None and b is not None]
+    places = _places([a for _, _, a, _ in known]), _places([b for _, _, _, b in known])
+    return tuple(
+        SlopeLine(
+            agent=mine.agent,
+            group=mine.group,
+            one=place,
+            two=other_place,
+            places_one=mine.places,
+            places_two=other.places,
+            ability_one=a,
+            ability_two=b,
+            apart=mine.rank_high < other.rank_low or other.rank_high < mine.rank_low,
+        )
+        for (mine, other, a, b), place, other_place in zip(known, *places, strict=True)
+    )
+
+
+def _places(abilities: Sequence[float]) -> list[int]:
+    places: list[int] = ranks(np.array(abilities, dtype=np.float64)).tolist()
+    return places
+
+
+def _disagreements(mine: Verdicts, against: Floats) -> tuple[Disagreement, ...]:
+    both = mine.answered & ~np.isnan(against)
+    tables = []
+    for arm, name in ((PAIRED, "paired"), (1 - PAIRED, "independent")):
+        chosen = both & (mine.plan.arm == arm)
+        yes, other = mine.hard[chosen] == 1, against[chosen] == 1
+        counts = [int(count.sum()) for count in (yes & other, yes & ~other, ~yes & other, ~yes & ~other)]
+        tables.append(Disagreement(name, *counts))
+    return tuple(tables)

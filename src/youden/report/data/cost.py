@@ -1,0 +1,65 @@
+"""What a run asked, what came back, how long calls took.
+
+It knows counts and seconds; it refuses to know prices, which the verdicts carry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.types import MISSING_REASONS, Verdicts
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Seconds a call took, over the calls of the run's last pass."""
+
+    n_calls: int
+    median: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The plan in numbers and the fate of its calls.
+
+    fates: every reason of MISSING_REASONS with its number of calls, 'answered' first. latency: None where nothing was timed.
+    """
+
+    design: str
+    options: tuple[tuple[str, str], ...]
+    independent: str
+    seed: int
+    n_cells: int
+    n_cells_all: int
+    fates: tuple[tuple[str, int], ...]
+    latency: Latency | None
+    judge: tuple[tuple[str, str], ...]
+
+
+def count_cost(result: Verdicts) -> Cost:
+    """The cost of a judged run."""
+    plan = result.plan
+    counts = np.bincount(result.missing, minlength=len(MISSING_REASONS))
+    return Cost(
+        design=plan.design,
+        options=tuple((name, str(value)) for name, value in plan.options.items()),
+        independent=plan.independent,
+        seed=plan.seed,
+        n_cells=plan.n_cells,
+        n_cells_all=plan.n_agents * plan.n_items,
+        fates=tuple((name, int(n)) for name, n in zip(MISSING_REASONS, counts, strict=True)),
+        latency=_latency(result),
+        judge=tuple((name, str(value)) for name, value in result.judge.items()),
+    )
+
+
+def _latency(result: Verdicts) -> Latency | None:
+    timed = result.seconds[result.seconds > 0] if result.seconds is not None else np.empty(0)
+    if not len(timed):
+        return None
+    median, p90, p99 = np.quantile(timed, [0.5, 0.9, 0.99]).tolist()
+    return Latency(len(timed), median, p90, p99)

@@ -1,0 +1,162 @@
+"""Who agrees with whom, and how each agent did on each item: matrices as they are drawn, binned where they are large.
+
+It knows orders and bins; it refuses to know colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from youden.report.data.evidence import Evidence
+from youden.types import Rates
+from youden.types.arrays import Floats, Positions, freeze
+
+MAX_TILES = 12_000
+"""Above so many cells a heatmap is drawn in bins, and says so."""
+
+
+@dataclass(frozen=True, eq=False)
+class AgentGrid:
+    """How often the judge saw two agents' responses to one item as one source, less the false-positive rate.
+
+    value: float[K, K] in [−1, 1], mean of D over items, first-read agent by row; NaN where never asked.
+    by_cluster: int64[K], positions of agents so that like stands beside like; by_rank: the same, best first.
+    """
+
+    agents: tuple[str, ...]
+    value: Floats
+    by_rank: Positions
+    by_cluster: Positions
+
+    def __post_init__(self) -> None:
+        freeze([self.value, self.by_rank, self.by_cluster])
+
+
+@dataclass(frozen=True, eq=False)
+class CellGrid:
+    """Scores and residuals of agents on items, agents best first, items easiest first.
+
+    score, residual: float[rows, columns], means over `agents_per_row` × `items_per_column` cells; NaN where none was seen.
+    residual = score − prediction of the additive fit. rows, columns: what stands at the edges.
+    """
+
+    score: Floats
+    residual: Floats
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    agents_per_row: int
+    items_per_column: int
+
+    def __post_init__(self) -> None:
+        freeze([self.score, self.residual])
+
+    @property
+    def is_binned(self) -> bool:
+        return self.agents_per_row * self.items_per_column > 1
+
+
+def agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
+    """The agent × agent matrix in the order of `ranked` and clustered. fpr: subtracted where a plan pools it."""
+    rates = evidence.rates
+    value = _pair_means(rates, 0.0 if rates.independent == "twin" else fpr or 0.0)
+    place = {agent: position for position, agent in enumerate(rates.agent_ids)}
+    return AgentGrid(
+        agents=rates.agent_ids,
+        value=value,
+        by_rank=np.array([place[agent] for agent in ranked], dtype=np.int64),
+        by_cluster=cluster_order(value),
+    )
+
+
+def cluster_order(value: Floats) -> Positions:
+    """Positions 0 … K−1 so that agents that agree stand together: average linkage on 1 − mean of both orders.
+
+    value: float[K, K], NaN is unseen and counts as the mean of what was seen.
+    """
+    K = len(value)
+    if K < 3:
+        return np.arange(K)
+    distance = 1 - _mean_of_both(value)
+    np.fill_diagonal(distance, 0.0)
+    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")), dtype=np.int64)
+
+
+def cell_grid(evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX_TILES) -> CellGrid:
+    """The agent × item matrices, at most about `max_tiles` of each."""
+    scores = evidence.scores
+    place = {agent: position for position, agent in enumerate(scores.agent_ids)}
+    rows = np.array([place[agent] for agent in ranked], dtype=np.int64)
+    seen = ~np.isnan(scores.value)
+    n = seen.sum(axis=0)
+    ease = np.divide(np.where(seen, scores.value, 0).sum(axis=0), n, out=np.full(len(n), -2.0), where=n > 0)
+    columns = np.argsort(-ease, kind="stable")
+    score = scores.value[np.ix_(rows, columns)]
+    fitted = np.full_like(score, np.nan) if evidence.predicted is None else evidence.predicted[np.ix_(rows, columns)]
+    per_row, per_column = bin_sizes(score.shape, max_tiles)
+    return CellGrid(
+        score=binned(score, per_row, per_column),
+        residual=binned(score - fitted, per_row, per_column),
+        rows=_edges([scores.agent_ids[i] for i in rows], per_row),
+        columns=_edges([scores.item_ids[j] for j in columns], per_column),
+        agents_per_row=per_row,
+        items_per_column=per_column,
+    )
+
+
+def bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:
+    """Agents a row and items a column so that at most about `max_tiles` tiles remain; the longer side is binned first.
+
+    >>> bin_sizes((30, 200), 12_000), bin_sizes((200, 2000), 12_000)
+    ((1, 1), (2, 17))
+    """
+    K, J = shape
+    per_row = max(1, -(-K // 120))
+    per_column = max(1, -(-J * -(-K // per_row) // max_tiles))
+    return per_row, per_column
+
+
+def binned(value: Floats, per_row: int, per_column: int) -> Floats:
+    """Means over blocks of cells, of what was seen; NaN where nothing was.
+
+    >>> binned(np.array([[1.0, 3.0, np.nan], [np.nan, 2.0, np.nan]]), 2, 2)
+    array([[ 2., nan]])
+    """
+    seen = ~np.isnan(value)
+    starts = np.arange(0, value.shape[0], per_row), np.arange(0, value.shape[1], per_column)
+    total, n = (
+        np.add.reduceat(np.add.reduceat(part, starts[0], axis=0), starts[1], axis=1)
+        for part in (np.where(seen, value, 0.0), seen.astype(np.float64))
+    )
+    mean: Floats = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
+    return mean
+
+
+def _pair_means(rates: Rates, subtracted: float) -> Floats:
+    difference = rates.tpr - (rates.fpr if rates.independent == "twin" else subtracted)
+    seen = ~np.isnan(difference)
+    place = rates.first[seen].astype(np.int64) * rates.n_agents + rates.second[seen]
+    size = rates.n_agents**2
+    n = np.bincount(place, minlength=size)
+    total = np.bincount(place, weights=difference[seen], minlength=size).astype(np.float64)
+    mean: Floats = np.divide(total, n, out=np.full(size, np.nan), where=n > 0)
+    return mean.reshape(rates.n_agents, rates.n_agents)
+
+
+def _mean_of_both(value: Floats) -> Floats:
+    stack = np.stack([value, value.T])
+    n = (~np.isnan(stack)).sum(axis=0)
+    overall = float(np.nanmean(stack)) if n.any() else 0.0
+    mean: Floats = np.divide(np.nansum(stack, axis=0), n, out=np.full_like(value, overall), where=n > 0)
+    return mean
+
+
+def _edges(names: Sequence[str], size: int) -> tuple[str, ...]:
+    if size == 1:
+        return tuple(names)
+    blocks = [names[start : start + size] for start in range(0, len(names), size)]
+    return tuple(f"{block[0]} … {block[-1]}" if len(block) > 1 else block[0] for block in blocks)

@@ -1,0 +1,163 @@
+"""A trial opened: both texts, the judge's raw answer, the prompt; and the sample of opened trials that a page carries.
+
+It knows where texts and answers are kept and how much a page can hold; it refuses to know which trials are surprising.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from youden.data.run_folder import RunFolder
+from youden.errors import YoudenError
+from youden.judging.judge_config import JudgeConfig, load_judge_config
+from youden.judging.store import open_store
+from youden.report.data.evidence import Texts
+from youden.report.data.shown import clipped, readable
+from youden.report.data.trials import TrialBook, TrialLine
+from youden.types import INDEPENDENT, Completion, Verdicts
+
+MAX_TRIALS = 2_000
+MAX_BYTES = 1_100_000
+MAX_TEXT = 4_000
+"""Most trials, bytes of text and characters of one text that a page carries."""
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """What the judge sent back. top: first answer token's alternatives with their probabilities."""
+
+    text: str
+    finish_reason: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    seconds: float
+    refusal: str | None
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class AskedPrompt:
+    """How the judge is asked: the system message and the template in which both texts stand."""
+
+    system: str | None
+    template: str
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where opened trials come from, and what is not there to be shown, in words."""
+
+    texts: Texts
+    prompt: AskedPrompt | None
+    store: str | None
+    missing: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The trials a page carries.
+
+    texts: each text once; first, second: for each trial its texts' positions there, −1 where there is none.
+    raw: each trial's raw answer, None where it is not kept. n_all: trials of the run.
+    """
+
+    lines: tuple[TrialLine, ...]
+    texts: tuple[str, ...]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    raw: tuple[RawAnswer | None, ...]
+    n_all: int
+
+
+def find_sources(folder: RunFolder, texts: Texts, result: Verdicts) -> Sources:
+    """What of a run's texts, prompt and answers can still be opened."""
+    missing = [] if texts.why_not is None else [texts.why_not]
+    prompt: AskedPrompt | None = None
+    store: str | None = None
+    if result.key is not None:
+        try:
+            config = folder.read_config()
+            store = config.store_place
+            with open_store(store, read_only=True):
+                prompt = _prompt(load_judge_config(config.judge), str(result.judge.get("prompt_digest")))
+            if prompt is None:
+                missing.append("The judge's prompt has changed since, so it is not shown.")
+        except YoudenError as error:
+            missing.append(f"The judge's raw answers or its prompt cannot be opened: {error}")
+            store = None if prompt is None else store
+    return Sources(texts, prompt, store, tuple(missing))
+
+
+def sample_trials(book: TrialBook, sources: Sources, *, rng: np.random.Generator, max_bytes: int = MAX_BYTES) -> Sample:
+    """Every surprising trial before ordinary ones, until the page is full."""
+    texts: dict[tuple[int, int], int] = {}
+    shown: list[str] = []
+    rows: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    left = max_bytes
+    for row in book.by_surprise(rng)[:MAX_TRIALS].tolist():
+        cells = cells_of(book.result, row)
+        fresh = {cell: _text(sources, cell) for cell in cells if cell not in texts}
+        left -= sum(len((text or "").encode()) for text in fresh.values()) + 120
+        if left < 0:
+            break
+        for cell, text in fresh.items():
+            texts[cell] = -1 if text is None else len(shown)
+            shown += [] if text is None else [text]
+        rows.append(row)
+        pairs.append((texts[cells[0]], texts[cells[1]]))
+    return Sample(
+        lines=tuple(book.lines(rows)),
+        texts=tuple(shown),
+        first=tuple(first for first, _ in pairs),
+        second=tuple(second for _, second in pairs),
+        raw=raw_answers(book.result, rows, sources.store),
+        n_all=len(book.result),
+    )
+
+
+def raw_answers(result: Verdicts, rows: Sequence[int], store: str | None) -> tuple[RawAnswer | None, ...]:
+    """The stored answers behind these trials; None where there is none. Raises: JudgeError where the store is damaged."""
+    if store is None or result.key is None:
+        return (None,) * len(rows)
+    keys = [result.key[row].decode() for row in rows]
+    with open_store(store, read_only=True) as answers:
+        found = answers.answers([key for key in keys if key])
+    return tuple(_raw(found[key]) if key in found else None for key in keys)
+
+
+def cells_of(result: Verdicts, row: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(agent, item) of the first and of the second text of a trial, as positions."""
+    plan = result.plan
+    other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
+    return (int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))
+
+
+def _text(sources: Sources, cell: tuple[int, int]) -> str | None:
+    if sources.texts.pool is None:
+        return None
+    text = sources.texts.pool.texts[cell]
+    return None if text is None else clipped(text, MAX_TEXT)
+
+
+def _raw(completion: Completion) -> RawAnswer:
+    return RawAnswer(
+        text=clipped(completion.text, MAX_TEXT),
+        finish_reason=readable(completion.finish_reason),
+        model=readable(completion.model),
+        tokens_in=completion.tokens_in,
+        tokens_out=completion.tokens_out,
+        seconds=completion.seconds,
+        refusal=None if completion.refusal is None else clipped(completion.refusal, MAX_TEXT),
+        top=tuple((readable(token), math.exp(value)) for token, value in completion.top_logprobs),
+    )
+
+
+def _prompt(config: JudgeConfig, digest: str) -> AskedPrompt | None:
+    prompt = (config.of or config).loaded_prompt
+    return AskedPrompt(prompt.system, prompt.template) if prompt.digest == digest else None

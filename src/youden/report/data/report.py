@@ -1,0 +1,90 @@
+"""A whole report as a tree of plain dataclasses, built from a run's folder.
+
+It knows the order of the questions: who is best, can I believe it, what did it cost, show me; it refuses to know any markup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.data.run_folder import RunFolder
+from youden.report.data.advice import Advice, advise
+from youden.report.data.checks import (
+    CurlCurve,
+    FalseAlarm,
+    HoldoutPoints,
+    curl_curves,
+    false_alarms,
+    holdout_points,
+)
+from youden.report.data.cost import Cost, count_cost
+from youden.report.data.evidence import gather, open_texts
+from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
+from youden.report.data.items import Items, order_items
+from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
+from youden.report.data.summary import Summary, summarise_run
+from youden.report.data.trials import Kind, TrialBook
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of a judged run. n_of_kind: of all of them, not of the sample; prompt: None where it cannot be shown."""
+
+    sample: Sample
+    n_of_kind: dict[Kind, int]
+    prompt: AskedPrompt | None
+
+
+@dataclass(frozen=True, eq=False)
+class ReportData:
+    """Everything the page shows. cost, trials: None for an imported run; holdout: None without one."""
+
+    summary: Summary
+    advice: tuple[Advice, ...]
+    agents: AgentGrid
+    cells: CellGrid
+    items: Items
+    curl: tuple[CurlCurve, ...]
+    alarms: tuple[FalseAlarm, ...]
+    holdout: HoldoutPoints | None
+    cost: Cost | None
+    trials: Trials | None
+    item_ids: tuple[str, ...]
+
+
+def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
+    """Collect a report from the files of a run, its pool and its store where they are still there.
+
+    seed: of the sample of trials.
+
+    Raises: RunFolderError naming the file that is missing and the command that makes it.
+    """
+    summary = summarise_run(folder)
+    evidence = gather(folder)
+    texts = open_texts(folder)
+    ranked = [agent.agent for agent in summary.ranking]
+    alarms: tuple[FalseAlarm, ...] = ()
+    trials, cost = None, None
+    notes = [] if texts.why_not is None else [texts.why_not]
+    if evidence.result is not None:
+        book = TrialBook(evidence.result)
+        sources = find_sources(folder, texts, evidence.result)
+        notes = list(sources.missing)
+        trials = Trials(sample_trials(book, sources, rng=np.random.default_rng(seed)), book.n_of_kind, sources.prompt)
+        cost = count_cost(evidence.result)
+        alarms = false_alarms(evidence.result)
+    return ReportData(
+        summary=summary,
+        advice=advise(summary, alarms, notes),
+        agents=agent_grid(evidence, ranked, fpr=summary.facts.fpr),
+        cells=cell_grid(evidence, ranked),
+        items=order_items(folder, texts),
+        curl=curl_curves(evidence.scores),
+        alarms=alarms,
+        holdout=holdout_points(evidence),
+        cost=cost,
+        trials=trials,
+        item_ids=evidence.rates.item_ids,
+    )

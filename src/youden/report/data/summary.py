@@ -1,0 +1,85 @@
+"""What a run says in a few lines: the ranking, the facts behind it, the warnings. The terminal and `--json` show no more.
+
+It knows which facts belong together and the words around them; it refuses to know any markup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from youden.data.run_folder import RunFolder
+from youden.report.data.ranking import RankedAgent, headline, rank_agents
+from youden.types import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind
+
+
+@dataclass(frozen=True)
+class LinkLine:
+    """One line of the curl table."""
+
+    scores: ScoreKind
+    link: str
+    facts: LinkFacts
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The head of a report."""
+
+    name: str
+    n_agents: int
+    n_items: int
+    n_missing_cells: int | None
+    headline: str
+    warnings: tuple[str, ...]
+    ranking: tuple[RankedAgent, ...]
+    links: tuple[LinkLine, ...]
+    links_missing: dict[ScoreKind, str]
+    calls: CallFacts | None
+    holdout: HoldoutFacts | None
+    facts: RunFacts
+    signature: str
+    command: str
+
+    @property
+    def shows_length(self) -> bool:
+        """Whether the ranking by length alone belongs beside this one."""
+        return any(agent.length_place is not None for agent in self.ranking)
+
+    @property
+    def percent_of_dense(self) -> float | None:
+        """Calls as percent of the dense design's 2K(K−1)J."""
+        return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
+
+    @property
+    def missing_reasons(self) -> tuple[tuple[str, int], ...]:
+        """Calls without an answer, by arm and reason."""
+        if self.calls is None:
+            return ()
+        arms = (("paired", self.calls.missing_paired), ("independent", self.calls.missing_independent))
+        return tuple((f"{arm} {reason}", n) for arm, reasons in arms for reason, n in reasons.items())
+
+
+def summarise_run(folder: RunFolder) -> Summary:
+    """The head of a fitted run's report.
+
+    Raises: RunFolderError naming the file that is missing and the command that makes it.
+    """
+    facts = folder.read_facts()
+    pool = folder.read_pool()
+    ranking = rank_agents(folder.read_ranking(), pool)
+    return Summary(
+        name=folder.path.resolve().name,
+        n_agents=len(pool.agents),
+        n_items=len(pool.item_ids),
+        n_missing_cells=pool.n_missing,
+        headline=headline(ranking),
+        warnings=facts.warnings,
+        ranking=ranking,
+        links=tuple(LinkLine(kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),
+        links_missing=facts.links_missing,
+        calls=facts.calls,
+        holdout=facts.holdout,
+        facts=facts,
+        signature=folder.read_signature().text,
+        command=folder.command(),
+    )

@@ -1,0 +1,73 @@
+"""A run's summary as Markdown, fit for a pull request. It knows Markdown's quoting; it computes nothing."""
+
+from __future__ import annotations
+
+import regex
+
+from youden.report.data.ranking import RankedAgent
+from youden.report.data.report import ReportData
+from youden.text.printable import printable
+
+MAX_AGENTS = 30
+BAR = 20
+
+_ACTING = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
+
+
+def render_markdown(data: ReportData) -> str:
+    """Headline, warnings, ranking with bars, cost and signature."""
+    run = data.summary
+    lines = [
+        f"## {quoted(run.name)}: {run.n_agents} agents on {run.n_items} items",
+        "",
+        f"**{quoted(run.headline)}**",
+        "",
+    ]
+    lines += [
+        f"> ⚠ {quoted(advice.text)}{f' **{quoted(advice.todo)}**' if advice.todo else ''}  " for advice in data.advice
+    ]
+    lines += [
+        "",
+        f"| places | agent | group | ability | {run.facts.level:.0%} interval | |",
+        "| --: | --- | --- | --: | --- | --- |",
+    ]
+    lines += [_row(agent) for agent in run.ranking[:MAX_AGENTS]]
+    if len(run.ranking) > MAX_AGENTS:
+        lines += ["", f"… and {len(run.ranking) - MAX_AGENTS} agents more."]
+    lines += [""]
+    if run.calls is not None:
+        lines += [
+            f"{run.calls.n_calls:,} calls ({_fixed(run.percent_of_dense, 1)} % of dense), "
+            f"{run.calls.n_missing:,} without an answer. "
+        ]
+    if run.holdout is not None:
+        lines += [
+            f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
+        ]
+    return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
+
+
+def quoted(text: str) -> str:
+    """Other people's text so that Markdown shows it as it is, on one line.
+
+    >>> quoted("a|b <i> @all")
+    'a\\\\|b \\\\<i\\\\> \\\\@all'
+    """
+    return _ACTING.sub(r"\\\1", printable(text))
+
+
+def _row(agent: RankedAgent) -> str:
+    bar = ""
+    if agent.bar is not None:
+        low = round(agent.bar.low / 100 * (BAR - 1))
+        high = max(low, round((agent.bar.low + agent.bar.width) / 100 * (BAR - 1)))
+        middle = round(agent.bar.middle / 100 * (BAR - 1))
+        bar = "".join("●" if k == middle else "─" if low <= k <= high else " " for k in range(BAR))
+        bar = f"`{bar}`"
+    interval = f"{_fixed(agent.low)} … {_fixed(agent.high)}"
+    cells = [agent.places, quoted(agent.agent), quoted(agent.group or "–"), _fixed(agent.ability), interval, bar]
+    return f"| {' | '.join(cells)} |"
+
+
+def _fixed(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,55 @@
+"use strict";
+// Follows a run under way: asks the viewer, shows what it says, and turns to the report at the end.
+(() => {
+  const live = document.getElementById("live");
+  const put = (id, text) => { document.getElementById(id).textContent = text; };
+  const count = (n) => n.toLocaleString("en");
+  const fixed = (value) => value === null ? "–" : value.toFixed(3);
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  let before = "";
+  const show = (state) => {
+    const done = state.n_answered + state.n_missing;
+    const percent = state.n_trials ? (100 * done) / state.n_trials : 0;
+    const bar = live.querySelector(".progress");
+    bar.setAttribute("aria-valuenow", percent.toFixed(0));
+    bar.firstElementChild.style.width = `${percent}%`;
+    put("live-said", `${count(done)} of ${count(state.n_trials)} trials (${percent.toFixed(1)} %)`);
+    put("live-answered", count(state.n_answered));
+    put("live-missing", count(state.n_missing));
+    put("live-yes", state.n_answered ? `${count(state.n_yes)} (${((100 * state.n_yes) / state.n_answered).toFixed(1)} %)` : "0");
+    put("live-usd", state.usd === null ? "unknown" : `$${state.usd.toFixed(4)}`);
+    const text = JSON.stringify(state);
+    if (text === before) return;
+    before = text;
+    const body = document.getElementById("live-ranking").tBodies[0];
+    body.replaceChildren(...state.ranking.map((agent) => {
+      const row = document.createElement("tr");
+      [agent.places, agent.agent, agent.group ?? "–", fixed(agent.ability), fixed(agent.low), fixed(agent.high), count(agent.n_trials)].forEach((value, k) => {
+        const cell = document.createElement(k === 1 ? "th" : "td");
+        if (k === 1) cell.scope = "row";
+        if (k > 2) cell.className = "n";
+        cell.textContent = value;
+        row.append(cell);
+      });
+      return row;
+    }));
+    put("live-source", state.why_no_ranking ?? `Source: ${state.figures.ranking?.source ?? "the store"}`);
+    if (state.figures.ranking) document.dispatchEvent(new CustomEvent("figures", { detail: state.figures }));
+  };
+  const follow = async () => {
+    for (;;) {
+      const began = performance.now();
+      try {
+        const answer = await fetch(`${live.dataset.address}/live`);
+        if (!answer.ok) throw new Error(await answer.text());
+        const state = await answer.json();
+        if (state.done) { location.reload(); return; }
+        show(state);
+      } catch (error) {
+        put("live-said", `The run cannot be followed: ${error.message}`);
+      }
+      await wait(Math.max(1000, 4 * (performance.now() - began)));
+    }
+  };
+  follow();
+})();

@@ -1,0 +1,158 @@
+"use strict";
+// The table of trials, from the page's own sample or page by page from the viewer, and one trial opened.
+(() => {
+  const filters = document.getElementById("trial-filters");
+  if (!filters) return;
+  const SIZE = 50;
+  const live = filters.dataset.live;
+  const data = JSON.parse(document.getElementById("trial-data").textContent);
+  const table = document.getElementById("trial-table");
+  const dialog = document.getElementById("trial");
+  const state = { page: 0, by: "kind", down: false, serial: 0 };
+  const make = (tag, text, props = {}) => Object.assign(document.createElement(tag), { textContent: text }, props);
+  const agent = (k) => data.agents[k];
+  const item = (line) => line.other_item === null ? data.items[line.item] : `${data.items[line.item]} / ${data.items[line.other_item]}`;
+  const percent = (value) => value === null ? "–" : value.toFixed(2);
+
+  const local = data.lines.map((line, k) => ({ ...Object.fromEntries(data.columns.map((name, c) => [name, line[c]])), k }));
+  const kinds = [...filters.elements.kind.options].map((option) => option.value);
+  const columns = [["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["arm", "Arm"], ["answer", "Answer"]];
+  if ("against" in filters.dataset) columns.push(["against", "Other judge"]);
+
+  const sortable = {
+    kind: (line) => kinds.indexOf(line.kind), item, first: (line) => agent(line.first), second: (line) => agent(line.second),
+  };
+  const wanted = () => Object.fromEntries([...new FormData(filters)].filter(([, text]) => text !== ""));
+  const fits = (line, want) =>
+    (!want.agent || line.first === +want.agent || line.second === +want.agent) &&
+    (!want.item || line.item === +want.item || line.other_item === +want.item) &&
+    (!want.arm || line.arm === want.arm) && (!want.kind || line.kind === want.kind) &&
+    (!want.answer || (want.answer === "missing" ? line.hard === null : line.hard === (want.answer === "yes")));
+  const order = (a, b) => {
+    const [one, two] = [a, b].map(sortable[state.by] ?? ((line) => line[state.by]));
+    if (one === two) return 0;
+    if (one === null) return 1;
+    if (two === null) return -1;
+    return (one < two ? -1 : 1) * (state.down ? -1 : 1);
+  };
+  const ask = async () => {
+    const want = wanted();
+    if (!live) {
+      const lines = local.filter((line) => fits(line, want)).sort(order);
+      return { total: lines.length, lines: lines.slice(state.page * SIZE, (state.page + 1) * SIZE) };
+    }
+    const address = new URL(live, location);
+    for (const [name, text] of Object.entries({ ...want, page: state.page, by: state.by, descending: state.down })) address.searchParams.set(name, text);
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error(await answer.text());
+    return answer.json();
+  };
+  const row = (line) => {
+    const tr = document.createElement("tr");
+    const answer = line.hard === null ? line.missing : `${line.hard ? "yes" : "no"} (${percent(line.answer)})`;
+    const texts = [null, item(line), agent(line.first), agent(line.second), line.arm, answer];
+    if (columns.length > 6) texts.push(line.against === null ? "–" : line.against ? "yes" : "no");
+    texts.forEach((text, c) => {
+      if (c > 0) return tr.append(make("td", text, { className: c < 4 ? "name" : "" }));
+      const open = make("button", line.kind, { type: "button" });
+      open.setAttribute("aria-label", `Open trial ${line.row}: ${line.kind}`);
+      open.addEventListener("click", () => show(line));
+      const cell = document.createElement("td");
+      cell.append(open);
+      return tr.append(cell);
+    });
+    return tr;
+  };
+  const draw = async () => {
+    const serial = ++state.serial;
+    const where = document.getElementById("trials-where");
+    let found;
+    try { found = await ask(); } catch (error) { where.textContent = `The trials could not be read: ${error.message}`; return; }
+    if (serial !== state.serial) return;
+    table.tBodies[0].replaceChildren(...found.lines.map(row));
+    const first = state.page * SIZE;
+    where.textContent = found.total ? `${(first + 1).toLocaleString("en")}–${(first + found.lines.length).toLocaleString("en")} of ${found.total.toLocaleString("en")}` : "No trial fits.";
+    document.getElementById("trials-back").disabled = state.page === 0;
+    document.getElementById("trials-on").disabled = first + SIZE >= found.total;
+    for (const head of table.tHead.rows[0].cells) {
+      if (head.dataset.by === state.by) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    }
+  };
+  for (const [name, label] of columns) {
+    const head = make("th", "", { scope: "col" });
+    head.dataset.by = name;
+    const press = make("button", label, { type: "button" });
+    if (name === "against") head.textContent = label;
+    else head.append(press);
+    press.addEventListener("click", () => {
+      state.down = state.by === name && !state.down;
+      Object.assign(state, { by: name, page: 0 });
+      draw();
+    });
+    table.tHead.rows[0].append(head);
+  }
+  filters.addEventListener("change", () => { state.page = 0; draw(); });
+  filters.addEventListener("submit", (event) => event.preventDefault());
+  document.getElementById("trials-back").addEventListener("click", () => { state.page -= 1; draw(); });
+  document.getElementById("trials-on").addEventListener("click", () => { state.page += 1; draw(); });
+  document.addEventListener("trials", draw);
+
+  // Words as the browser's own segmenter cuts them; short Latin words stand in every text and are not marked.
+  const cutter = new Intl.Segmenter(undefined, { granularity: "word" });
+  const key = (part) => part.isWordLike && !/^\p{Script=Latin}{1,3}$/u.test(part.segment) ? part.segment.normalize("NFKC").toLowerCase() : null;
+  const marked = (text, others) => {
+    const box = make("div", "", { className: "text", tabIndex: 0, dir: "auto" });
+    box.setAttribute("role", "group");
+    if (text === null) { box.textContent = "(the text is not available)"; return box; }
+    let plain = "";
+    for (const part of cutter.segment(text)) {
+      if (!others.has(key(part))) { plain += part.segment; continue; }
+      box.append(plain, make("mark", part.segment));
+      plain = "";
+    }
+    box.append(plain);
+    return box;
+  };
+  const words = (text) => new Set([...cutter.segment(text ?? "")].map(key).filter(Boolean));
+  const detail = async (line) => {
+    if (live) return (await fetch(`${live.split("?")[0]}/${line.row}`)).json();
+    const text = (k) => k < 0 ? null : data.texts[k];
+    return { first: text(data.first[line.k]), second: text(data.second[line.k]), raw: data.raw[line.k], prompt: data.prompt };
+  };
+  const show = async (line) => {
+    const opened = await detail(line);
+    const head = make("div", "", { className: "dialog-head" });
+    const close = make("button", "Close", { type: "button" });
+    close.addEventListener("click", () => dialog.close());
+    head.append(make("h3", `Trial ${line.row}: ${line.kind}`, { id: "trial-title" }), close);
+    const said = line.hard === null ? `no answer: ${line.missing}` : `${line.hard ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
+    const parts = [head, make("p", `${line.arm}; the judge says ${said}${line.against === null ? "" : `; the other judge says ${line.against ? "yes" : "no"}`}.`)];
+    const pair = make("div", "", { className: "pair" });
+    [["first", line.first, line.item], ["second", line.second, line.other_item ?? line.item]].forEach(([side, who, what]) => {
+      const column = document.createElement("div");
+      const text = marked(opened[side], words(opened[side === "first" ? "second" : "first"]));
+      text.setAttribute("aria-label", `Text read ${side}`);
+      column.append(make("h4", `Read ${side}: ${agent(who)} on ${data.items[what]}`, { className: "break" }), text);
+      pair.append(column);
+    });
+    parts.push(pair);
+    if (opened.raw) {
+      const { text, refusal, top, model, finish_reason: reason, tokens_in: into, tokens_out: out, seconds } = opened.raw;
+      parts.push(make("h4", "The judge's raw answer"), make("div", text || "(empty)", { className: "text", dir: "auto" }));
+      if (refusal) parts.push(make("p", `Refusal: ${refusal}`));
+      if (top.length) parts.push(make("p", `First token: ${top.map(([token, p]) => `${JSON.stringify(token)} ${(100 * p).toFixed(1)} %`).join(", ")}`));
+      parts.push(make("p", `${model}, ended by ${reason}, ${into} tokens in, ${out} out, ${seconds.toFixed(2)} s`, { className: "note break" }));
+    }
+    if (opened.prompt) {
+      const more = document.createElement("details");
+      more.append(make("summary", "The prompt"));
+      if (opened.prompt.system) more.append(make("div", opened.prompt.system, { className: "text" }));
+      more.append(make("div", opened.prompt.template, { className: "text" }));
+      parts.push(more);
+    }
+    dialog.replaceChildren(...parts);
+    dialog.showModal();
+  };
+  draw();
+})();

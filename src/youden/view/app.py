@@ -1,0 +1,234 @@
+"""The viewer's pages: all runs, one run fitted or under way, two runs side by side, trials page by page.
+
+It knows addresses and what answers them; it refuses to write, and to open anything but the runs it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import Any, TypeVar, cast, get_args
+from urllib.parse import quote
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from youden.data.run_folder import RunFolder
+from youden.errors import YoudenError
+from youden.report.data.comparison import Comparison, compare_runs, other_answers
+from youden.report.data.evidence import gather, open_texts
+from youden.report.data.openings import Sources, cells_of, find_sources, raw_answers
+from youden.report.data.ranking import RankedAgent
+from youden.report.data.report import ReportData, build_report
+from youden.report.data.shown import clipped
+from youden.report.data.summary import summarise_run
+from youden.report.data.trials import Chosen, Column, TrialBook
+from youden.report.embed import live_figures
+from youden.report.page import RunLine, render_comparison, render_live, render_page, render_runs
+from youden.text.printable import printable
+from youden.types import Json, Verdicts
+from youden.view.guard import Guard
+from youden.view.live import LiveRun
+from youden.view.runs import Runs, stamp, state_of
+
+PAGE_SIZE = 50
+MAX_TEXT = 1_000_000
+LEVEL = 0.95
+"""Of the intervals that `youden.rank` draws."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class _Opened:
+    """A judged run whose trials can be looked at."""
+
+    book: TrialBook
+    sources: Sources
+
+
+class Viewer:
+    """Answers requests about `runs`; what was read is kept until the run's files change."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._kept: dict[tuple[str, ...], tuple[object, object]] = {}
+        self._lock = Lock()
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self._page(self._all)),
+            Route("/run/{name}", self._page(self._run)),
+            Route("/run/{name}/live", self._page(self._live)),
+            Route("/run/{name}/trials", self._page(self._trials)),
+            Route("/run/{name}/trials/{row:int}", self._page(self._trial)),
+            Route("/compare", self._page(self._compare)),
+        ]
+
+    def _page(self, answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
+        async def page(request: Request) -> Response:
+            try:
+                return await run_in_threadpool(self._one_at_a_time, answer, request)
+            except YoudenError as error:
+                return PlainTextResponse(f"{error}\n", 409)
+
+        return page
+
+    def _one_at_a_time(self, answer: Callable[[Request], Response], request: Request) -> Response:
+        with self._lock:
+            return answer(request)
+
+    def _all(self, _request: Request) -> Response:
+        lines: list[RunLine] = []
+        for name, folder in self._runs.all().items():
+            state = state_of(folder)
+            try:
+                said = (
+                    self._keep(("head", name), stamp(folder), partial(summarise_run, folder))
+                    if state == "fitted"
+                    else None
+                )
+                lines.append((name, quote(name, safe=""), state, said, None))
+            except YoudenError as error:
+                lines.append((name, quote(name, safe=""), "unfinished", None, str(error)))
+        return HTMLResponse(render_runs(lines))
+
+    def _run(self, request: Request) -> Response:
+        name, folder = self._named(request.path_params["name"])
+        if state_of(folder) == "under way":
+            return HTMLResponse(render_live(name, f"/run/{quote(name, safe='')}"))
+        data = self._report(name, folder)
+        live = f"/run/{quote(name, safe='')}/trials" if data.trials else None
+        return HTMLResponse(render_page(data, live=live, home="/"))
+
+    def _live(self, request: Request) -> Response:
+        name, folder = self._named(request.path_params["name"])
+        if state_of(folder) != "under way":
+            return _json({"done": True})
+        live = self._keep(("live", name), folder.file("plan.parquet").stat().st_mtime, partial(LiveRun, folder))
+        state = live.look()
+        said = asdict(state) | {"ranking": [_shown(agent) for agent in state.ranking]}
+        figures = live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
+        return _json(said | {"done": False, "figures": figures})
+
+    def _trials(self, request: Request) -> Response:
+        opened = self._opened(request)
+        asked = request.query_params
+        by, page = asked.get("by", "kind"), _number(asked.get("page")) or 0
+        if by not in get_args(Column):
+            raise HTTPException(400, f"There is no column {by!r}.")
+        answer = asked.get("answer")
+        if answer not in (None, "yes", "no", "missing"):
+            raise HTTPException(400, "answer is yes, no or missing.")
+        chosen = Chosen(
+            agent=_number(asked.get("agent")),
+            item=_number(asked.get("item")),
+            arm=asked.get("arm"),
+            kind=asked.get("kind"),
+            answer=cast(Any, answer),
+        )
+        rows = opened.book.find(chosen, by=cast(Column, by), descending=asked.get("descending") == "true")
+        lines = opened.book.lines(rows[page * PAGE_SIZE : (page + 1) * PAGE_SIZE])
+        return _json({"total": len(rows), "lines": [asdict(line) for line in lines]})
+
+    def _trial(self, request: Request) -> Response:
+        opened = self._opened(request)
+        result, row = opened.book.result, request.path_params["row"]
+        if not 0 <= row < len(result):
+            raise HTTPException(404, "There is no such trial.")
+        pool = opened.sources.texts.pool
+        texts = [None if pool is None else pool.texts[cell] for cell in cells_of(result, row)]
+        first, second = (None if text is None else clipped(text, MAX_TEXT) for text in texts)
+        (raw,) = raw_answers(result, [row], opened.sources.store)
+        prompt = opened.sources.prompt
+        return _json(
+            {
+                "first": first,
+                "second": second,
+                "raw": None if raw is None else asdict(raw),
+                "prompt": None if prompt is None else asdict(prompt),
+            }
+        )
+
+    def _compare(self, request: Request) -> Response:
+        asked = request.query_params
+        one, folder_one = self._named(asked.get("one", ""))
+        two, folder_two = self._named(asked.get("two", ""))
+        stamps = stamp(folder_one), stamp(folder_two)
+        data: Comparison = self._keep(("pair", one, two), stamps, partial(compare_runs, folder_one, folder_two))
+        live = f"/run/{quote(one, safe='')}/trials?against={quote(two, safe='')}" if data.trials else None
+        return HTMLResponse(render_comparison(data, live=live, home="/"))
+
+    def _opened(self, request: Request) -> _Opened:
+        name, folder = self._named(request.path_params["name"])
+        opened = self._keep(("trials", name), stamp(folder), partial(_open, folder))
+        if "against" not in request.query_params:
+            return opened
+        other, other_folder = self._named(request.query_params["against"])
+        theirs = self._keep(("trials", other), stamp(other_folder), partial(_open, other_folder)).book.result
+        pair = ("against", name, other)
+        stamps = stamp(folder), stamp(other_folder)
+        return self._keep(pair, stamps, partial(_against, opened, theirs))
+
+    def _report(self, name: str, folder: RunFolder) -> ReportData:
+        return self._keep(("report", name), stamp(folder), partial(build_report, folder))
+
+    def _named(self, name: str) -> tuple[str, RunFolder]:
+        runs = self._runs.all()
+        if name not in runs:
+            raise HTTPException(404, "There is no such run.")
+        return name, runs[name]
+
+    def _keep(self, key: tuple[str, ...], state: object, make: Callable[[], T]) -> T:
+        """What `make` made for this key in this state of its files."""
+        if key not in self._kept or self._kept[key][0] != state:
+            self._kept[key] = (state, make())
+        return cast(T, self._kept[key][1])
+
+
+def make_app(runs: Runs, *, token: str, port: int) -> Guard:
+    """The viewer as an ASGI application that listens on `port`."""
+    return Guard(Starlette(routes=Viewer(runs).routes()), token=token, port=port)
+
+
+def _open(folder: RunFolder) -> _Opened:
+    result = gather(folder).result
+    if result is None:
+        raise HTTPException(404, "This run was imported: it has no trials.")
+    return _Opened(TrialBook(result), find_sources(folder, open_texts(folder), result))
+
+
+def _against(opened: _Opened, theirs: Verdicts) -> _Opened:
+    mine = opened.book.result
+    return replace(opened, book=TrialBook(mine, other_answers(mine, theirs)))
+
+
+def _shown(agent: RankedAgent) -> dict[str, Json]:
+    return {
+        "agent": printable(agent.agent),
+        "group": None if agent.group is None else printable(agent.group),
+        "places": agent.places,
+        "ability": agent.ability,
+        "low": agent.low,
+        "high": agent.high,
+        "n_trials": agent.n_trials,
+    }
+
+
+def _number(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or len(text) > 9:
+        raise HTTPException(400, "A number was expected.")
+    return int(text)
+
+
+def _json(value: object) -> Response:
+    return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")

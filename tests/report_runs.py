@@ -1,0 +1,65 @@
+"""Small judged runs whose answers are chosen by the test, for tests of reports and viewers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from commands import write_config
+from pools import answer_with, make_pool
+from wire_server import WireServer
+from youden.data.pool_writer import write_pool
+from youden.data.run_config import load_run_config
+from youden.data.run_folder import RunFolder
+from youden.pipeline import fit_run, plan_run
+from youden.types import PAIRED, Plan, Pool
+from youden.types.arrays import Bools, Floats
+
+Answers = Callable[[Plan], Floats]
+
+
+def by_ability(plan: Plan) -> Floats:
+    """Agent 0 is best: paired answers fall with the sum of the agents' numbers; independent ones are 0."""
+    paired = 1 - (plan.first + plan.second) / (2.0 * plan.n_agents)
+    return np.where(plan.arm == PAIRED, np.clip(paired, 0, 1), 0.0)
+
+
+def judged(
+    folder: Path,
+    *,
+    pool: Pool | None = None,
+    answers: Answers = by_ability,
+    missing: Callable[[Plan], Bools] | None = None,
+    **keys: object,
+) -> RunFolder:
+    """A fitted run in `folder` on a pool beside it, answered by `answers` instead of a judge."""
+    place = folder.parent / f"{folder.name}-pool"
+    write_pool(pool or make_pool(5, 8), place)
+    config = folder.parent / f"{folder.name}.yaml"
+    write_config(config, **({"pool": str(place), "judge": "lexical", "design": "dense", "out": str(folder)} | keys))
+    planned = plan_run(load_run_config(config))
+    lost = None if missing is None else missing(planned.plan)
+    planned.folder.write_verdicts(answer_with(planned.plan, answers(planned.plan), missing=lost))
+    fit_run(planned.folder)
+    return planned.folder
+
+
+@contextmanager
+def running(server: WireServer) -> Iterator[WireServer]:
+    """The server in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,0 +1,335 @@
+"""What a report says: golden cases small enough to check by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from report_runs import by_ability, judged
+from youden.data.run_folder import PoolSummary, RankingRow, RunFolder
+from youden.errors import RunFolderError, StatisticsError
+from youden.pipeline import fit_run
+from youden.protocol.plan import make_plan
+from youden.report.data.checks import false_alarms
+from youden.report.data.comparison import compare_runs, other_answers
+from youden.report.data.grids import bin_sizes, binned, cluster_order
+from youden.report.data.openings import sample_trials
+from youden.report.data.ranking import headline, rank_agents
+from youden.report.data.report import build_report
+from youden.report.data.shown import clipped, readable
+from youden.report.data.trials import KINDS, Chosen, TrialBook, answers_differ, same_trials
+from youden.report.frames import Frame
+from youden.types import INDEPENDENT, PAIRED, Agent, Plan
+
+ROWS = (
+    RankingRow("a", "g", 0.8, 0.7, 0.9, 1, 2, 10),
+    RankingRow("b", "g", 0.7, 0.6, 0.8, 1, 2, 10),
+    RankingRow("c", None, 0.2, 0.1, 0.3, 3, 3, 10),
+    RankingRow("d", None, None, None, None, 1, 4, 0),
+)
+POOL = PoolSummary.of_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
+
+
+def test_agents_that_cannot_be_told_apart_are_named_and_places_follow_intervals() -> None:
+    ranking = rank_agents(ROWS, POOL)
+    assert [agent.tied for agent in ranking] == [("b",), ("a",), (), None]
+    assert [agent.places for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
+    assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
+        (75.0, 25.0),
+        (62.5, 25.0),
+        (0.0, 25.0),
+        None,
+    ]
+
+
+def test_the_headline_calls_nobody_best_whose_interval_overlaps() -> None:
+    ranking = rank_agents(ROWS, POOL)
+    assert headline(ranking).startswith("a and b can each be first")
+    assert headline(rank_agents((replace(ROWS[0], rank_high=1),), POOL)) == (
+        "a is best: its interval lies above everybody else's."
+    )
+    assert headline(rank_agents(ROWS[3:], POOL)).startswith("No agent has an interval")
+    many = rank_agents([replace(ROWS[0], agent=name) for name in "abcde"], POOL)
+    assert headline(many).startswith("a, b, c and 2 more can each be first")
+
+
+def small_plan(**columns: list[int]) -> Plan:
+    """Two agents on two items: first, second, item, arm, other_item as given."""
+    plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
+    n = len(columns["item"])
+    filled = {"replicate": [0] * n, "slot": [-1] * n} | columns
+    arrays = {name: np.array(column, dtype=np.int8 if name == "arm" else np.int32) for name, column in filled.items()}
+    return replace(plan, **arrays)
+
+
+PLAN = small_plan(
+    item=[0, 0, 0, 1, 1],
+    first=[0, 1, 0, 0, 1],
+    second=[1, 0, 1, 1, 0],
+    arm=[PAIRED, PAIRED, INDEPENDENT, INDEPENDENT, PAIRED],
+    other_item=[-1, -1, 1, 2, -1],
+)
+
+
+def test_each_trial_is_of_the_first_kind_that_fits() -> None:
+    book = TrialBook(
+        answer_with(PLAN, np.array([1.0, 0.0, 1.0, 0.0, 0.0]), missing=np.array([False] * 4 + [True])),
+    )
+    assert [KINDS[kind] for kind in book.kind] == [
+        "answers differ",
+        "answers differ",
+        "independent yes",
+        "ordinary",
+        "no answer",
+    ]
+    assert book.n_of_kind == {
+        "independent yes": 1,
+        "judges differ": 0,
+        "answers differ": 2,
+        "no answer": 1,
+        "paired no": 0,
+        "ordinary": 1,
+    }
+
+
+def test_surprising_trials_come_before_ordinary_ones() -> None:
+    plan = make_plan(make_pool(6, 9), design="dense", holdout=0.0, seed=0)
+    rng = np.random.default_rng(1)
+    book = TrialBook(answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.1))
+    order = book.kind[book.by_surprise(np.random.default_rng(0))]
+    assert (np.diff(order) >= 0).all()
+    assert (np.sort(book.by_surprise(rng)) == np.arange(len(plan))).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 30
+    arm = rng.integers(0, 2, n)
+    plan = small_plan(
+        item=rng.integers(0, 3, n).tolist(),
+        first=(first := rng.integers(0, 3, n)).tolist(),
+        second=((first + rng.integers(1, 3, n)) % 3).tolist(),
+        arm=arm.tolist(),
+        other_item=np.where(arm == INDEPENDENT, rng.integers(0, 3, n), -1).tolist(),
+    )
+    result = answer_with(plan, rng.random(n), missing=rng.random(n) < 0.2)
+
+    def texts(row: int) -> frozenset[tuple[int, int]]:
+        other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
+        return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))})
+
+    expected = [any(texts(a) == texts(b) and result.hard[a] + result.hard[b] == 1 for b in range(n)) for a in range(n)]
+    assert answers_differ(result).tolist() == expected
+
+
+def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
+    book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
+    assert book.find(Chosen(item=2)).tolist() == [3]
+    assert book.find(Chosen(arm="paired"), by="answer").tolist() == [4, 0, 1]
+    assert book.find(Chosen(arm="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
+    assert book.find(Chosen(kind="independent yes")).tolist() == [3]
+    assert book.find(Chosen(answer="no"), by="row").tolist() == [2, 4]
+    assert book.find(Chosen(agent=2)).tolist() == []
+    line = book.line(3)
+    assert (line.item, line.other_item, line.hard, line.kind, line.missing) == (1, 2, True, "independent yes", None)
+
+
+def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
+    swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"))
+    assert same_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
+    assert same_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
+    mine, theirs = (answer_with(PLAN, np.array(answers)) for answers in ([1.0] * 5, [0.0, 1.0, 0.0, 1.0, 1.0]))
+    against = other_answers(mine, theirs)
+    assert against.tolist() == [0, 1, 0, 1, 1]
+    assert TrialBook(mine, against).n_of_kind["judges differ"] == 1
+
+
+def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
+    n = 200
+    plan = small_plan(
+        item=[0] * n,
+        first=[0] * (n // 2) + [1] * (n // 2),
+        second=[2] * n,
+        arm=[INDEPENDENT] * n,
+        other_item=[1] * n,
+    )
+    lines = {line.agent: line for line in false_alarms(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100)))}
+    assert (lines["a0"].n, lines["a0"].n_yes, lines["a0"].alarmed) == (100, 100, True)
+    assert (lines["a1"].n, lines["a1"].n_yes, lines["a1"].alarmed) == (100, 0, False)
+    assert (lines["a2"].n, lines["a2"].n_yes, lines["a2"].alarmed) == (200, 100, False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 11), st.integers(1, 30), st.integers(0, 99))
+def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    value = np.where(rng.random((K, J)) < 0.3, np.nan, rng.random((K, J)))
+    rows, columns = bin_sizes((K, J), tiles)
+    drawn = binned(value, rows, columns)
+    for i in range(drawn.shape[0]):
+        for j in range(drawn.shape[1]):
+            block = value[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+            seen = block[~np.isnan(block)]
+            assert drawn[i, j] == pytest.approx(seen.mean()) if len(seen) else np.isnan(drawn[i, j])
+
+
+def test_likeness_puts_two_camps_side_by_side() -> None:
+    camp = np.arange(6) % 2
+    value = np.where(camp[:, None] == camp[None, :], 0.9, 0.1)
+    value[0, 2] = np.nan
+    order = camp[cluster_order(value)].tolist()
+    assert order in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+
+
+def test_a_frame_reads_back_from_its_packed_form() -> None:
+    frame = Frame.of(agent=["a", "a", "a", "b"], value=np.array([0.1234567, np.nan, 1, 2]))
+    packed = frame.packed()
+    assert packed["agent"] == {"levels": ["a", "b"], "codes": [0, 0, 0, 1]}
+    assert packed["value"] == [0.12346, None, 1.0, 2.0]
+    assert frame.rows()[3] == {"agent": "b", "value": 2.0}
+
+
+def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
+    assert readable("a\r\nb\tc\x00\u202ed\ud800") == "a\nb\tc\\x00\\u202ed\\ud800"
+    assert readable("👩‍👩‍👧 é") == "👩‍👩‍👧 é"
+    assert clipped("x" * 10, 10) == "x" * 10
+
+
+def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
+    def some(plan: Plan) -> np.ndarray:
+        return np.arange(len(plan)) % 10 == 3
+
+    folder = judged(tmp_path / "run", missing=some, holdout=0.2)
+    data = build_report(folder)
+    assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
+    assert data.cost is not None
+    assert dict(data.cost.fates)["refused"] == 32
+    assert dict(data.cost.fates)["answered"] == 288
+    assert data.trials is not None
+    assert sum(data.trials.n_of_kind.values()) == data.trials.sample.n_all == 320
+    assert data.trials.n_of_kind["no answer"] == 32
+    assert len(data.trials.sample.texts) == 40
+    texts, sample = data.trials.sample.texts, data.trials.sample
+    for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
+        other = line.item if line.other_item is None else line.other_item
+        assert texts[first] == f"agent {line.first} says something of item {line.item}"
+        assert texts[second] == f"agent {line.second} says something of item {other}"
+    assert {advice.slug for advice in data.advice} >= {"missing"}
+    assert data.holdout is not None
+    assert data.holdout.n_cells <= 8
+    np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
+    grid = data.agents.value
+    assert grid[0, 1] == pytest.approx(0.9, abs=1e-9)
+    assert np.isnan(np.diag(grid)).all()
+    assert len(data.items.ordered) == 8
+    assert data.items.hardest[0].text is not None
+    assert data.items.hardest[0].text.startswith("item ")
+
+
+def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    data = build_report(folder)
+    assert data.trials is not None
+    from youden.report.data.evidence import gather, open_texts
+    from youden.report.data.openings import find_sources
+
+    result = gather(folder).result
+    assert result is not None
+    sources = find_sources(folder, open_texts(folder), result)
+    little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
+    assert 0 < len(little.lines) < 20
+    assert sum(map(len, little.texts)) < 2_000
+
+
+def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run-pool")
+    data = build_report(folder)
+    assert any(advice.text.startswith("The pool cannot be read") for advice in data.advice)
+    assert data.trials is not None
+    assert data.trials.sample.texts == ()
+    assert set(data.trials.sample.first) == {-1}
+
+
+def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    responses = tmp_path / "run-pool" / "responses.jsonl"
+    responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
+    data = build_report(folder)
+    assert any("has changed" in advice.text for advice in data.advice)
+
+
+def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(StatisticsError, match=r"Check that the judge answered.*\[scores-empty\]"):
+        judged(tmp_path / "run", missing=lambda plan: np.ones(len(plan), dtype=np.bool_))
+    with pytest.raises(RunFolderError, match=r"has no fit.json. Make it with `youden fit RUN`"):
+        build_report(RunFolder(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["fit.json", "ranking.csv", "verdicts.parquet", "items.csv", "signature.json"])
+def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
+    folder = judged(tmp_path / "run")
+    folder.file(name).unlink()
+    with pytest.raises(RunFolderError, match=rf"has no {name}. Make it with `youden \w+"):
+        build_report(folder)
+
+
+def test_a_run_of_a_newer_version_is_refused_clearly(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    facts = json.loads(folder.file("fit.json").read_text(encoding="utf-8")) | {"version": 99}
+    folder.file("fit.json").write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"\[run-newer\]"):
+        build_report(folder)
+
+
+def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
+    one = judged(tmp_path / "one")
+    two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.arm == PAIRED, 0.99 - by_ability(plan), 0.0))
+    data = compare_runs(one, two)
+    assert data.correlation is not None
+    assert data.correlation.value == pytest.approx(-1)
+    assert [(line.agent, line.one, line.two) for line in data.lines] == [
+        ("a0", 1, 5),
+        ("a1", 2, 4),
+        ("a2", 3, 3),
+        ("a3", 4, 2),
+        ("a4", 5, 1),
+    ]
+    paired, independent = data.disagreements
+    assert paired.n == 160
+    assert paired.yes_yes == 0
+    assert paired.share == 1.0
+    assert (independent.no_no, independent.share) == (160, 0.0)
+    assert data.trials is not None
+    assert data.trials.n_of_kind["judges differ"] == 160
+
+
+def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:
+    one, two = judged(tmp_path / "one"), judged(tmp_path / "two")
+    ranking = two.file("ranking.csv")
+    ranking.write_text(ranking.read_text(encoding="utf-8").replace("\na", "\nz"), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"\[compare-nothing\]"):
+        compare_runs(one, two)
+
+
+def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
+    judged_run = judged(tmp_path / "run")
+    rates = judged_run.read_rates()
+    folder = RunFolder(tmp_path / "imported")
+    folder.write_pool(PoolSummary.of_import(tuple(map(Agent, rates.agent_ids)), rates.item_ids, source="there"))
+    folder.write_rates(rates)
+    fit_run(folder)
+    data = build_report(folder)
+    assert data.trials is None
+    assert data.cost is None
+    assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)

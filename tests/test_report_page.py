@@ -1,0 +1,204 @@
+"""Pages and pictures: what may run in them, what hostile text becomes, every format from the command line."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import Youden
+from pools import make_pool
+from report_runs import judged
+from youden.report import vega
+from youden.report.data.report import build_report
+from youden.report.embed import json_text
+from youden.report.markdown import quoted, render_markdown
+from youden.report.page import render_page
+from youden.report.pictures import mark, picture_spec
+from youden.types import Agent, Item, Pool
+
+HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
+
+
+def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:
+    """Ids, groups, prompts and responses that try to become something other than text."""
+    pool = make_pool(n_agents, n_items)
+    texts = pool.texts.copy()
+    for cell in np.ndindex(texts.shape):
+        texts[cell] = f"{texts[cell]} {HOSTILE}<script>document.title='pwned'</script>"
+    texts[0, 0] += "<b>long</b> " * (length // 12)
+    return Pool(
+        agents=tuple(Agent(f"{agent.id}{HOSTILE}", group=f"{agent.group}{HOSTILE}") for agent in pool.agents),
+        items=tuple(Item(f"{item.id}{HOSTILE}", prompt=f"{item.prompt}{HOSTILE}") for item in pool.items),
+        texts=texts,
+        name="hostile",
+    )
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag == "script":
+            self._inside.append(str(dict(attrs).get("type")))
+            if self._inside[-1] == "None":
+                self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == ["None"]:
+            self.scripts[-1] += data
+
+
+@pytest.fixture(scope="module")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return render_page(build_report(judged(tmp_path_factory.mktemp("r") / "run", pool=hostile_pool())))
+
+
+def test_the_policy_names_every_script_by_its_hash_and_nothing_else_may_run(hostile_page: str) -> None:
+    page = Elements(hostile_page)
+    (policy,) = [str(attributes["content"]) for tag, attributes in page.found if "Content-Security" in str(attributes)]
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in page.scripts}
+    allowed = re.search(r"script-src ([^;]*);", policy)
+    assert allowed is not None
+    assert set(allowed[1].split()) == hashes
+    assert "default-src 'none'" in policy
+    assert "connect-src 'none'" in policy
+
+
+def test_hostile_text_becomes_no_element_and_no_handler(hostile_page: str) -> None:
+    page = Elements(hostile_page)
+    assert "img" not in {tag for tag, _ in page.found}
+    assert not [name for _, attributes in page.found for name in attributes if name.startswith("on")]
+    assert all("pwned" not in text for text in page.scripts)
+    assert "{{7*7}}" in hostile_page
+    assert "\x1b" not in hostile_page
+    assert "\u202e" not in hostile_page
+
+
+def test_a_page_asks_no_host_for_anything(hostile_page: str) -> None:
+    for tag, attributes in Elements(hostile_page).found:
+        for name in ("src", "href", "action", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#"), (tag, name, value)
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    text = json_text(["</script>", "<!--", "\u2028&"])
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == ["</script>", "<!--", "\u2028&"]
+
+
+def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))
+    page = render_page(build_report(judged(tmp_path / "run")))
+    assert "pip install" in page
+    assert "vegaEmbed" not in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
+    assert 'class="interval"' in page
+    assert 'id="trial-table"' in page
+
+
+def test_pictures_without_the_chart_library_are_a_clear_error(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(tmp_path / "run")
+    monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))
+    for words in (("report", "run", "--format", "svg"), ("view",)):
+        ended = youden(*words)
+        assert ended.code == 2
+        assert ended.err.rstrip().endswith("[charts-missing]")
+
+
+def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> None:
+    judged(tmp_path / "run")
+    judged(tmp_path / "other")
+    assert youden("report", "run").out.strip() == "run/report.html"
+    assert youden("report", "run", "--format", "svg", "--chart", "scores").out.strip() == "run/scores.svg"
+    assert (tmp_path / "run" / "scores.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert youden("report", "run", "--format", "png", "--out", "x/p.png").out.strip() == "x/p.png"
+    assert (tmp_path / "x" / "p.png").read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(youden("report", "run", "--format", "csv").out.splitlines()))
+    assert [row["agent"] for row in rows] == ["a0", "a1", "a2", "a3", "a4"]
+    summary = youden("report", "run", "--format", "md")
+    assert summary.out.startswith("## run: 5 agents on 8 items")
+    assert youden("report", "run", "--format", "md", "--out", "s.md").out.strip() == "s.md"
+    assert (tmp_path / "s.md").read_text(encoding="utf-8") == summary.out
+    assert youden("report", "run", "--against", "other").out.strip() == "run/against-other.html"
+    assert "Do the rankings agree?" in (tmp_path / "run" / "against-other.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["--format", "svg", "--chart", "pie"], "unknown-chart"),
+        (["--format", "md", "--against", "run"], "report-against"),
+        (["--against", "nowhere"], "run-missing"),
+    ],
+)
+def test_what_cannot_be_drawn_is_a_clear_error(youden: Youden, tmp_path: Path, words: list[str], slug: str) -> None:
+    judged(tmp_path / "run")
+    ended = youden("report", "run", *words)
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith(f"[{slug}]")
+
+
+def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
+    from markdown_it import MarkdownIt
+
+    text = render_markdown(build_report(judged(tmp_path / "run", pool=hostile_pool())))
+    shown = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    assert {tag for tag, _ in Elements(shown).found} <= {
+        *("h2", "p", "strong", "blockquote", "br", "sub", "code"),
+        *("table", "thead", "tbody", "tr", "th", "td"),
+    }
+    assert quoted("a|b\n<i>") == "a\\|b\\\\n\\<i\\>"
+    assert all(line.count("|") - line.count("\\|") == 7 for line in text.splitlines() if line.startswith("| "))
+
+
+def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_path: Path) -> None:
+    data = build_report(judged(tmp_path / "run"))
+    spec = picture_spec(data, "ranking")
+    text = json.dumps(spec)
+    for expected in ("run: Ability with its interval", "TPR", "Source: ranking.csv, 320 answers"):
+        assert expected in text or json.dumps(expected)[1:-1] in text
+    other = replace(data, summary=replace(data.summary, name="else"))
+    assert mark(spec) != mark(picture_spec(other, "ranking"))
+
+
+@pytest.mark.parametrize(
+    ("words", "figures"),
+    [
+        (["budget", "run", "--percent", "40", "--seeds", "2", "--top", "2"], ["budget-1"]),
+        (["sparsity", "run", "run", "--seeds", "2"], ["sparsity-cells-1", "sparsity-calls-2"]),
+        (["baselines", "run", "--seeds", "2", "--c", "3", "--only", "clipped-linear,svd"], ["baselines-1"]),
+    ],
+)
+def test_a_study_is_drawn_with_its_words_and_signature(
+    youden: Youden, tmp_path: Path, words: list[str], figures: list[str]
+) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(8, 20), holdout=0.0)
+    ended = youden("study", *words, "--html", "study.html")
+    assert ended.code == 0, ended.err
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    for figure in figures:
+        assert f'id="figure-{figure}"' in page
+    assert folder.read_signature().text in page
