@@ -176,6 +176,12 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
         options=config.options,
         seed=config.seed,
     )
+    if config.n_independent is not None and plan.independent == "twin":
+        raise ConfigError(
+            f"n_independent: {config.n_independent} was given, but this plan has a twin for every paired trial. "
+            "Leave it out, or say `independent: pooled`.",
+            slug="run-config",
+        )
     folder = RunFolder(config.folder)
     _refuse_another_run(folder, plan, judge)
     folder.write_config(config)

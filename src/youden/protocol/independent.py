@@ -29,6 +29,10 @@ N_POOLED = 100
 """Independent calls of a pooled arm where the user names no number: 0 hits of 100 mean a rate under 3 % at 95 %."""
 
 
+_TRIES = 20
+_BARREN_PASSES = 20
+
+
 class IndependentArm(NamedTuple):
     """Which independent arm, and how many calls a pooled one makes."""
 
@@ -36,8 +40,8 @@ class IndependentArm(NamedTuple):
     n: int
 
 
-def independent_arm(asked: str, n: int | None = None) -> IndependentArm:
-    """What `twin`, `pooled` or `pooled:N` asks for; n: the number where it was given apart.
+def independent_arm(asked: str, n: int | None = None, *, most: int = N_POOLED) -> IndependentArm:
+    """What `twin`, `pooled` or `pooled:N` asks for; n: the number where it was given apart; most: where none was.
 
     Raises: PlanError [independent-rule], [independent].
 
@@ -49,7 +53,7 @@ def independent_arm(asked: str, n: int | None = None) -> IndependentArm:
         raise PlanError(f"'{asked}' is no independent arm. Give twin, pooled or pooled:N.", slug="independent-rule")
     if colon and n is not None and n != int(number):
         raise PlanError(f"'{asked}' and n_independent: {n} were given. Keep one of them.", slug="independent")
-    count = int(number) if colon else N_POOLED if n is None else n
+    count = int(number) if colon else min(N_POOLED, most) if n is None else n
     if count < 0:
         raise PlanError(f"n_independent is {count}. Give 0 or more.", slug="independent")
     return IndependentArm("pooled" if name == "pooled" else "twin", count)
@@ -73,32 +77,32 @@ def twins(paired: PairedTrials, eligible: Bools, rng: np.random.Generator) -> In
 
 
 def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> IndependentTrials:
-    """n independent trials spread evenly: every agent stands first, and second, ⌊n/K⌋ or ⌈n/K⌉ times.
+    """n different independent trials spread evenly: pass after pass, every agent stands once first and once second.
 
     Partners are a random cyclic shift apart in a random order; items are uniform over each agent's eligible cells, and differ.
+    A pair that has nothing new to compare is passed over. Fewer than n where n different ones cannot be found.
+
+    Raises: PlanError [independent] where there is nothing independent at all.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    if n > 0 and (len(agents) < 2 or eligible.any(axis=0).sum() < 2):
+    items_of = {int(agent): np.flatnonzero(eligible[agent]) for agent in agents}
+    rows: dict[tuple[int, int, int, int], None] = {}
+    barren = 0
+    while len(rows) < n and barren < _BARREN_PASSES and len(agents) > 1:
+        before = len(rows)
+        order = rng.permutation(agents)
+        shift = int(rng.integers(1, len(agents)))
+        for first, second in zip(order.tolist(), np.roll(order, -shift).tolist(), strict=True):
+            for _ in range(_TRIES):
+                item, other = int(rng.choice(items_of[first])), int(rng.choice(items_of[second]))
+                if item != other and (item, first, second, other) not in rows:
+                    rows[item, first, second, other] = None
+                    break
+        barren = 0 if len(rows) > before else barren + 1
+    if n > 0 and not rows:
         raise PlanError(
             "Independent comparisons need two agents with responses on two items. Add responses, or set n_independent: 0.",
             slug="independent",
         )
-    items_of = {int(agent): np.flatnonzero(eligible[agent]) for agent in agents}
-    rows: list[tuple[int, int, int, int]] = []
-    tries = 0
-    while len(rows) < n:
-        order = rng.permutation(agents)
-        shift = int(rng.integers(1, len(agents)))
-        for first, second in zip(order.tolist(), np.roll(order, -shift).tolist(), strict=True):
-            item, other = int(rng.choice(items_of[first])), int(rng.choice(items_of[second]))
-            if item != other:
-                rows.append((item, first, second, other))
-        tries += 1
-        if tries > 100 + 10 * n:
-            raise PlanError(
-                "No two agents have responses on different items, so nothing independent can be compared. "
-                "Add items, or set n_independent: 0.",
-                slug="independent",
-            )
-    columns = np.array(rows[:n], dtype=np.int32).reshape(-1, 4).T
+    columns = np.array(list(rows)[:n], dtype=np.int32).reshape(-1, 4).T
     return IndependentTrials(*columns)

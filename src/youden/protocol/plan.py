@@ -43,7 +43,8 @@ def make_plan(
 
     calls, percent: the budget, as calls of both arms or as percent of the dense 2K(K−1)J calls; at most one of them.
         Without either, `dense` takes all and `cyclic` 2 %, or what 30 calls an agent take where that is more.
-    independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if not given);
+    independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if
+        not given, in a small pool as many as a dense plan has);
         `pooled:N` says both in one.
     holdout: fraction of cells held out before anything is planned; default: the design's own (cell designs .2, cyclic 0).
     holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
@@ -58,10 +59,11 @@ def make_plan(
         )
     make = DESIGNS.load(design)
     check_options(design, options or {})
-    arm, n_independent = independent_arm(independent or make.independent, n_independent)
+    n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
+    arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
     fraction = make.holdout if holdout is None else holdout
     split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
-    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
+    n_dense = 2 * n_pairs
     budget = _budget(calls, percent, n_dense)
     if budget is None and make.percent is not None:
         budget = max(int(n_dense * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
