@@ -26,7 +26,7 @@ from youden.view.runs import Runs
 from youden.view.serve import prepare
 
 SERIAL = pytest.mark.xdist_group("browser")
-pytestmark = SERIAL
+pytestmark = [SERIAL, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

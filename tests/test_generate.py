@@ -138,6 +138,7 @@ def test_topics_are_long_enough_and_not_too_many() -> None:
     assert all(len((item.prompt or "").split()) >= 100 for item in items)
 
 
+@pytest.mark.slow
 def test_python_topics_are_made_checked_and_ranked_offline(youden: Youden, tmp_path: Path) -> None:
     assert youden("generate", "datasets/python-topics", "--out", "topics").code == 0
     checked = json.loads(youden("check", "topics", "--json").out)
@@ -211,6 +212,7 @@ def expected_calls(file: AgentsFile) -> int:
     return N_ITEMS * sum((agent.model is not None) + (agent.reading is not None) for agent in file.agents)
 
 
+@pytest.mark.slow
 def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_model(
     youden: Youden, here: Path, server: WireServer
 ) -> None:

@@ -288,6 +288,7 @@ def test_what_cannot_be_used_is_left_out_with_a_count_and_a_place(tmp_path: Path
     assert [agent.id for agent in imported.pool.agents] == ["a", "A "]
 
 
+@pytest.mark.slow
 def test_a_million_empty_rows_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "empty.csv"
     file.write_text("agent,item,text\n" + ",,\n" * 500_000 + "\n" * 500_000 + "a,i,t\n", encoding="utf-8")
