@@ -3,7 +3,7 @@
 Made of a small vocabulary in a temporary folder; nothing is kept. Each part runs in a process of its own, whose seconds and peak
 memory are printed as one JSON object a line: `read` (bar: 20 s), `check` with reading (bar: 90 s and 4 GB).
 
-    python benchmarks/pools.py [n_agents] [n_items]
+    python benchmarks/large_pools.py [n_agents] [n_items]
 """
 
 from __future__ import annotations
