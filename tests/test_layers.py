@@ -15,6 +15,7 @@ RANK = {
     "cli": 10,
     "view": 9,
     "report": 8,
+    "practice": 7.5,
     "study": 7,
     "pytest_plugin": 6,
     "pools": 6,

@@ -25,7 +25,7 @@ html = click.option(
     help="Also draw it, into this file.",
 )
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
-
+dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
 rule = click.option(
     "--rule",
