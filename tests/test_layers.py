@@ -23,6 +23,7 @@ RANK = {
     "cassettes": 5,
     "rounds": 4.5,
     "analysis": 4,
+    "abilities": 3.5,
     "data": 3,
     "protocol": 3,
     "judging": 3,

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.analysis import standing_of
+from youden.abilities import standing_of
 from youden.protocol.designs.adaptive import Adaptive, adaptive_options, turns_of
 from youden.protocol.extend import extend
 from youden.types import Plan, Pool, Verdicts

@@ -1,0 +1,219 @@
+"""Abilities from the trials themselves, by the design that drew them: slots, adaptive rounds, and plans that grew.
+
+It knows which estimator a design calls for; it refuses to know scores, reports and files.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from youden.protocol.blocks import complete_part, growth_of, scored_sides
+from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_options, turns_of
+from youden.protocol.probes import without_probes
+from youden.protocol.rates import tally
+from youden.protocol.scores import pooled_fpr, train_scores
+from youden.stats.anchored import Placed, Scale, place, scale_of, stretch_of
+from youden.stats.clipped_linear import ClippedLinear
+from youden.stats.trial_mean import TrialMean
+from youden.stats.weighted_mean import weighted_mean
+from youden.types import PAIRED, Plan, Verdicts
+from youden.types.arrays import Floats, Ids
+
+PRIOR_SLOTS = 6
+LEVEL = 0.95
+TRIALS = "mean of trials"
+CELLS = "clipped-linear ability"
+
+
+class Abilities(NamedTuple):
+    """Abilities from the trials themselves.
+
+    ability, error: float[K], the standard error of an agent's distance from the average one; freedom: float[K], of Student's t;
+    low, high: float[K]; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the estimator's name.
+    """
+
+    ability: Floats
+    error: Floats
+    freedom: Floats
+    low: Floats
+    high: Floats
+    n_trials: Ids
+    fpr: float
+    ranking: str
+    method: str
+
+
+def abilities_of(result: Verdicts) -> Abilities | None:
+    """None where cells rank (dense and cell designs, gaps, a holdout): then `ClippedLinear` does."""
+    if growth_of(result.plan).steps:
+        return _grown(result)
+    if not balanced(result.plan):
+        return None
+    if turns_of(result.plan) is not None:
+        return adaptive_means(result)
+    means = TrialMean().fit(result.plan, without_probes(result))
+    freedom = np.maximum(means.n_slots_ - 1 + PRIOR_SLOTS, 1).astype(np.float64)
+    error = (means.high_ - means.low_) / 2 / student.ppf((1 + means.level) / 2, freedom)
+    return Abilities(
+        means.ability_, error, freedom, means.low_, means.high_, means.n_trials_, means.fpr_, TRIALS, means.method_
+    )
+
+
+def balanced(plan: Plan) -> bool:
+    """Whether trials in slots compare every agent on the same items, so that plain means are fair.
+
+    With gaps or a holdout each agent is seen on items of its own, and a mean mixes its ability with their difficulty: the
+    slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97
+    (`benchmarks/cyclic.py`), at the same rank correlation.
+    """
+    return bool((plan.slot >= 0).any() and plan.split.train.all())
+
+
+def adaptive_means(result: Verdicts) -> Abilities:
+    """Abilities of an adaptive plan, less the pooled FPR, at the level its looks leave.
+
+    Raises: StatisticsError [weighted-mean].
+    """
+    plan, design = result.plan, Adaptive(**adaptive_options(result.plan))
+    standing = standing_of(plan, result)
+    freedom = np.maximum(standing.n_slots - 1 + PRIOR_SLOTS, 1).astype(np.float64)
+    half = student.ppf((1 + design.look_level) / 2, freedom) * standing.error
+    rate = pooled_fpr(tally(result)) or 0.0
+    ability = standing.ability - rate
+    looks = f", 95 % over {design.n_looks} looks" if design.top is not None or design.width is not None else ""
+    return Abilities(
+        ability,
+        standing.error,
+        freedom,
+        ability - half,
+        ability + half,
+        standing.n_trials,
+        rate,
+        TRIALS,
+        f"weighted trials, slot residuals, shrunk variances, Student t{looks}",
+    )
+
+
+def standing_of(plan: Plan, result: Verdicts) -> Standing:
+    """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
+    turns = turns_of(plan)
+    used = (plan.slot >= 0) & result.answered
+    first, second = plan.first[used], plan.second[used]
+    weight = np.ones(len(first))
+    if turns is not None:
+        weight = turns.weights(first, second, n_slots=int(plan.slot.max()) + 1)
+    found = weighted_mean(
+        first, second, plan.slot[used], result.answer[used], weight=weight, n_agents=plan.n_agents, n_items=plan.n_items
+    )
+    return Standing(found.mean, found.error, found.n_slots, found.n_trials, found.left)
+
+
+def _grown(result: Verdicts) -> Abilities:
+    """The first plan's agents as if nothing else had been asked; those that joined, or were focused on, placed on their scale."""
+    plan, growth = result.plan, growth_of(result.plan)
+    anchors = _anchors(result)
+    scale, placed = _placed(result, anchors)
+    n_old, n_new = growth.anchors, plan.n_agents - growth.anchors
+    stretch = stretch_of(n_old)
+    effect = _padded((anchors.ability - scale.centre) / stretch, n_new)
+    before = _padded(np.where(np.isnan(anchors.ability), 0.0, anchors.n_trials), n_new)
+    variance = _padded((anchors.error / stretch) ** 2, n_new)
+    now = placed.n_trials.astype(np.float64)
+    n = before + now
+    with np.errstate(divide="ignore", invalid="ignore"):
+        effect = (before * effect + np.where(now > 0, now * placed.effect, 0.0)) / n
+        error = stretch * np.sqrt(before**2 * variance + np.where(now > 0, now**2 * placed.variance, 0.0)) / n
+    ability = scale.centre + stretch * effect
+    freedom = _padded(anchors.freedom - PRIOR_SLOTS + 1, n_new) + PRIOR_SLOTS - 1 + placed.n_slots
+    half = student.ppf((1 + LEVEL) / 2, freedom) * error
+    low, high = ability - half, ability + half
+    same = np.flatnonzero(now[:n_old] == 0)
+    for column, old in ((ability, anchors.ability), (error, anchors.error), (low, anchors.low), (high, anchors.high)):
+        column[same] = old[same]
+    return Abilities(
+        ability,
+        error,
+        freedom,
+        low,
+        high,
+        n.astype(np.int32),
+        anchors.fpr,
+        anchors.ranking,
+        f"{anchors.method}; added trials: mean on the scale of the first {n_old} agents, Student t, linking error included",
+    )
+
+
+def _padded(column: Floats, n: int) -> Floats:
+    """With 0 where nothing is known, and n more of them."""
+    padded: Floats = np.zeros(len(column) + n)
+    padded[: len(column)] = np.nan_to_num(column, posinf=np.inf)
+    return padded
+
+
+def _anchors(result: Verdicts) -> Abilities:
+    """Abilities of the first plan's agents by complete slots, or by the fit where cells rank; on the level of its items."""
+    part, n_items = complete_part(result), growth_of(result.plan).items
+    found = abilities_of(part)
+    if found is None:
+        return _fitted(part, n_items)
+    first_items = (part.plan.arm == PAIRED) & part.answered & (part.plan.item < n_items)
+    if part.plan.n_items == n_items or not first_items.any():
+        return found
+    return _moved(found, float(part.answer[first_items].mean()) - found.fpr - float(np.nanmean(found.ability)))
+
+
+def _fitted(part: Verdicts, n_items: int) -> Abilities:
+    rates = tally(part)
+    scores = train_scores(rates, part.plan.split, kind="symmetric")
+    model = ClippedLinear().fit(scores)
+    fit = model.as_fit()
+    found = Abilities(
+        fit.ability,
+        (fit.high - fit.low) / 2 / float(norm.ppf((1 + fit.level) / 2)),
+        np.full(len(fit.ability), np.inf),
+        fit.low,
+        fit.high,
+        scores.weight.sum(axis=1).astype(np.int32),
+        pooled_fpr(rates) or 0.0,
+        CELLS,
+        fit.method,
+    )
+    return found if part.plan.n_items == n_items else _moved(found, -float(np.nanmean(fit.difficulty[:n_items])))
+
+
+def _moved(found: Abilities, by: float) -> Abilities:
+    return found._replace(ability=found.ability + by, low=found.low + by, high=found.high + by)
+
+
+def _placed(result: Verdicts, anchors: Abilities) -> tuple[Scale, Placed]:
+    """The anchors' scale, and where it puts the agents that trials outside complete slots count for."""
+    plan, n_old = result.plan, len(anchors.ability)
+    train, sides = plan.split.train, scored_sides(result.plan)
+    usable = (plan.arm == PAIRED) & result.answered & train[plan.first, plan.item] & train[plan.second, plan.item]
+    answer = result.answer - anchors.fpr
+    own = usable & sides.complete & (plan.first < n_old) & (plan.second < n_old)
+    scale = scale_of(
+        plan.item[own],
+        plan.first[own],
+        plan.second[own],
+        answer[own],
+        ability=anchors.ability,
+        error=anchors.error,
+        n_items=plan.n_items,
+    )
+    beside = usable & ~sides.complete
+    one, other = beside & sides.first & (plan.second < n_old), beside & sides.second & (plan.first < n_old)
+    placed = place(
+        np.append(plan.item[one], plan.item[other]),
+        np.append(plan.first[one], plan.second[other]),
+        np.append(plan.second[one], plan.first[other]),
+        np.append(plan.slot[one], plan.slot[other]),
+        np.append(answer[one], answer[other]),
+        scale=scale,
+        n_agents=plan.n_agents,
+    )
+    return scale, placed
