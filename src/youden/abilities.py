@@ -21,7 +21,7 @@ from youden.stats.clipped_linear import ClippedLinear
 from youden.stats.trial_mean import TrialMean
 from youden.stats.weighted_mean import weighted_mean
 from youden.types import PAIRED, Plan, Verdicts
-from youden.types.arrays import Floats, Ids
+from youden.types.arrays import Bools, Floats, Ids
 
 PRIOR_SLOTS = 6
 LEVEL = 0.95
@@ -115,8 +115,9 @@ def standing_of(plan: Plan, result: Verdicts) -> Standing:
 def _grown(result: Verdicts) -> Abilities:
     """The first plan's agents as if nothing else had been asked; those that joined, or were focused on, placed on their scale."""
     plan, growth = result.plan, growth_of(result.plan)
-    anchors = _anchors(result)
-    scale, placed = _placed(result, anchors)
+    anchors = anchors_of(result)
+    scale = scale_from(result, anchors)
+    placed = place_beside(result, anchors, scale)
     n_old, n_new = growth.anchors, plan.n_agents - growth.anchors
     stretch = stretch_of(n_old)
     effect = _padded((anchors.ability - scale.centre) / stretch, n_new)
@@ -154,7 +155,7 @@ def _padded(column: Floats, n: int) -> Floats:
     return padded
 
 
-def _anchors(result: Verdicts) -> Abilities:
+def anchors_of(result: Verdicts) -> Abilities:
     """Abilities of the first plan's agents by complete slots, or by the fit where cells rank; on the level of its items."""
     part, n_items = complete_part(result), growth_of(result.plan).items
     found = abilities_of(part)
@@ -189,31 +190,68 @@ def _moved(found: Abilities, by: float) -> Abilities:
     return found._replace(ability=found.ability + by, low=found.low + by, high=found.high + by)
 
 
-def _placed(result: Verdicts, anchors: Abilities) -> tuple[Scale, Placed]:
-    """The anchors' scale, and where it puts the agents that trials outside complete slots count for."""
-    plan, n_old = result.plan, len(anchors.ability)
-    train, sides = plan.split.train, scored_sides(result.plan)
-    usable = (plan.arm == PAIRED) & result.answered & train[plan.first, plan.item] & train[plan.second, plan.item]
-    answer = result.answer - anchors.fpr
-    own = usable & sides.complete & (plan.first < n_old) & (plan.second < n_old)
-    scale = scale_of(
+def scale_from(result: Verdicts, anchors: Abilities, *, rows: Bools | None = None) -> Scale:
+    """The anchors' scale from their own answers in complete slots, those among `rows`."""
+    plan = result.plan
+    own = learned_from(result, rows) & anchors_alone(plan)
+    return scale_of(
         plan.item[own],
         plan.first[own],
         plan.second[own],
-        answer[own],
+        result.answer[own] - anchors.fpr,
         ability=anchors.ability,
         error=anchors.error,
         n_items=plan.n_items,
     )
-    beside = usable & ~sides.complete
+
+
+def place_beside(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bools | None = None) -> Placed:
+    """Where answers outside complete slots, those among `rows`, put the agents that they count for."""
+    beside = beside_of(result, rows)
+    return place(
+        beside.item,
+        beside.agent,
+        beside.partner,
+        beside.slot,
+        beside.answer - anchors.fpr,
+        scale=scale,
+        n_agents=result.plan.n_agents,
+    )
+
+
+class Beside(NamedTuple):
+    """Answers outside complete slots, one row a trial and agent it counts for: int32[T], answers float[T]."""
+
+    item: Ids
+    agent: Ids
+    partner: Ids
+    slot: Ids
+    answer: Floats
+
+
+def beside_of(result: Verdicts, rows: Bools | None = None) -> Beside:
+    """Those among `rows`, each with an anchor as the partner."""
+    plan, sides = result.plan, scored_sides(result.plan)
+    n_old = growth_of(plan).anchors
+    beside = learned_from(result, rows) & ~sides.complete
     one, other = beside & sides.first & (plan.second < n_old), beside & sides.second & (plan.first < n_old)
-    placed = place(
+    return Beside(
         np.append(plan.item[one], plan.item[other]),
         np.append(plan.first[one], plan.second[other]),
         np.append(plan.second[one], plan.first[other]),
         np.append(plan.slot[one], plan.slot[other]),
-        np.append(answer[one], answer[other]),
-        scale=scale,
-        n_agents=plan.n_agents,
+        np.append(result.answer[one], result.answer[other]),
     )
-    return scale, placed
+
+
+def learned_from(result: Verdicts, rows: Bools | None = None) -> Bools:
+    """Which rows are answered paired trials that may be learned from: bool[N]."""
+    plan, train = result.plan, result.plan.split.train
+    usable = (plan.arm == PAIRED) & result.answered & train[plan.first, plan.item] & train[plan.second, plan.item]
+    return np.asarray(usable if rows is None else usable & rows)
+
+
+def anchors_alone(plan: Plan) -> Bools:
+    """Which rows compare two of the first plan's agents in complete slots: bool[N]."""
+    n_old = growth_of(plan).anchors
+    return np.asarray(scored_sides(plan).complete & (plan.first < n_old) & (plan.second < n_old))

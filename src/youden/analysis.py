@@ -14,6 +14,7 @@ import pandas as pd
 from youden import __version__
 from youden.abilities import CELLS, abilities_of
 from youden.errors import StatisticsError
+from youden.growth import growth_facts
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.stats.clipped_linear import ClippedLinear
 from youden.stats.false_positives import false_positive_alarms
@@ -106,6 +107,7 @@ def analyse(
         links=links,
         links_missing=links_missing,
         warnings=tuple(said),
+        growth=growth_facts(result, by_trials) if result is not None and by_trials is not None else None,
     )
     ability, low, high = (
         (by_trials.ability, by_trials.low, by_trials.high) if by_trials else (fit.ability, fit.low, fit.high)

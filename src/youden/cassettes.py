@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.pool_reader import read_pool
+from youden.data.joining import read_run_pool
 from youden.data.run_folder import RunFolder
 from youden.errors import ConfigError, InputError
 from youden.judging.cassette import Cassette, Entry, read_cassette, recorded, redact, write_cassette
@@ -91,7 +91,7 @@ def missing_keys(cassette: Cassette, folder: RunFolder) -> list[str]:
 
 def _asked(folder: RunFolder) -> _Asked:
     config = folder.read_config()
-    pool, plan = read_pool(config.pool), folder.read_plan()
+    pool, plan = read_run_pool(config), folder.read_plan()
     if plan.pool_digest != pool.digest:
         raise InputError(
             f"The pool of {folder.path} has changed since its plan was made (digest {plan.pool_digest[:12]}, "

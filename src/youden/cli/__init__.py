@@ -17,6 +17,7 @@ COMMANDS = {
     "judge": "youden.cli.judge",
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
+    "extend": "youden.cli.extend",
     "compare": "youden.cli.compare",
     "report": "youden.cli.report",
     "view": "youden.cli.view",

@@ -129,6 +129,22 @@ def before_last_step(result: Verdicts) -> Verdicts:
     return replace(part, plan=replace(part.plan, options=options | (kept.options() if steps else {})))
 
 
+def grew_from(plan: Plan, earlier: Plan) -> bool:
+    """Whether `plan` is `earlier` with steps added."""
+    growth = growth_of(plan)
+    rows = [*(step.row for step in growth.steps), len(plan)]
+    pools = [growth.pool, *(step.pool for step in growth.steps)]
+    at = rows.index(len(earlier)) if len(earlier) in rows else -1
+    return (
+        at >= 0
+        and pools[at] == earlier.pool_digest
+        and all(
+            np.array_equal(now[: len(earlier)], before)
+            for now, before in zip(plan.columns().values(), earlier.columns().values(), strict=True)
+        )
+    )
+
+
 def _part(result: Verdicts, rows: Bools, *, n_agents: int, n_items: int) -> Verdicts:
     """Some rows, which speak of the first agents and items alone."""
     plan, split = result.plan, result.plan.split

@@ -5,13 +5,14 @@ It knows columns; it refuses to know why any trial was chosen.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
 
 from youden.protocol.independent import IndependentTrials
 from youden.types import INDEPENDENT, PAIRED, PairedTrials, Plan, Pool
-from youden.types.arrays import Codes, Ids
+from youden.types.arrays import Bools, Codes, Ids
 
 
 class TrialColumns(TypedDict):
@@ -46,6 +47,19 @@ def appended(plan: Plan, added: TrialColumns) -> TrialColumns:
         other_item=np.append(plan.other_item, added["other_item"]),
         slot=np.append(plan.slot, added["slot"]),
     )
+
+
+def plan_rows(plan: Plan, rows: Bools, pool: Pool) -> Plan:
+    """Some trials of a plan as a plan."""
+    columns = TrialColumns(
+        item=plan.item[rows],
+        first=plan.first[rows],
+        second=plan.second[rows],
+        other_item=plan.other_item[rows],
+        replicate=plan.replicate[rows],
+        slot=plan.slot[rows],
+    )
+    return replace(plan, **columns, arm=plan.arm[rows], characters=characters(pool, columns))
 
 
 def arms(n_paired: int, n_independent: int) -> Codes:

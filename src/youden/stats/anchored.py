@@ -20,12 +20,16 @@ _PRIOR_SLOTS = 6
 class Scale:
     """What anchors' trials tell: y ≈ centre + effect_i + effect_k + level_j.
 
+    centre_variance: on the same items; pair_variance: of what two agents have in common beyond their effects.
+
     effect, effect_variance: float[K0], of the additive effects, mean 0; level, level_variance: float[J], of the items, shrunk
     to 0 by how far they differ beyond noise; an unseen item has level 0 and the variance of all. share: float[J], of the anchors'
     trials on each item.
     """
 
     centre: float
+    centre_variance: float
+    pair_variance: float
     effect: Floats
     effect_variance: Floats
     level: Floats
@@ -76,12 +80,26 @@ def scale_of(
     trust = np.divide(between * n, between * n + noise, out=np.zeros(n_items), where=between * n + noise > 0)
     return Scale(
         centre=centre,
+        centre_variance=noise / max(len(answer), 1),
+        pair_variance=_pair_variance(first, second, residual - trust[item] * mean[item], len(ability)),
         effect=effect,
         effect_variance=(np.nan_to_num(error) / stretch) ** 2,
         level=trust * mean,
         level_variance=between * (1 - trust),
         share=n / max(len(answer), 1),
     )
+
+
+def _pair_variance(first: Ids, second: Ids, residual: Floats, n_agents: int) -> float:
+    """By moments: of the mean residuals of unordered pairs, beyond what residuals within pairs vary by."""
+    pair = np.minimum(first, second).astype(np.int64) * n_agents + np.maximum(first, second)
+    _, at, n = np.unique(pair, return_inverse=True, return_counts=True)
+    mean = np.bincount(at, residual) / n
+    freedom = len(residual) - len(n)
+    if freedom < 1:
+        return 0.0
+    noise = float(((residual - mean[at]) ** 2).sum()) / freedom
+    return max(0.0, float((mean**2 - noise / n).mean()))
 
 
 def stretch_of(n_anchors: int) -> float:

@@ -4,7 +4,7 @@ It knows shapes, ranges and what a missing value means; it refuses to know how a
 Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
-from youden.types.facts import CallFacts, HoldoutFacts, LinkFacts, RunFacts
+from youden.types.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.types.judging import (
     MISSING_REASONS,
     BatchJudge,
@@ -35,12 +35,14 @@ __all__ = [
     "MISSING_REASONS",
     "PAIRED",
     "Agent",
+    "AgentMove",
     "BatchJudge",
     "CallFacts",
     "Completion",
     "Cost",
     "Design",
     "Fit",
+    "GrowthFacts",
     "HoldoutFacts",
     "IndependentRates",
     "IndependentRule",
