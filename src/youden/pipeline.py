@@ -184,8 +184,8 @@ def judge_run(
     log: Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan goes
-    on from look to look, and its plan.parquet with it.
+    """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan
+    goes on from look to look, and its plan.parquet with it.
 
     Raises: as `judge_async`; answers that came are in the store all the same.
     """

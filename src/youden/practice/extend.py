@@ -17,6 +17,7 @@ from youden.judging.estimate import estimate
 from youden.pipeline import PlannedRun, plan_run
 from youden.protocol.blocks import growth_of, scored_sides
 from youden.protocol.columns import plan_rows
+from youden.protocol.grow import LEAST_SLOTS
 from youden.types import PAIRED, Cost, Plan
 
 
@@ -56,7 +57,7 @@ def plan_extension(config: RunConfig, step: Extension, *, width: float | None = 
     planned = _planned(config, step)
     if width is not None and planned.half_width is not None:
         more = (planned.half_width / width) ** 2
-        paired = ceil(more * int((planned.asked.arm == PAIRED).sum()))
+        paired = max(ceil(more * int((planned.asked.arm == PAIRED).sum())), LEAST_SLOTS * 2 * len(planned.joined))
         apart = int((planned.asked.arm != PAIRED).sum())
         calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
         planned = _planned(config, step.model_copy(update={"calls": calls}))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Set
 
 import numpy as np
 
+from youden.protocol.designs.checks import PairRule
 from youden.protocol.independent import IndependentTrials
 from youden.types import PairedTrials
 from youden.types.arrays import Bools, Ids
@@ -25,14 +26,16 @@ def anchored_trials(
     n_anchors: int,
     n_paired: int,
     asked: Set[Comparison],
+    pairs: PairRule,
     items: Ids,
     start: int,
 ) -> PairedTrials:
     """In every slot, on one item, each scored agent stands once first and once second, against two different anchors.
 
     Items come in the order `items`, round and round; anchors in one random order at a random shift a slot, so that a scored agent
-    meets all of them about as often. A comparison (item, first, second) in `asked` is not asked again: the next anchor takes
-    its place. Slots are numbered from `start`, and drawn while they fit `n_paired`; fewer where everything was asked.
+    meets all of them about as often. A comparison (item, first, second) in `asked` is not asked again, nor, where `pairs` is
+    unordered, its reverse: the next anchor takes its place. Slots are numbered from `start`, and drawn while they fit
+    `n_paired`; fewer where everything was asked.
 
     eligible: bool[K, J]. scored: positions of agents. n_anchors: the anchors are agents 0 … n_anchors − 1; a scored one is never
     compared with itself.
@@ -40,6 +43,7 @@ def anchored_trials(
     order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
     taken = set(asked)
+    taken.update((item, two, one) for item, one, two in asked if pairs == "unordered")
     rows: list[tuple[int, int, int, int]] = []
     barren = 0
     for s in range(len(items) * n_anchors):
@@ -54,11 +58,12 @@ def anchored_trials(
             second = next((k for k in others if (item, agent, k) not in taken), None)
             others = (k for k in _cycle(order, at + n_anchors // 2) if k not in (agent, second) and eligible[k, item])
             first = next((k for k in others if (item, k, agent) not in taken), None)
-            slot += [] if second is None else [(item, agent, second)]
-            slot += [] if first is None else [(item, first, agent)]
+            found = [(item, agent, second)] if second is not None else []
+            found += [(item, first, agent)] if first is not None else []
+            taken.update(found, ((item, two, one) for item, one, two in found if pairs == "unordered"))
+            slot += found
         if len(rows) + len(slot) > n_paired:
             break
-        taken.update(slot)
         rows += [(*row, start) for row in slot]
         start += bool(slot)
         barren = 0 if slot else barren + 1

@@ -123,8 +123,6 @@ class _Grower:
         asked: set[Comparison] = set(
             zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True)
         )
-        if self.pairs == "unordered":
-            asked |= {(item, second, first) for item, first, second in asked}
         order = self.judged_items() if items is None else items
         times = np.bincount(plan.item[rows], minlength=self.pool.n_items)
         start = self.next_slot
@@ -135,6 +133,7 @@ class _Grower:
             n_anchors=self.growth.anchors,
             n_paired=n_paired,
             asked=asked,
+            pairs=self.pairs,
             items=order[np.argsort(times[order], kind="stable")],
             start=start,
         )

@@ -44,6 +44,8 @@ def render_markdown(data: ReportData) -> str:
         lines += [
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
         ]
+    if run.facts.growth is not None:
+        lines += ["", *(f"- {quoted(line)}" for line in run.facts.growth.words)]
     return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
 
 

@@ -20,7 +20,8 @@ _PRIOR_SLOTS = 6
 class Scale:
     """What anchors' trials tell: y ≈ centre + effect_i + effect_k + level_j.
 
-    centre_variance: on the same items; pair_variance: of what two agents have in common beyond their effects.
+    centre_variance: on the same items; noise: variance of an answer beyond all this; pair_variance: of what two agents have
+    in common beyond their effects.
 
     effect, effect_variance: float[K0], of the additive effects, mean 0; level, level_variance: float[J], of the items, shrunk
     to 0 by how far they differ beyond noise; an unseen item has level 0 and the variance of all. share: float[J], of the anchors'
@@ -29,6 +30,7 @@ class Scale:
 
     centre: float
     centre_variance: float
+    noise: float
     pair_variance: float
     effect: Floats
     effect_variance: Floats
@@ -81,6 +83,7 @@ def scale_of(
     return Scale(
         centre=centre,
         centre_variance=noise / max(len(answer), 1),
+        noise=noise,
         pair_variance=_pair_variance(first, second, residual - trust[item] * mean[item], len(ability)),
         effect=effect,
         effect_variance=(np.nan_to_num(error) / stretch) ** 2,
@@ -110,8 +113,8 @@ def stretch_of(n_anchors: int) -> float:
 def place(item: Ids, agent: Ids, partner: Ids, slot: Ids, answer: Floats, *, scale: Scale, n_agents: int) -> Placed:
     """The mean of r = y − centre − effect_partner − level_item over each agent's trials, and its variance.
 
-    E_si = sum of i's r − mean in slot s; u_i = S/(S−1)·ΣE²/n_i, shrunk as if the average had been seen in 6
-    slots more; variance = u_i/n_i·(1 − n_i/(2JK0)) + linking; linking = Σ_j (its share of item j − the anchors')²·var(level_j)
+    E_si = sum of i's r − mean in slot s; u_i = S/(S−1)·ΣE²/n_i, shrunk as if the anchors' noise had been seen in 6 slots more;
+    variance = u_i/n_i·(1 − n_i/(2JK0)) + linking; linking = Σ_j (its share of item j − the anchors')²·var(level_j)
     + Σ_k (its share of anchor k − 1/K0)²·var(effect_k).
 
     One row a trial and scored agent: item, agent (0 … n_agents − 1), partner (an anchor), slot: int[T]; answer: float[T].
@@ -136,7 +139,7 @@ def place(item: Ids, agent: Ids, partner: Ids, slot: Ids, answer: Floats, *, sca
     if enough.any():
         freedom = n_slots[enough] - 1
         own = np.bincount(owner, total**2, n_agents)[enough] / n[enough] * (freedom + 1) / freedom
-        shrunk = (own * freedom + _PRIOR_SLOTS * own.mean()) / (freedom + _PRIOR_SLOTS)
+        shrunk = (own * freedom + _PRIOR_SLOTS * scale.noise) / (freedom + _PRIOR_SLOTS)
         variance[enough] = shrunk / n[enough]
     of_item = _shares(agent, item, n_agents, n_items)
     of_partner = _shares(agent, partner, n_agents, n_anchors)
