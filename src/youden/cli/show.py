@@ -51,6 +51,15 @@ def fixed(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def minutes(value: float | None) -> str:
+    """`about 4 minutes`."""
+    if value is None:
+        return "unknown time"
+    if value < 1:
+        return "under a minute"
+    return f"about {value:,.0f} minutes" if value < 120 else f"about {value / 60:,.1f} hours"
+
+
 def with_sd(mean: float, sd: float | None) -> str:
     """`0.117 (0.003)`."""
     return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
@@ -70,6 +79,8 @@ def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
         f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
         + (f" ({', '.join(known)})" if known else "")
     )
+    if cost.pace:
+        note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
     note(
         f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered), {counted.independent:,} independent calls; "
         f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
