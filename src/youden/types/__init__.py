@@ -15,6 +15,7 @@ from youden.types.judging import (
     Request,
     Verdicts,
 )
+from youden.types.labels import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
 from youden.types.planning import (
     INDEPENDENT,
     PAIRED,
@@ -35,11 +36,14 @@ __all__ = [
     "MISSING_REASONS",
     "PAIRED",
     "Agent",
+    "Agreement",
     "BatchJudge",
     "CallFacts",
+    "CellAgreement",
     "Completion",
     "Cost",
     "Design",
+    "Disagreement",
     "Fit",
     "HoldoutFacts",
     "IndependentRates",
@@ -47,6 +51,7 @@ __all__ = [
     "Item",
     "Json",
     "Judge",
+    "LabelFacts",
     "LinkFacts",
     "Message",
     "PairedTrials",
@@ -63,5 +68,6 @@ __all__ = [
     "Signature",
     "Split",
     "SplitRule",
+    "Validation",
     "Verdicts",
 ]
