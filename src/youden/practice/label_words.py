@@ -20,7 +20,7 @@ def _agreement(found: LabelFacts) -> list[str]:
     rho = found.spearman
     if rho.value is None:
         return [f"'{found.name}' and the ranking cannot be compared: {rho.method.removeprefix('none: ')}."]
-    said = [f"'{found.name}' orders {found.n_agents} agents as the ranking does at ρ = {_figure(rho)}."]
+    said = [f"The ranking and '{found.name}', on {found.n_agents} agents: ρ = {_figure(rho)}."]
     if rho.low is None or rho.high is None:
         said.append(f"It has no interval: {rho.method.removeprefix('none: ')}.")
     elif rho.low <= 0 <= rho.high:
@@ -54,11 +54,11 @@ def _apart(found: LabelFacts, differing: Sequence[Disagreement]) -> list[str]:
     if not differing:
         return ["No agent stands at a place that its label does not allow."]
     n = len(differing)
-    said = f"Elsewhere by label: {n} of {found.n_agents} agents; intervals explain {n - found.n_outside} of these"
-    if not found.n_outside:
+    said = f"Elsewhere by label: {n} of {found.n_agents} agents; intervals explain {n - found.n_unexplained} of these"
+    if not found.n_unexplained:
         return [f"{said}."]
     return [
-        f"{said}, not the other {found.n_outside}: there this judge and the label value different things, or the label errs."
+        f"{said}, not the other {found.n_unexplained}: there this judge and the label value different things, or the label errs."
     ]
 
 

@@ -5,6 +5,7 @@ It knows rankings, scores and labels; it refuses to fit anything: what it finds 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -96,7 +97,7 @@ def _against(
         n_positive=int(label.sum()) if binary else None,
         cells=cells,
         disagreements=tuple(differing[:MOST_NAMED]),
-        n_outside=sum(not one.explained for one in differing),
+        n_unexplained=sum(not one.explained for one in differing),
         words=(),
     )
     return label_words(found, differing)
@@ -144,14 +145,18 @@ def _cells(folder: RunFolder, table: LabelTable, at: int, *, level: float) -> Ce
 
 
 def _means(table: LabelTable, at: int, *, level: float) -> dict[str, tuple[float, float]]:
-    """Each agent's mean label and the half width of its interval over items: Student's t, NaN with one item, 0 without items."""
+    """Each agent's mean label, to 12 digits, and the half width of its interval over items: Student's t, NaN with one item; 0
+    where labels are of agents alone."""
     said: dict[str, list[float]] = {}
     for agent, value in zip(table.agents, table.value[:, at].tolist(), strict=True):
         if not np.isnan(value):
             said.setdefault(agent, []).append(value)
     if table.items is None:
         return {agent: (values[0], 0.0) for agent, values in said.items()}
-    return {agent: (float(np.mean(values)), _half_width(values, level=level)) for agent, values in said.items()}
+    return {
+        agent: (float(f"{math.fsum(values) / len(values):.12g}"), _half_width(values, level=level))
+        for agent, values in said.items()
+    }
 
 
 def _half_width(values: Sequence[float], *, level: float) -> float:
@@ -161,10 +166,10 @@ def _half_width(values: Sequence[float], *, level: float) -> float:
 
 def _notes(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
     """What a reader has to know of the file: who is in it and not in the run, and the other way round."""
-    known = [row.agent for row in ranking]
-    labelled = set(table.agents)
+    known = dict.fromkeys(row.agent for row in ranking)
+    labelled = dict.fromkeys(table.agents)
     notes = []
-    if unknown := [one for one in dict.fromkeys(table.agents) if one not in set(known)]:
+    if unknown := [one for one in labelled if one not in known]:
         named = ", ".join(_with_near(unknown, known))
         notes.append(
             f"Left out, for they are not in this run: {len(unknown)} of {len(labelled)} labelled agents, {named}."
@@ -193,7 +198,7 @@ def _item_notes(table: LabelTable, agents: set[str], items: set[str]) -> list[st
     return notes
 
 
-def _with_near(names: Iterable[str], known: Sequence[str]) -> list[str]:
+def _with_near(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """The first names, each with the known one it may have meant."""
     found = list(dict.fromkeys(names))
     folded = {one.strip().casefold(): one for one in known}

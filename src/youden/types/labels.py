@@ -51,7 +51,7 @@ class LabelFacts:
     """One label against the ranking of the `n_agents` that have both.
 
     auc: P(an agent labelled 1 ranks above one labelled 0), None unless all labels are 0 or 1; n_positive: labelled 1.
-    cells: None for labels of agents alone. n_outside: how many of all that differ no
+    cells: None for labels of agents alone. n_unexplained: how many of all that differ no
     interval explains; disagreements: those with the widest gap.
     """
 
@@ -63,7 +63,7 @@ class LabelFacts:
     n_positive: int | None
     cells: CellAgreement | None
     disagreements: tuple[Disagreement, ...]
-    n_outside: int
+    n_unexplained: int
     words: tuple[str, ...]
 
 
