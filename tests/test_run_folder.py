@@ -164,6 +164,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "ranking.csv": folder.read_ranking,
         "fit.json": folder.read_facts,
         "signature.json": folder.read_signature,
+        "labels.json": folder.read_labels,
     }
     folder.file(name).unlink(missing_ok=True)
     assert not folder.has(name)

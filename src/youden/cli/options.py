@@ -27,6 +27,14 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
+labels = click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, perhaps item, and numbers. No fit sees "
+    "them.",
+)
+
 rule = click.option(
     "--rule",
     type=click.Choice(["shared", "own"]),

@@ -15,6 +15,7 @@ from youden.types.judging import (
     Request,
     Verdicts,
 )
+from youden.types.labels import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
 from youden.types.planning import (
     INDEPENDENT,
     PAIRED,
@@ -36,11 +37,14 @@ __all__ = [
     "PAIRED",
     "Agent",
     "AgentMove",
+    "Agreement",
     "BatchJudge",
     "CallFacts",
+    "CellAgreement",
     "Completion",
     "Cost",
     "Design",
+    "Disagreement",
     "Fit",
     "GrowthFacts",
     "HoldoutFacts",
@@ -49,6 +53,7 @@ __all__ = [
     "Item",
     "Json",
     "Judge",
+    "LabelFacts",
     "LinkFacts",
     "Message",
     "PairedTrials",
@@ -65,5 +70,6 @@ __all__ = [
     "Signature",
     "Split",
     "SplitRule",
+    "Validation",
     "Verdicts",
 ]
