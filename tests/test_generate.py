@@ -138,6 +138,15 @@ def test_topics_are_long_enough_and_not_too_many() -> None:
     assert all(len((item.prompt or "").split()) >= 100 for item in items)
 
 
+def test_a_recipe_that_is_no_pool_yet_names_the_command_that_makes_it(youden: Youden, tmp_path: Path) -> None:
+    write_config(tmp_path / "t.yaml", pool="datasets/python-topics")
+    for command in (("check", "datasets/python-topics"), ("run", "t.yaml")):
+        ended = youden(*command)
+        assert ended.code == 2
+        assert "`youden generate datasets/python-topics --out pools/python-topics`" in ended.err
+        assert ended.err.rstrip().endswith("[pool-not-generated]")
+
+
 @pytest.mark.slow
 def test_python_topics_are_made_checked_and_ranked_offline(youden: Youden, tmp_path: Path) -> None:
     assert youden("generate", "datasets/python-topics", "--out", "topics").code == 0
