@@ -25,7 +25,8 @@ from youden.data.pool_reader import read_pool
 from youden.errors import ConfigError
 from youden.judging.store import BATCH
 from youden.pools.agents import AgentsFile, load_agents
-from youden.pools.generate import generate, plan_generation
+from youden.pools.generate import generate
+from youden.pools.generation import plan_generation
 from youden.pools.item_sources import read_items
 from youden.pools.python_topics import topics
 from youden.stats.metrics import ranking_auc

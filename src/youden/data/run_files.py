@@ -32,6 +32,7 @@ MADE_BY: Final = {
     "fit.json": "youden fit RUN",
     "signature.json": "youden fit RUN",
     "report.html": "youden report RUN",
+    "generation.json": "youden generate AGENTS ITEMS --out POOL",
 }
 
 
