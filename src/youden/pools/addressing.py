@@ -33,7 +33,7 @@ _ENGLISH = (
     r"|<\|(im_start|im_end|system|user|assistant)|\[/?INST\]|\bsystem\s+prompt\b"
 )
 
-_QUOTE, _END = r"[\"'„“”‘’‚»«`*\s]*", r"\s*($|[\n.!])"
+_QUOTE, _END = r"[\"'„“”‘’‚»«`*\s]{0,3}", r"\s*($|[\n.!])"
 _GERMAN = (
     r"\b(ignorier\w*|vergiss|vergessen|missacht\w*)\s+(\w+\s+){0,3}"
     r"(vorherig|bisherig|obig|vorangehend|vorangegangen|vorstehend)\w*\s+(anweisung|instruktion|vorgabe|regel|nachricht|antwort|text)"
@@ -46,7 +46,7 @@ _FRENCH = (
     r"(précédent|antérieur|ci-dessus|qui\s+précèdent)"
     rf"|\b(réponds|répondez)\s+(seulement\s+|uniquement\s+|simplement\s+|toujours\s+|par\s+)*{_QUOTE}(oui|non)\b{_QUOTE}{_END}"
     r"|\b(notez|évaluez)\s+ce(tte)?\s+(réponse|texte|résumé)\b"
-    r"|\b(note|message|instructions?)\s+(au|à\s+la|pour\s+la|pour\s+le)\s+(juge|évaluat\w+|correct\w+)\s*[:,]"
+    r"|\b(note|message|instructions?)\s+(au|à\s+la|pour\s+la|pour\s+le)\s+(juge|évaluat\w+)\s*[:,]"
 )
 _SPANISH = (
     r"\b(ignor[ae]n?|ignorad|olvid[ae]n?)\s+(\w+\s+){0,3}(instrucciones|indicaciones|reglas|mensajes|respuestas|textos)\s+"
@@ -56,6 +56,7 @@ _SPANISH = (
     r"|\b(califique|evalúe|puntúe)\s+est[ae]\s+(respuesta|texto|resumen)\b"
     r"|\b(nota|mensaje|instrucciones)\s+(para\s+el|para\s+la|al|a\s+la)\s+(juez|jueza|evaluador|evaluadora)\s*[:,]"
 )
+_SPANISH_VERBS = ("responda", "responde", "contesta", "conteste", "califique", "evalúe", "puntúe")
 _CHINESE = (
     r"(忽略|忽视|忽視|无视|無視|忘记|忘記|忘掉)[^。！？\n]{0,6}(之前|以上|上面|前面|先前|上述)[^。！？\n]{0,6}"
     r"(指令|指示|提示|说明|說明|规则|規則|要求)"
@@ -68,14 +69,11 @@ _PHRASES = tuple(
     for triggers, pattern in (
         (_ENGLISH_TRIGGERS, _ENGLISH),
         (
-            ("ignorier", "vergiss", "vergess", "missacht", "antworte", "bewerte", "hinweis", "nachricht", "anweisung"),
+            ("herig", "obig", "vorange", "vorsteh", "antworte", "bewerte", "richter", "gutachter", "juror", "prüfer"),
             _GERMAN,
         ),
-        (("ignore", "oubli", "réponds", "répondez", "note", "évaluez", "message", "instruction"), _FRENCH),
-        (
-            ("ignor", "olvid", "respond", "contest", "calif", "evalúe", "puntúe", "nota", "mensaje", "instruccion"),
-            _SPANISH,
-        ),
+        (("préc", "antérieur", "ci-dessus", "répond", "notez", "évalu", "juge"), _FRENCH),
+        (("anteriores", "previas", "previos", "precedentes", "arriba", *_SPANISH_VERBS, "juez", "evaluador"), _SPANISH),
         (("忽", "视", "視", "忘", "回", "输出", "輸出", "评", "評", "裁判"), _CHINESE),
     )
 )
@@ -91,10 +89,13 @@ def addresses_a_judge(text: str) -> bool:
     False
     """
     small = text.lower()
-    return any(
-        any(trigger in small for trigger in triggers) and phrases.search(text) is not None
-        for triggers, phrases in _PHRASES
-    )
+    for triggers, phrases in _PHRASES:
+        for trigger in triggers:
+            if trigger in small:
+                if phrases.search(text) is not None:
+                    return True
+                break
+    return False
 
 
 def find_addressing(pool: Pool) -> list[Finding]:
