@@ -27,6 +27,7 @@ pytest_plugins = ["pytester"]
 
 for module in ("pipeline", "report.write", "cli.run", "cli.generate", "pools.generate", "judging.backends.openai"):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
+import_module("vl_convert")
 
 TEST = """
 import pytest
