@@ -33,6 +33,7 @@ MADE_BY: Final = {
     "signature.json": "youden fit RUN",
     "labels.json": "youden fit RUN --labels FILE",
     "report.html": "youden report RUN",
+    "generation.json": "youden generate AGENTS ITEMS --out POOL",
 }
 
 
