@@ -22,7 +22,7 @@ from youden.data.run_config import RunConfig
 from youden.data.run_folder import PoolSummary, RunFolder
 from youden.errors import ConfigError, ImportFormatError
 from youden.judging.batch import Batching
-from youden.judging.engine import judge_plan
+from youden.judging.engine import check_cap, judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
@@ -84,12 +84,7 @@ async def judge_async(
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
     """
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
-    if config.may_cost and max_cost is None:
-        raise ConfigError(
-            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
-            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
-            slug="max-cost-needed",
-        )
+    need_cap(config, max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
@@ -106,6 +101,18 @@ async def judge_async(
             log=None if log is None else stack.enter_context(EventLog(Path(log))),
             batching=batching,
         )
+
+
+def need_cap(config: JudgeConfig, max_cost: float | None) -> None:
+    """Money is spent under a cap only. Raises: ConfigError [max-cost-needed], [price-unknown], [max-cost], [answer-unbounded]."""
+    if config.may_cost and max_cost is None:
+        raise ConfigError(
+            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
+            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
+            slug="max-cost-needed",
+        )
+    for one in config.judges or (config,):
+        check_cap(one, max_cost)
 
 
 def judge(

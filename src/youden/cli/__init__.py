@@ -27,6 +27,7 @@ COMMANDS = {
     "cassette": "youden.cli.cassette",
     "export": "youden.cli.export",
     "check": "youden.cli.check",
+    "calibrate": "youden.cli.calibrate",
     "salvage": "youden.cli.salvage",
 }
 

@@ -65,19 +65,25 @@ def with_sd(mean: float, sd: float | None) -> str:
     return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
 
 
+def cost_in_words(cost: Cost, judge: str) -> str:
+    """Estimated tokens and dollars, and what they rest on."""
+    usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
+    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
+    known += [f"prices from {cost.prices}"] if cost.prices else []
+    return f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}" + (
+        f" ({', '.join(known)})" if known else ""
+    )
+
+
 def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
     """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean."""
     share = 100 * cost.calls / plan.n_dense_calls
     from youden.protocol.coverage import coverage
 
     counted = coverage(plan)
-    usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
-    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
-    known += [f"prices from {cost.prices}"] if cost.prices else []
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
-        f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
-        + (f" ({', '.join(known)})" if known else "")
+        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}"
     )
     if cost.pace:
         note(f"plan: {minutes(cost.minutes)} ({cost.pace})")

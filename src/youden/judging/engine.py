@@ -80,7 +80,7 @@ async def judge_plan(
     if batching is not None:
         config = config.at_batch_prices()
     for one in config.judges or (config,):
-        _check_cap(one, max_cost)
+        check_cap(one, max_cost)
     run = _Run(
         plan,
         pool,
@@ -219,7 +219,7 @@ def only_judge(store: Store) -> JudgeConfig:
     return load_judge_config(judges[0])
 
 
-def _check_cap(config: JudgeConfig, max_cost: float | None) -> None:
+def check_cap(config: JudgeConfig, max_cost: float | None) -> None:
     """Whether the cap can be kept. Raises: ConfigError."""
     if max_cost is None:
         return
