@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "youden"
 
 # Higher may import lower; equal rank means the groups never import each other.
 RANK = {
+    "__main__": 11,
     "cli": 10,
     "view": 9,
     "report": 8,

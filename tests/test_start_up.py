@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 from judged import dense_plan
 from pools import make_pool
+from youden import __version__
 from youden.judging.engine import judge_plan
 from youden.judging.judge_config import load_judge_config
 from youden.judging.registry import JUDGES, makes_calls
@@ -26,27 +26,15 @@ def loaded_by(code: str) -> set[str]:
     return set(ended.stderr.split())
 
 
-def seconds_of(code: str) -> float:
-    """The least of three, for a busy machine only adds."""
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 HELP = "import sys\nsys.argv = ['youden', '--help']\nfrom youden import cli\ntry:\n    cli.main()\nexcept SystemExit:\n    pass"
 
 
-def test_import_youden_is_quick_and_loads_nothing_heavy() -> None:
+def test_import_youden_loads_nothing_heavy() -> None:
     assert loaded_by("import youden") == set()
-    assert seconds_of("import youden") <= 0.3
 
 
-def test_help_is_quick_and_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy() -> None:
     assert loaded_by(HELP) == set()
-    assert seconds_of(HELP) <= 0.5
 
 
 def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
@@ -108,3 +96,8 @@ def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "d" / "report.html").stat().st_size > 10_000
+
+
+def test_the_package_runs_as_a_module_too() -> None:
+    ended = subprocess.run([sys.executable, "-m", "youden", "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == __version__

@@ -1,0 +1,5 @@
+"""`python -m youden`: the command line. It knows nothing else."""
+
+from youden.cli import main
+
+main()
