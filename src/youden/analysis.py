@@ -87,7 +87,7 @@ def analyse(
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
     held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    by_trials = _by_trials(result) if result is not None and _balanced(result.plan) else None
+    by_trials = _by_trials(result) if result is not None and ranked_by_trials(result.plan) else None
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = [*warnings, *(result.warnings if result is not None else ())]
     if result is not None:
@@ -202,16 +202,33 @@ def adaptive_means(result: Verdicts) -> ByTrials:
 
 def standing_of(plan: Plan, result: Verdicts) -> Standing:
     """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
-    turns = turns_of(plan)
     used = (plan.slot >= 0) & result.answered
-    first, second = plan.first[used], plan.second[used]
-    weight = np.ones(len(first))
-    if turns is not None:
-        weight = turns.weights(first, second, n_slots=int(plan.slot.max()) + 1)
     found = weighted_mean(
-        first, second, plan.slot[used], result.answer[used], weight=weight, n_agents=plan.n_agents, n_items=plan.n_items
+        plan.first[used],
+        plan.second[used],
+        plan.slot[used],
+        result.answer[used],
+        weight=trial_weights(plan).first[used],
+        n_agents=plan.n_agents,
+        n_items=plan.n_items,
     )
     return Standing(found.mean, found.error, found.n_slots, found.n_trials, found.left)
+
+
+class TrialWeights(NamedTuple):
+    """What each trial of a plan counts for its first and its second agent: float[N] each."""
+
+    first: Floats
+    second: Floats
+
+
+def trial_weights(plan: Plan) -> TrialWeights:
+    """One over the chance with which the plan asked a trial in a slot, 1 where all chances are equal."""
+    weight, turns = np.ones(len(plan)), turns_of(plan)
+    if turns is not None:
+        used = plan.slot >= 0
+        weight[used] = turns.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
+    return TrialWeights(weight, weight)
 
 
 def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:
@@ -250,8 +267,8 @@ def _links(scores: Mapping[ScoreKind, Scores]) -> tuple[dict[ScoreKind, dict[str
     return links, missing
 
 
-def _balanced(plan: Plan) -> bool:
-    """Whether trials in slots compare every agent on the same items, so that plain means are fair.
+def ranked_by_trials(plan: Plan) -> bool:
+    """Whether trials in slots compare every agent on the same items, so that means of trials are fair.
 
     With gaps or a holdout each agent is seen on items of its own, and a mean mixes its ability with their difficulty: the
     slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97
