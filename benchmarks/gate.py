@@ -36,7 +36,10 @@ PERCENT = 1.0
 
 
 def twins(paired: Floats, new: int, old: int, *, difference: float, rng: np.random.Generator) -> Floats:
-    """`paired` (float[J, K, K]) with agent `new` as the twin of `old`, on average `difference` better."""
+    """`paired` (float[J, K, K]) with agent `new` as the twin of `old`, on average `difference` better.
+
+    One in K − 1 of the trials changed for that is also one of `old`, so a little more is changed.
+    """
     answers = paired.copy()
     order = np.arange(paired.shape[1])
     order[[new, old]] = old, new
@@ -44,7 +47,8 @@ def twins(paired: Floats, new: int, old: int, *, difference: float, rng: np.rand
     answers[swapped] = answers[swapped][:, order][:, :, order]
     own = np.stack([answers[:, new], answers[:, :, new]])
     mean = float(np.delete(own, new, axis=2).mean())
-    share = -difference / mean if difference < 0 else difference / (1 - mean)
+    change = abs(difference) * (len(order) - 1) / (len(order) - 2)
+    share = change / (mean if difference < 0 else 1 - mean)
     own[rng.random(own.shape) < share] = 0.0 if difference < 0 else 1.0
     answers[:, new], answers[:, :, new] = own
     return answers

@@ -46,8 +46,8 @@ def command(
     """Is --agent better, no worse or worse than --baseline on items of this kind, by the answers in RUN?
 
     The difference of their abilities gets an interval from what each item contributes to it. Above −margin all of it: better
-    (above 0) or no worse, exit code 0. Below 0, and not above −margin: worse, 1. Else undecided, 3, with the calls that
-    decide it with a chance of 90 % wherever the truth is, and the command that asks them.
+    (above 0) or no worse, exit code 0. Below 0, and not above −margin: worse, 1. Else undecided, 3, with the calls that decide
+    it with a chance of 90 %, wherever the truth is, and the command that asks them.
 
     Nothing is asked and nothing spent. Looking again after more calls is allowed: look m gets an error of 2.5 % / 2^(m−1) on
     either side, so that a wrong 'worse' has at most 5 % over all looks, and so has a wrong pass. Looks are counted in

@@ -17,6 +17,7 @@ from youden.data.gate_ledger import FILE, GateLedger, read_ledger, write_ledger
 from youden.data.run_folder import RunFolder
 from youden.errors import InputError
 from youden.practice.gate_answers import GateAnswers, Outlook, read_answers
+from youden.stats.item_contributions import Left
 from youden.stats.noninferiority import Verdict, chance_decided, decide, look_error
 from youden.types import Json
 from youden.types.arrays import Floats, Positions
@@ -24,20 +25,23 @@ from youden.types.arrays import Floats, Positions
 MARGIN = 0.05
 FEWEST_ITEMS = 6
 _SURE = 0.9
+"""The chance forecast for the calls asked for; `benchmarks/gate.py` counts how often they do decide."""
 _MORE_ITEMS = np.unique(np.geomspace(FEWEST_ITEMS, 10**6, 500).astype(np.int64))
 
 
 @dataclass(frozen=True)
 class Needed:
-    """What decides with a chance of .9 or more, wherever the truth is.
+    """What decides with a chance of .9, wherever the truth is.
 
     calls: more on these items, with their price where it is known. items: about how many, every comparison asked, where no
-    number of calls on these does. Both None where not even that is known.
+    number of calls on these does; chance: that of asking every comparison on these, None where none can be asked. All None below
+    6 items.
     """
 
     calls: int | None = None
     usd: float | None = None
     items: int | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: f
 
     Raises: InputError [gate-apart].
     """
-    if np.isnan(outlook.variance):
+    if np.isnan(outlook.own):
         raise InputError(
             f"Nothing says how '{look.agent}' and the baseline compare: no chain of scores links them, or one hangs on a single "
             "cell. Judge more comparisons of both.",
@@ -197,7 +201,7 @@ def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: f
         )
     now = decide(
         outlook.value,
-        outlook.variance,
+        outlook.own + outlook.noise,
         freedom=outlook.n_items - 1,
         margin=margin,
         alpha=look_error(look.look, n_asked=n_asked),
@@ -212,21 +216,24 @@ def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: f
 
 
 def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd: float | None) -> Needed:
-    def enough(variance: Floats, items: Positions) -> Positions:
-        chance = chance_decided(
+    def chance(left: Left, items: Positions) -> Floats:
+        return chance_decided(
             outlook.value,
-            outlook.variance,
-            np.minimum(variance, outlook.variance),
+            (outlook.own, outlook.noise),
+            left=left,
             freedom=outlook.n_items - 1,
             later_freedom=items - 1,
             margin=margin,
             alpha=alpha,
         )
-        return np.flatnonzero(chance >= _SURE)
 
-    if len(found := enough(outlook.variance_then, outlook.items_then)):
-        calls = int(outlook.calls[found[0]])
+    known = chance(outlook.left, outlook.items_then)
+    if (known >= _SURE).any():
+        calls = int(outlook.calls[(known >= _SURE).argmax()])
         return Needed(calls=calls, usd=None if usd is None else usd * calls)
     items = _MORE_ITEMS[np.searchsorted(_MORE_ITEMS, n_items, side="right") :]
-    found = enough(outlook.variance_at_most * n_items / items, items)
-    return Needed(items=int(items[found[0]]) if len(found) else None)
+    own, noise = (float(min(part, default=1.0)) for part in outlook.left)
+    sure = chance(Left(own * n_items / items, noise * n_items / items), items) >= _SURE
+    return Needed(
+        items=int(items[sure.argmax()]) if sure.any() else None, chance=float(known.max()) if len(known) else None
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from youden.judging.registry import JURY, REPLAY
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.stats.clipped_linear import ClippedLinear
-from youden.stats.item_contributions import ItemContributions, item_contributions, later_variance, paired_difference
+from youden.stats.item_contributions import Left, item_contributions, paired_difference, variance_left
 from youden.study.replay import usd_per_call
 from youden.types import PAIRED, Plan, Rates, Verdicts
 from youden.types.arrays import Bools, Floats, Positions
@@ -31,19 +30,19 @@ _STEPS = 4000
 
 
 class Outlook(NamedTuple):
-    """A difference of abilities now, and what more calls would make of its variance.
+    """A difference of abilities now, and what more calls would leave of its variance.
 
-    n_items: that tell of either agent. calls: int64[n], calls more; variance_then, items_then: with them, [n] each, n = 0 where
-    nothing can be asked. variance_at_most: with every comparison on these items asked.
+    own + noise: its variance, the items' own part and what more trials on them take away; n_items: that tell of either agent.
+    calls: int64[n], calls more, up to all there are; left: what they leave of either part; items_then: int64[n].
     """
 
     value: float
-    variance: float
+    own: float
+    noise: float
     n_items: int
     calls: Positions
-    variance_then: Floats
+    left: Left
     items_then: Positions
-    variance_at_most: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,25 +118,20 @@ def _by_trials(plan: Plan, result: Verdicts) -> Callable[[int, int], Outlook]:
         n_agents=plan.n_agents,
         n_items=plan.n_items,
     )
-    most = (plan.n_agents - 1) * (1 if plan.options.get("pairs") == "unordered" else 2)
     now = max(1, round(int((plan.slot >= 0).sum()) / plan.n_agents))
-    return partial(_difference_by_trials, found, now=now, most=most)
+    ways = 2 if plan.options.get("pairs") == "unordered" else 1
+    slots = _steps(now, plan.n_items * (plan.n_agents - 1) // ways)
+    left = variance_left(slots, now=now, n_items=plan.n_items)
 
+    def outlook(new: int, old: int) -> Outlook:
+        return Outlook(
+            *paired_difference(found, new, old),
+            (slots - now) * plan.n_agents,
+            left,
+            np.minimum(slots, plan.n_items),
+        )
 
-def _difference_by_trials(found: ItemContributions, new: int, old: int, *, now: int, most: int) -> Outlook:
-    n_agents, n_items = found.by_item.shape
-    difference = paired_difference(found, new, old, most=most)
-    slots = _steps(now, n_items * most // 2)
-    then = later_variance(difference, slots, now=now, n_items=n_items, most=most)
-    return Outlook(
-        difference.value,
-        difference.variance,
-        difference.n_items,
-        (slots - now) * n_agents,
-        then,
-        np.minimum(slots, n_items),
-        float(min(then, default=difference.variance)),
-    )
+    return outlook
 
 
 def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:
@@ -154,17 +148,10 @@ def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:
 
     def outlook(new: int, old: int) -> Outlook:
         C = model.covariance_
-        variance = float(max(C[new, new] + C[old, old] - 2 * C[new, old], 0.0))
+        variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
+        value = float(model.ability_[new] - model.ability_[old])
         n_items = int((scores.weight[[new, old]] > 0).any(axis=0).sum())
-        return Outlook(
-            float(model.ability_[new] - model.ability_[old]),
-            variance,
-            n_items,
-            more,
-            variance * ratio,
-            np.full(len(more), n_items),
-            variance * float(min(ratio, default=1.0)),
-        )
+        return Outlook(value, max(variance, 0.0), 0.0, n_items, more, Left(ratio, ratio), np.full(len(more), n_items))
 
     return outlook
 

@@ -40,13 +40,12 @@ def _undecided(gate: Gate, row: Gated) -> str:
     if row.low is None or needed is None:
         return f"Only {row.n_items} items tell of either; an interval takes {FEWEST_ITEMS}. Judge them on more."
     if needed.calls is not None:
-        return f"{needed.calls:,} calls more decide it, wherever the truth is, with a chance of 90 % or more."
+        return f"{needed.calls:,} calls more decide it with a chance of 90 %, wherever the truth is."
     more = f"some {needed.items:,}" if needed.items else "more"
-    return (
-        f"No number of calls on these items is sure to: {more} items are needed, or a wider margin."
-        if gate.calls is not None
-        else f"An imported run cannot be asked more: {more} items are needed, or a wider margin."
-    )
+    known = "An imported run cannot be asked more" if gate.calls is None else "Every comparison on these items is asked"
+    if needed.chance is not None:
+        known = f"Asking every comparison on these items decides it with a chance of {needed.chance:.0%}"
+    return f"{known}; for 90 % {more} items are needed, or a wider margin."
 
 
 def to_do(gate: Gate) -> str | None:

@@ -37,15 +37,15 @@ class ItemContributions:
 
 
 class Difference(NamedTuple):
-    """value: m_new − m_old; variance: of it, over items of the kind; n_items: that hold a trial of either.
+    """value: m_new − m_old; own + noise: its variance over items of the kind; n_items: that hold a trial of either.
 
-    noise: the part of `variance` that more trials on the same items take away.
+    own: what the items themselves differ in; noise: what more trials on the same items take away.
     """
 
     value: float
-    variance: float
-    n_items: int
+    own: float
     noise: float
+    n_items: int
 
 
 def item_contributions(
@@ -86,10 +86,11 @@ def item_contributions(
     return ItemContributions(found.mean, summed(w * e) / whole, share / whole, n, np.maximum(within, 0))
 
 
-def paired_difference(of: ItemContributions, new: int, old: int, *, most: int) -> Difference:
+def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
     """v = n/(n−1)·Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) where that is more, v̄ the mean of v over all pairs of agents.
 
-    noise = Σ_i Σ_j p_ij²·within_i·(1/n_ij − 1/most) over both agents, at most v; most: comparisons of an agent that an item has.
+    noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents, at most v, and own = v − noise. One partner in K − 1 is the
+    other agent, and what both share cancels.
 
     Raises: StatisticsError [difference-agent] where an agent has no trial, [difference-items] with fewer than 2 items.
     """
@@ -98,46 +99,38 @@ def paired_difference(of: ItemContributions, new: int, old: int, *, most: int) -
             raise StatisticsError(
                 f"Agent number {agent} has no trial. Judge it before it is compared.", slug="difference-agent"
             )
+    both = [new, old]
     seen = of.n_trials.any(axis=1)
-    n = int((of.n_trials[[new, old]] > 0).any(axis=0).sum())
+    n = int((of.n_trials[both] > 0).any(axis=0).sum())
     if n < 2:
         raise StatisticsError(f"Both agents were seen on {n} items. A difference needs 2.", slug="difference-items")
     U, K = of.by_item[seen], int(seen.sum())
     all_pairs = 2 / (K - 1) * float(((U - U.mean(axis=0)) ** 2).sum())
-    own = float(((of.by_item[new] - of.by_item[old]) ** 2).sum())
-    shrunk = (own * (n - 1) + _PRIOR_ITEMS * all_pairs) / (n - 1 + _PRIOR_ITEMS)
-    variance = n / (n - 1) * max(own, shrunk)
-    noise = sum(_noise(of, agent, most=most) for agent in (new, old))
-    return Difference(float(of.ability[new] - of.ability[old]), variance, n, min(noise, variance))
+    alone = float(((of.by_item[new] - of.by_item[old]) ** 2).sum())
+    shrunk = (alone * (n - 1) + _PRIOR_ITEMS * all_pairs) / (n - 1 + _PRIOR_ITEMS)
+    variance = n / (n - 1) * max(alone, shrunk)
+    m = np.maximum(of.n_trials[both], 1)
+    noise = (K - 2) / (K - 1) * float(np.nan_to_num(of.within[both]) @ (of.weight[both] ** 2 / m).sum(axis=1))
+    noise = min(noise, variance)
+    return Difference(float(of.ability[new] - of.ability[old]), variance - noise, noise, n)
 
 
-def later_variance(found: Difference, slots: Positions, *, now: int, n_items: int, most: int) -> Floats:
-    """The variance once `slots` (int[n]) slots of a cyclic design are asked, from that at `now` slots: float[n].
+class Left(NamedTuple):
+    """What is left of the two parts of a variance: float[n] each, 1 for all of it."""
 
-    Slot s asks item s mod J and each agent twice. With m_j slots on item j of S in all, the items' own part goes with
-    Σ(m_j/S)², the noise with 1/2S − Σ(m_j/S)²/most.
-    """
-    own, noise = _parts(slots, n_items=n_items, most=most)
-    own_now, noise_now = _parts(np.array([now]), n_items=n_items, most=most)
-    noisy = found.noise if noise_now[0] > 0 else 0.0
-    return np.asarray(
-        (found.variance - noisy) * own / own_now + noisy * noise / max(noise_now[0], np.finfo(float).tiny)
-    )
-
-
-class _Parts(NamedTuple):
     own: Floats
     noise: Floats
 
 
-def _parts(slots: Positions, *, n_items: int, most: int) -> _Parts:
-    full, more = np.divmod(slots.astype(np.float64), n_items)
-    own = ((n_items - more) * full**2 + more * (full + 1) ** 2) / slots.astype(np.float64) ** 2
-    return _Parts(own, np.maximum(1 / (2 * slots) - own / most, 0))
+def variance_left(slots: Positions, *, now: int, n_items: int) -> Left:
+    """What `slots` (int[n]) slots of a cyclic design leave of the variance at `now` slots.
 
+    Slot s asks item s mod J: with m_j of S slots on item j, the items' own part goes with Σ(m_j/S)², the noise with 1/S.
 
-def _noise(of: ItemContributions, agent: int, *, most: int) -> float:
-    """Σ_j p_j²·within·(1/n_j − 1/most), 0 where nothing tells it."""
-    n, p = of.n_trials[agent], of.weight[agent]
-    left = np.maximum(np.divide(1, n, out=np.zeros(len(n)), where=n > 0) - 1 / most, 0)
-    return float(np.nan_to_num(of.within[agent]) * (p**2 * left).sum())
+    >>> variance_left(np.array([10, 20, 40]), now=10, n_items=20)
+    Left(own=array([1. , 0.5, 0.5]), noise=array([1.  , 0.5 , 0.25]))
+    """
+    full, more = np.divmod(np.append(now, slots).astype(np.float64), n_items)
+    squares = (n_items - more) * full**2 + more * (full + 1) ** 2
+    own = squares / np.append(now, slots) ** 2.0
+    return Left(own[1:] / own[0], now / slots)

@@ -19,7 +19,7 @@ Verdict = Literal["better", "no worse", "worse", "undecided"]
 
 ERROR = 0.025
 """Chance, on either side, that the first look errs; all later ones together err as often."""
-_UNSURE = 0.2
+_UNSURE = np.arange(0.025, 1, 0.05)
 
 
 class Decision(NamedTuple):
@@ -58,17 +58,31 @@ def decide(value: float, variance: float, *, freedom: int, margin: float, alpha:
 
 
 def chance_decided(
-    value: float, variance: float, later: Floats, *, freedom: int, later_freedom: Positions, margin: float, alpha: float
+    value: float,
+    parts: tuple[float, float],
+    *,
+    left: tuple[Floats, Floats],
+    freedom: int,
+    later_freedom: Positions,
+    margin: float,
+    alpha: float,
 ) -> Floats:
-    """The chance that a look with variance `later` decides if the truth is at −margin/2, where deciding is hardest: float[n].
+    """The chance that a later look decides if the truth is at −margin/2, where deciding is hardest: float[n].
 
-    Given the value now, the later one is N(ρ·value − (1−ρ)·margin/2, later·(1−ρ)), ρ = later/variance; between −h and
-    h − margin it is undecided, h the half width at `alpha`. The chance is 1 where h ≤ margin/2. As variances are estimates, h
-    takes √(freedom/χ²_freedom(.2)) more.
-    later: float[n] in (0, variance]; later_freedom: int[n].
+    parts: the items' own variance and the noise, together v; left: what is left of either at the later look, float[n] each, so
+    that its variance is w = own·left + noise·left. Given the value now, the later one is N(ρ·value − (1−ρ)·margin/2, w·(1−ρ)),
+    ρ = w/v; between −h and h − margin it is undecided, h the half width at `alpha`: never where h ≤ margin/2. v is an estimate:
+    the chance is the mean over v·freedom/χ²_freedom, of which noise stays what it is.
     """
-    h = student.ppf(1 - alpha, later_freedom) * np.sqrt(later * freedom / chi2.ppf(_UNSURE, freedom))
-    known = np.minimum(later / variance, 1)
-    middle = known * value - (1 - known) * margin / 2
-    spread = np.sqrt(np.maximum(later * (1 - known), np.finfo(np.float64).tiny))
-    return np.asarray(1 - np.maximum(0.0, ndtr((h - margin - middle) / spread) - ndtr((-h - middle) / spread)))
+    own, noise = parts
+    critical = student.ppf(1 - alpha, later_freedom)
+    chance = np.zeros(len(later_freedom))
+    for total in (own + noise) * freedom / chi2.ppf(_UNSURE, freedom):
+        noisy = min(noise, total)
+        later = np.minimum((total - noisy) * left[0] + noisy * left[1], total)
+        h, known = critical * np.sqrt(later), later / total
+        middle = known * value - (1 - known) * margin / 2
+        spread = np.sqrt(np.maximum(later * (1 - known), np.finfo(np.float64).tiny))
+        open_ = np.maximum(0.0, ndtr((h - margin - middle) / spread) - ndtr((-h - middle) / spread))
+        chance += (1 - open_) / len(_UNSURE)
+    return chance
