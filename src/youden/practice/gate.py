@@ -87,7 +87,7 @@ class Gate:
         return max(asked, key=lambda needed: needed.calls or 0, default=None)
 
     def to_json(self) -> dict[str, Json]:
-        return {**asdict(self), "agents": [asdict(row) for row in self.agents], "verdict": self.verdict}
+        return asdict(self) | {"verdict": self.verdict}
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def to_do(gate: Gate) -> str | None:
     needed = gate.needed
     if needed is None:
         return None
-    price = "at a price unknown" if needed.usd is None else f"about ${needed.usd:,.2f}"
+    price = "price unknown" if needed.usd is None else f"about ${needed.usd:,.2f}"
     command = shlex.join(["youden", "extend", gate.folder, "--calls", str(needed.calls)])
     return f"{command}  # {price}; {(gate.calls or 0) + (needed.calls or 0):,} calls in all; then gate again"
 
