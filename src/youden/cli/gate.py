@@ -70,7 +70,7 @@ def command(
             show.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
         for look in looks:
             show.note(
-                f"{look.agent} against {baseline}: look {look.look}, at a level of {look.level:.4g}; 0 calls, $0.00"
+                f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
             )
         return 0
     gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger)

@@ -23,7 +23,8 @@ def interval(row: Gated) -> str:
 
 def sentence(gate: Gate, row: Gated) -> str:
     """What was found out about one agent, and what to do where that was nothing."""
-    about = f"{row.agent}, ability less that of {gate.baseline}: {row.difference:+.3f} ({row.level:.4g} interval {interval(row)})"
+    at = f"{100 * row.level:.4g} % interval {interval(row)}"
+    about = f"{row.agent}, ability less that of {gate.baseline}: {row.difference:+.3f} ({at})"
     match row.verdict:
         case "better":
             return f"better: {about}."
