@@ -71,7 +71,7 @@ def test_a_run_in_slots_has_the_differences_of_its_ranking(tmp_path: Path) -> No
     ability = {row.agent: row.ability for row in run.read_ranking()}
     found = gate_run(run, ["a3", "a2"], baseline="a1")
     for row in found.agents:
-        assert row.difference == pytest.approx(ability[row.agent] - ability["a1"], abs=1e-7)
+        assert row.difference == pytest.approx(ability[row.agent] - ability["a1"], abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,11 @@ def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     run.write_verdicts(result)
     fit_run(run)
     ability = {row.agent: row.ability for row in run.read_ranking()}
-    found = gate_run(run, ["a0"], baseline="a7").agents[0]
-    assert found.difference == pytest.approx(ability["a0"] - ability["a7"], abs=0.02)
+    found = gate_run(run, ["a0"], baseline="a7")
+    assert found.agents[0].difference == pytest.approx(ability["a0"] - ability["a7"], abs=1e-9)
+    assert found.agents[0].verdict == "better"
+    assert not found.extends
+    assert "with `calls: 2000`" in str(to_do(replace(gate_of("n"), extends=False)))
 
 
 def test_looking_again_is_the_same_look_and_more_calls_are_the_next_at_half_the_error(tmp_path: Path) -> None:
@@ -134,7 +137,7 @@ def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
         return Gated("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)  # type: ignore[arg-type]
 
     def of(*verdicts: str) -> str:
-        return Gate("r", "b", 0.05, "m", 1, "s", tuple(map(row, verdicts))).verdict
+        return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).verdict
 
     assert of("better", "undecided", "worse") == "worse"
     assert of("better", "no worse", "undecided") == "undecided"
@@ -289,7 +292,7 @@ EVIL = 'x" & <b>|a`\n## @all</testcase>\x00\x1b[31m\ud800\ufffe'
 
 def gate_of(agent: str, verdict: str = "undecided") -> Gate:
     row = Gated(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, Needed(calls=1200, usd=0.5))  # type: ignore[arg-type]
-    return Gate("runs/my run", agent + "2", 0.05, "means", 800, f"sha|{agent}", (row,))
+    return Gate("runs/my run", agent + "2", 0.05, "means", 800, True, f"sha|{agent}", (row,))
 
 
 @given(st.one_of(st.just(EVIL), st.text(min_size=1)), st.sampled_from(["better", "no worse", "worse", "undecided"]))

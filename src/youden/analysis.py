@@ -87,7 +87,7 @@ def analyse(
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
     held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    by_trials = _by_trials(result) if result is not None and ranked_by_trials(result.plan) else None
+    by_trials = None if result is None else abilities_of(result)
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = [*warnings, *(result.warnings if result is not None else ())]
     if result is not None:
@@ -172,7 +172,10 @@ class ByTrials(NamedTuple):
     method: str
 
 
-def _by_trials(result: Verdicts) -> ByTrials:
+def abilities_of(result: Verdicts) -> ByTrials | None:
+    """None where cells rank (dense and cell designs, gaps, a holdout): then `ClippedLinear` does."""
+    if not _balanced(result.plan):
+        return None
     if turns_of(result.plan) is not None:
         return adaptive_means(result)
     means = TrialMean().fit(result.plan, without_probes(result))
@@ -267,8 +270,8 @@ def _links(scores: Mapping[ScoreKind, Scores]) -> tuple[dict[ScoreKind, dict[str
     return links, missing
 
 
-def ranked_by_trials(plan: Plan) -> bool:
-    """Whether trials in slots compare every agent on the same items, so that means of trials are fair.
+def _balanced(plan: Plan) -> bool:
+    """Whether trials in slots compare every agent on the same items, so that plain means are fair.
 
     With gaps or a holdout each agent is seen on items of its own, and a mean mixes its ability with their difficulty: the
     slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97

@@ -64,13 +64,17 @@ class Gated:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported."""
+    """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
+
+    extends: whether more calls are an extension of the run, or a larger budget and the run again.
+    """
 
     folder: str
     baseline: str
     margin: float
     method: str
     calls: int | None
+    extends: bool
     signature: str
     agents: tuple[Gated, ...]
 
@@ -142,7 +146,16 @@ def gate_run(
         if row.low is not None:
             kept = kept.having(row.agent, baseline, answers=answers.digest)
     write_ledger(path, kept)
-    return Gate(str(folder.path), baseline, margin, answers.method, answers.n_calls, answers.signature, rows)
+    return Gate(
+        folder=str(folder.path),
+        baseline=baseline,
+        margin=margin,
+        method=answers.method,
+        calls=answers.n_calls,
+        extends=answers.extends,
+        signature=answers.signature,
+        agents=rows,
+    )
 
 
 def _ledger(folder: RunFolder, named: Path | None) -> Path:

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.analysis import ranked_by_trials, trial_weights
+from youden.analysis import abilities_of, trial_weights
 from youden.data.run_folder import RunFolder
 from youden.judging.judge_config import load_judge_config
 from youden.judging.registry import JURY, REPLAY
+from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.stats.clipped_linear import ClippedLinear
@@ -47,7 +48,10 @@ class Outlook(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GateAnswers:
-    """A run as a gate sees it. judged: bool[K]; digest: sha256 (hex) of the answers; n_calls: None where it was imported."""
+    """A run as a gate sees it. judged: bool[K]; digest: sha256 (hex) of the answers; n_calls: None where it was imported.
+
+    extends: whether its design goes on from where it is, as slots do.
+    """
 
     agent_ids: tuple[str, ...]
     n_items: int
@@ -57,6 +61,7 @@ class GateAnswers:
     digest: str
     signature: str
     n_calls: int | None
+    extends: bool
     usd_a_call: float | None
 
 
@@ -75,18 +80,19 @@ def read_answers(folder: RunFolder) -> GateAnswers:
         n_items=plan.n_items,
         judged=judged,
         outlook=outlooks(result),
-        method=BY_TRIALS if ranked_by_trials(plan) else BY_FIT,
+        method=BY_FIT if abilities_of(result) is None else BY_TRIALS,
         digest=hasher.hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
+        extends=bool((plan.slot >= 0).any()) and turns_of(plan) is None,
         usd_a_call=_usd_a_call(folder, plan),
     )
 
 
 def outlooks(result: Verdicts) -> Callable[[int, int], Outlook]:
     """The outlook on (new, old), positions of two agents, by the estimator that ranks the plan."""
-    plan = result.plan
-    return _by_trials(plan, result) if ranked_by_trials(plan) else _by_fit(tally(result), plan)
+    found = abilities_of(result)
+    return _by_fit(tally(result), result.plan) if found is None else _by_trials(result, found.ability)
 
 
 def _imported(folder: RunFolder) -> GateAnswers:
@@ -101,21 +107,22 @@ def _imported(folder: RunFolder) -> GateAnswers:
         digest=rates.digest,
         signature=folder.read_signature().text,
         n_calls=None,
+        extends=False,
         usd_a_call=None,
     )
 
 
-def _by_trials(plan: Plan, result: Verdicts) -> Callable[[int, int], Outlook]:
+def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
+    plan, weight = result.plan, trial_weights(result.plan)
     used = (plan.slot >= 0) & result.answered
-    weight = trial_weights(plan)
     found = item_contributions(
         plan.first[used],
         plan.second[used],
         plan.item[used],
         result.answer[used],
+        ability=ability,
         first_weight=weight.first[used],
         second_weight=weight.second[used],
-        n_agents=plan.n_agents,
         n_items=plan.n_items,
     )
     now = max(1, round(int((plan.slot >= 0).sum()) / plan.n_agents))

@@ -55,8 +55,15 @@ def to_do(gate: Gate) -> str | None:
     if needed is None:
         return None
     price = "price unknown" if needed.usd is None else f"about ${needed.usd:,.2f}"
-    command = shlex.join(["youden", "extend", gate.folder, "--calls", str(needed.calls)])
-    return f"{command}  # {price}; {(gate.calls or 0) + (needed.calls or 0):,} calls in all; then gate again"
+    in_all = (gate.calls or 0) + (needed.calls or 0)
+    config = f"{gate.folder}/config.yaml"
+    if gate.extends:
+        command = shlex.join(["youden", "extend", gate.folder, "--calls", str(needed.calls)])
+    else:
+        command = (
+            f"{shlex.join(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
+        )
+    return f"{command}  # {price}; {in_all:,} calls in all; then gate again"
 
 
 def footing(gate: Gate) -> str:

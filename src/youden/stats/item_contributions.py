@@ -1,7 +1,8 @@
 """Knows what each item contributes to abilities, and from that how sure the difference of two agents is on items of a kind.
 
-It refuses to know how trials were drawn and what is concluded. An item is one draw: what it does to both agents cancels, and
-what it does to one alone is counted however often it was asked, so that the error is against more items, not these alone.
+It refuses to know how abilities were estimated, how trials were drawn and what is concluded. An item is one draw: what it does to
+both agents cancels, and what it does to one alone is counted however often it was asked, so that the error is against more items,
+not these alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.stats.weighted_mean import levelled_means
 from youden.types.arrays import Floats, Ids, Positions, freeze
 
 _PRIOR_ITEMS = 6
@@ -20,7 +20,7 @@ _PRIOR_ITEMS = 6
 
 @dataclass(frozen=True, eq=False)
 class ItemContributions:
-    """ability: float[K], m_i, NaN without a trial; by_item: float[K, J], U_ij = Σ_{t on j} w_it e_t / Σ_t w_it, 0 where unseen.
+    """ability: float[K], as given; by_item: float[K, J], U_ij = Σ_{t on j} w_it e_t / Σ_t w_it, 0 where unseen.
 
     weight: float[K, J], p_ij = Σ_{t on j} w_it / Σ_t w_it; n_trials: float[K, J], whole numbers; within: float[K], the
     variance of an agent's residuals within an item, NaN where no item holds two.
@@ -37,7 +37,7 @@ class ItemContributions:
 
 
 class Difference(NamedTuple):
-    """value: m_new − m_old; own + noise: its variance over items of the kind; n_items: that hold a trial of either.
+    """value: θ_new − θ_old; own + noise: its variance over items of the kind; n_items: that hold a trial of either.
 
     own: what the items themselves differ in; noise: what more trials on the same items take away.
     """
@@ -54,24 +54,30 @@ def item_contributions(
     item: Ids,
     answer: Floats,
     *,
+    ability: Floats,
     first_weight: Floats,
     second_weight: Floats,
-    n_agents: int,
     n_items: int,
 ) -> ItemContributions:
-    """m_i = Σ w(y − λ_item)/Σ w, e = y − λ − [m̄ + (K−1)/(K−2)·((m_i−m̄)+(m_k−m̄))], summed by agent and item.
+    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item.
 
-    Where every item holds all agents equally often, differences of m are those of the plain means.
-    first, second, item: int[T]; answer: float[T], no NaN; first_weight, second_weight: float[T] ≥ 0, what the trial counts for
-    its first and its second agent.
+    An ability is a mean over the other agents, hence the factor.
+    first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], a linear estimate, NaN where there is none; weights:
+    float[T] ≥ 0, what a trial counts for its first and its second agent in it.
 
-    Raises: StatisticsError [weighted-mean] with fewer than 3 agents that have a trial.
+    Raises: StatisticsError [difference-agents] with fewer than 3 agents that have an ability.
     """
-    found = levelled_means(
-        first, second, item, answer, first_weight=first_weight, second_weight=second_weight, n_agents=n_agents
-    )
+    n_agents, K = len(ability), int((~np.isnan(ability)).sum())
+    if K < 3:
+        raise StatisticsError(
+            f"{K} agents have abilities; to compare two takes 3. Judge more agents.", slug="difference-agents"
+        )
+    effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
+    residual = answer - effect[first] - effect[second]
+    times = np.maximum(np.bincount(item, minlength=n_items), 1)
+    residual = residual - (np.bincount(item, residual, n_items) / times)[item]
     agent, w = np.append(first, second), np.append(first_weight, second_weight)
-    cell, e = agent * np.int64(n_items) + np.tile(item, 2), np.tile(found.residual, 2)
+    cell, e = agent * np.int64(n_items) + np.tile(item, 2), np.tile(residual, 2)
 
     def summed(weights: Floats | None = None) -> Floats:
         total = np.bincount(cell, weights, minlength=n_agents * n_items)
@@ -79,11 +85,12 @@ def item_contributions(
 
     share = summed(w)
     whole = np.maximum(share.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    n = summed()
-    squares = summed(e**2) - np.divide(summed(e) ** 2, n, out=np.zeros(n.shape), where=n > 0)
+    n = summed((w > 0).astype(np.float64))
+    counted = e * (w > 0)
+    squares = summed(counted**2) - np.divide(summed(counted) ** 2, n, out=np.zeros(n.shape), where=n > 0)
     freedom = np.maximum(n - 1, 0).sum(axis=1)
     within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
-    return ItemContributions(found.mean, summed(w * e) / whole, share / whole, n, np.maximum(within, 0))
+    return ItemContributions(ability, summed(w * e) / whole, share / whole, n, np.maximum(within, 0))
 
 
 def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
@@ -92,12 +99,12 @@ def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
     noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents, at most v, and own = v − noise. One partner in K − 1 is the
     other agent, and what both share cancels.
 
-    Raises: StatisticsError [difference-agent] where an agent has no trial, [difference-items] with fewer than 2 items.
+    Raises: StatisticsError [difference-agent] where an agent has no ability, [difference-items] with fewer than 2 items.
     """
     for agent in (new, old):
         if np.isnan(of.ability[agent]):
             raise StatisticsError(
-                f"Agent number {agent} has no trial. Judge it before it is compared.", slug="difference-agent"
+                f"Agent number {agent} has no ability. Judge it before it is compared.", slug="difference-agent"
             )
     both = [new, old]
     seen = of.n_trials.any(axis=1)

@@ -9,12 +9,11 @@ crowd of unsure partners instead of all. Slots then differ in who is in them, so
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.types.arrays import Floats, Ids, Positions, freeze
+from youden.types.arrays import Floats, Ids, freeze
 
 _PRIOR_SLOTS = 6
 _MAX_ROUNDS = 100
@@ -52,16 +51,33 @@ def weighted_mean(
     Raises: StatisticsError [weighted-mean] with fewer than 3 agents that have a trial.
     Source: Hájek (1971), the ratio form of Horvitz and Thompson's estimator.
     """
-    w = np.append(weight, weight)
-    _, place = np.unique(slot, return_inverse=True)
-    found = levelled_means(first, second, place, answer, first_weight=weight, second_weight=weight, n_agents=n_agents)
     agent = np.append(first, second)
+    w = np.append(weight, weight)
     n = np.bincount(agent, minlength=n_agents)
     total_weight = np.bincount(agent, weights=w, minlength=n_agents)
-    K = int((n > 0).sum())
+    seen = n > 0
+    K = int(seen.sum())
+    if K < 3:
+        raise StatisticsError(
+            f"{K} agents have trials; abilities need 3. Ask the judge about more.", slug="weighted-mean"
+        )
+    _, place = np.unique(slot, return_inverse=True)
     size = np.bincount(place)
+    level = np.zeros(len(size))
+    for _ in range(_MAX_ROUNDS):
+        total = np.bincount(agent, weights=w * np.tile(answer - level[place], 2), minlength=n_agents)
+        mean = np.divide(total, total_weight, out=np.full(n_agents, np.nan), where=seen)
+        centre = float(mean[seen].mean())
+        effect = np.where(seen, (K - 1) / (K - 2) * (mean - centre), 0.0)
+        residual = answer - (centre + effect[first] + effect[second])
+        after = np.bincount(place, weights=residual) / size
+        after -= np.average(after, weights=size)
+        moved = float(np.abs(after - level).max())
+        level = after
+        if moved < 1e-9:
+            break
     cell = np.tile(place, 2) * n_agents + agent
-    sums = np.bincount(cell, weights=w * np.tile(found.residual, 2), minlength=len(size) * n_agents)
+    sums = np.bincount(cell, weights=w * np.tile(residual - level[place], 2), minlength=len(size) * n_agents)
     n_slots = (np.bincount(cell, minlength=len(size) * n_agents).reshape(-1, n_agents) > 0).sum(axis=0)
     enough = n_slots >= 2
     error = np.full(n_agents, np.nan)
@@ -73,52 +89,4 @@ def weighted_mean(
         own = squares / total_weight[enough] ** 2 * effective * (freedom + 1) / freedom
         shrunk = (own * freedom + _PRIOR_SLOTS * own.mean()) / (freedom + _PRIOR_SLOTS)
         error[enough] = np.sqrt(shrunk / effective * left[enough])
-    return WeightedMean(found.mean, error, n.astype(np.int32), n_slots.astype(np.int32), left)
-
-
-class Levelled(NamedTuple):
-    """mean: float[K], NaN without a trial; residual: float[T], y − λ − [m̄ + (K−1)/(K−2)·((m_i−m̄)+(m_k−m̄))]."""
-
-    mean: Floats
-    residual: Floats
-
-
-def levelled_means(
-    first: Ids,
-    second: Ids,
-    place: Ids | Positions,
-    answer: Floats,
-    *,
-    first_weight: Floats,
-    second_weight: Floats,
-    n_agents: int,
-) -> Levelled:
-    """m_i and λ as in `weighted_mean`, with one λ for each place (a slot or an item), by turns until they stay.
-
-    place: int[T] ≥ 0; first_weight, second_weight: float[T] ≥ 0, what a trial counts for its first and its second agent.
-
-    Raises: StatisticsError [weighted-mean] with fewer than 3 agents that have a trial.
-    """
-    agent, w = np.append(first, second), np.append(first_weight, second_weight)
-    total_weight = np.bincount(agent, weights=w, minlength=n_agents)
-    seen = total_weight > 0
-    K = int(seen.sum())
-    if K < 3:
-        raise StatisticsError(
-            f"{K} agents have trials; abilities need 3. Ask the judge about more.", slug="weighted-mean"
-        )
-    size = np.bincount(place)
-    level = np.zeros(len(size))
-    for _ in range(_MAX_ROUNDS):
-        total = np.bincount(agent, weights=w * np.tile(answer - level[place], 2), minlength=n_agents)
-        mean = np.divide(total, total_weight, out=np.full(n_agents, np.nan), where=seen)
-        centre = float(mean[seen].mean())
-        effect = np.where(seen, (K - 1) / (K - 2) * (mean - centre), 0.0)
-        residual = answer - (centre + effect[first] + effect[second])
-        after = np.divide(np.bincount(place, weights=residual), size, out=np.zeros(len(size)), where=size > 0)
-        after -= np.average(after, weights=size)
-        moved = float(np.abs(after - level).max())
-        level = after
-        if moved < 1e-9:
-            break
-    return Levelled(mean, residual - level[place])
+    return WeightedMean(mean, error, n.astype(np.int32), n_slots.astype(np.int32), left)
