@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from worlds import dense_world, verdicts
-from youden.analysis import adaptive_means, standing_of
+from youden.abilities import adaptive_means, standing_of
 from youden.data.pool_writer import write_pool
 from youden.data.run_config import RunConfig
 from youden.errors import PlanError, StatisticsError

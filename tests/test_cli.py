@@ -93,6 +93,8 @@ def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path
         "usd": 0.0,
         "tokenizer": "characters / 4",
         "prices": "",
+        "minutes": None,
+        "pace": "",
     }
     assert {path.name for path in (tmp_path / "steps").iterdir()} == {"config.yaml", "pool.json", "plan.parquet"}
     assert youden("judge", "mine.yaml", "--out", "steps").code == 0

@@ -14,6 +14,7 @@ import pytest
 from judged import dense_plan
 from pools import make_pool
 from youden.judging import prices
+from youden.judging.duration import expected_duration, seconds_in_flight
 from youden.judging.estimate import estimate
 from youden.judging.judge_config import load_judge_config
 from youden.protocol.plan import make_plan
@@ -106,3 +107,48 @@ def test_prices_come_from_the_config_or_else_from_litellms_table(
 def test_without_litellm_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "_table", dict)
     assert load_judge_config({"backend": "openai", "model": "gpt-4o-mini"}).price_in is None
+
+
+@pytest.mark.parametrize("start", [1, 3, 20])
+@pytest.mark.parametrize("n_calls", [1, 20, 57, 400, 10_000])
+def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: int, start: int) -> None:
+    left, at_once, rounds = n_calls, start, 0
+    while left > 0:
+        left, at_once, rounds = left - at_once, min(at_once + 1, 40), rounds + 1
+    assert seconds_in_flight(n_calls, seconds=0.5, start=start, most=40) == pytest.approx(0.5 * rounds, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("keys", "minutes", "pace"),
+    [
+        ({"concurrency": 10}, 1.0, "1 s a call (assumed), 10 at once"),
+        ({"concurrency": 10, "seconds_per_call": 3}, 3.0, "3 s a call, 10 at once"),
+        ({"concurrency": 10, "requests_per_minute": 100}, 6.0, "100 requests a minute"),
+        ({"concurrency": 10, "requests_per_minute": 1000}, 1.0, "1 s a call (assumed), 10 at once"),
+        ({"concurrency": 10, "requests_per_minute": 100, "tokens_per_minute": 6000}, 10.0, "6000 tokens a minute"),
+    ],
+)
+def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, Any], minutes: float, pace: str) -> None:
+    duration = expected_duration(load_judge_config(API | keys), n_calls=600, n_tokens=60_000)
+    assert duration.minutes == pytest.approx(minutes)
+    assert duration.pace == pace
+
+
+def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None:
+    cost = estimate(PLAN, POOL, load_judge_config(API).at_batch_prices(), environment={})
+    assert (cost.minutes, cost.pace) == (None, "a batch comes back within a day")
+    assert estimate(PLAN, POOL, load_judge_config("lexical")).minutes is None
+
+
+def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
+    members = [API | {"name": name, "seconds_per_call": 2} for name in "ab"]
+    one = estimate(PLAN, POOL, load_judge_config(members[0]), environment={})
+    jury = {"backend": "jury", "judges": [*members, {"backend": "lexical"}]}
+    both = estimate(PLAN, POOL, load_judge_config(jury), environment={})
+    assert one.minutes is not None
+    assert both.minutes == pytest.approx(2 * one.minutes)
+    assert both.pace == f"{one.pace}; then {one.pace}"
+
+
+def test_what_a_call_is_thought_to_take_decides_no_answer() -> None:
+    assert load_judge_config(API | {"seconds_per_call": 9}).describe() == load_judge_config(API).describe()

@@ -346,3 +346,39 @@ def test_pools_read_from_a_table_keep_their_agents_in_the_gates_words(youden: Yo
     assert youden("run", "mine.yaml").code == 0
     ended = youden("gate", "runs/mine", "--agent", "[bold]0", "--baseline", "[bold]1")
     assert "[bold]0" in ended.out
+
+
+def test_the_commands_it_prints_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
+    write_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=200)
+    assert youden("run", "mine.yaml").code == 0
+    words, calls = ("gate", "runs/mine", "--agent", "a3", "--baseline", "a4", "--margin", "0.1"), 200
+    for look in (1, 2, 3):
+        said = json.loads(youden(*words, "--json").out)
+        assert (said["agents"][0]["look"], said["calls"]) == (look, calls)
+        if said["verdict"] != "undecided":
+            break
+        (command,) = re.findall(r"^youden (extend .*?)  #", youden(*words).err, re.MULTILINE)
+        assert youden(*command.split()).code == 0
+        calls += int(command.split()[-1])
+    assert calls > 200
+    assert said["verdict"] != "undecided"
+
+
+def test_agents_that_joined_are_compared_on_the_scale_of_the_ranking(tmp_path: Path) -> None:
+    from youden.protocol.grow import add_agents, add_calls
+
+    dense = world(gap=0.4)
+    small = Pool(POOL.agents[:6], POOL.items, POOL.texts[:6])
+    plan = add_agents(make_plan(small, calls=1000), POOL)
+    plan = add_calls(plan, POOL, calls=100, focus=(0, 6))
+    run = RunFolder(tmp_path / "run")
+    run.write_pool(summarise(POOL, source="made up"))
+    run.write_plan(plan)
+    run.write_verdicts(answered(plan, dense))
+    fit_run(run)
+    ability = {row.agent: row.ability for row in run.read_ranking()}
+    found = gate_run(run, ["a6", "a1"], baseline="a0")
+    for row in found.agents:
+        assert row.difference == pytest.approx(ability[row.agent] - ability["a0"], abs=1e-9)
+    assert found.agents[0].verdict == "worse"

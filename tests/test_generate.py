@@ -25,7 +25,8 @@ from youden.data.pool_reader import read_pool
 from youden.errors import ConfigError
 from youden.judging.store import BATCH
 from youden.pools.agents import AgentsFile, load_agents
-from youden.pools.generate import generate, plan_generation
+from youden.pools.generate import generate
+from youden.pools.generation import plan_generation
 from youden.pools.item_sources import read_items
 from youden.pools.python_topics import topics
 from youden.stats.metrics import ranking_auc
@@ -136,6 +137,15 @@ def test_topics_are_long_enough_and_not_too_many() -> None:
     items = topics()
     assert 40 <= len(items) <= 79
     assert all(len((item.prompt or "").split()) >= 100 for item in items)
+
+
+def test_a_recipe_that_is_no_pool_yet_names_the_command_that_makes_it(youden: Youden, tmp_path: Path) -> None:
+    write_config(tmp_path / "t.yaml", pool="datasets/python-topics")
+    for command in (("check", "datasets/python-topics"), ("run", "t.yaml")):
+        ended = youden(*command)
+        assert ended.code == 2
+        assert "`youden generate datasets/python-topics --out pools/python-topics`" in ended.err
+        assert ended.err.rstrip().endswith("[pool-not-generated]")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.metrics import auc_interval, kendall, ranking_auc, rmse, spearman
+from youden.stats.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
 
 A = np.array([0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
 B = np.array([0.8, 0.9, 0.4, 0.5, 0.0, 0.1])
@@ -130,3 +130,28 @@ def test_rmse_interval_covers_the_noise() -> None:
 def test_what_cannot_be_compared_is_refused(call, slug: str) -> None:
     with pytest.raises(StatisticsError, match=rf"\[{slug}\]"):
         call()
+
+
+def test_the_ends_of_a_sampled_auc_solve_its_equation_and_have_a_width_at_one() -> None:
+    got = sampled_auc(A, np.array([True, True, False, True, False, False]))
+    assert got.value == ranking_auc(A, np.array([True, True, False, True, False, False])) == pytest.approx(8 / 9)
+    for theta in (got.low, got.high):
+        variance = theta * (1 - theta) * (1 + 2 * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / 9
+        assert (got.value - theta) ** 2 == pytest.approx(1.959964**2 * variance, rel=1e-5)
+    apart = sampled_auc(A, POSITIVE)
+    assert apart.value == apart.high == 1
+    assert 0.3 < apart.low < 0.9
+    mirrored = sampled_auc(-A, POSITIVE)
+    assert (mirrored.low, mirrored.high) == pytest.approx((0, 1 - apart.low))
+    with pytest.raises(StatisticsError, match="auc-one-group"):
+        sampled_auc(A, np.ones(6, dtype=np.bool_))
+
+
+def test_a_sampled_auc_covers_the_truth_in_small_groups() -> None:
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(400):
+        x = np.append(rng.normal(1.1902, 1, size=4), rng.normal(size=8))  # Φ(1.1902/√2) = .8
+        got = sampled_auc(x, np.arange(12) < 4)
+        hits += got.low <= 0.8 <= got.high
+    assert 0.92 <= hits / 400 <= 0.99

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -24,8 +25,9 @@ from youden.judging.tape import Tape, difference, inserted
 
 pytest_plugins = ["pytester"]
 
-for module in ("pipeline", "report.write", "cli.run", "judging.backends.openai"):
+for module in ("pipeline", "report.write", "cli.run", "cli.generate", "pools.generate", "judging.backends.openai"):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
+import_module("vl_convert")
 
 TEST = """
 import pytest
@@ -149,6 +151,38 @@ def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
         ran.assert_outcomes(passed=1)
     assert suite.server.n_requests == 60
     assert (suite.pytester.path / "cassettes" / "test_it.jsonl").is_file()
+
+
+def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Suite) -> None:
+    model = {"backend": "openai", "model": "m", "base_url": suite.server.url, "price": 0}
+    agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
+    (suite.pytester.path / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
+    (suite.pytester.path / "a.yaml").write_text(
+        json.dumps({"models": {"m": model}, "agents": agents}), encoding="utf-8"
+    )
+    (suite.pytester.path / "items.jsonl").write_text('{"id": "i", "prompt": "Rivers rise."}\n', encoding="utf-8")
+    suite.pytester.makepyfile(
+        test_command="""
+        import pytest
+        from click.testing import CliRunner
+        from youden import read_pool
+        from youden.cli import youden
+
+        @pytest.mark.youden_cassette("made")
+        def test_it(tmp_path, youden_cassette):
+            ended = CliRunner().invoke(youden, ["generate", "a.yaml", "items.jsonl", "--out", str(tmp_path / "made")])
+            assert ended.exit_code == 0, ended.exception
+            assert sorted(read_pool(tmp_path / "made").texts.ravel()) == ["said 0", "said 1"]
+            print("played", youden_cassette.n_played, "recorded", youden_cassette.n_recorded)
+        """
+    )
+    suite.server.behave = lambda n, _body: Reply(f"said {n}")
+    for mode, key, counts in (("once", KEY, "played 0 recorded 2"), ("none", "", "played 2 recorded 0")):
+        suite.monkeypatch.setenv("OPENAI_API_KEY", key)
+        ran = suite.pytester.runpytest_inprocess("-s", "-p", "youden.pytest_plugin", f"--youden-cassettes={mode}")
+        ran.assert_outcomes(passed=1)
+        assert line(ran.stdout.str(), "played ") == counts
+    assert suite.server.n_requests == 2
 
 
 def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: WireServer) -> None:

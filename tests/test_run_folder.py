@@ -19,6 +19,7 @@ from youden.data.run_config import RunConfig
 from youden.data.run_files import MADE_BY
 from youden.data.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.errors import RunFolderError
+from youden.pools.recipe import read_recipe
 from youden.types import (
     Agent,
     CallFacts,
@@ -164,6 +165,8 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "ranking.csv": folder.read_ranking,
         "fit.json": folder.read_facts,
         "signature.json": folder.read_signature,
+        "labels.json": folder.read_labels,
+        "generation.json": lambda: read_recipe(folder.path),
     }
     folder.file(name).unlink(missing_ok=True)
     assert not folder.has(name)

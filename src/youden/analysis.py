@@ -7,25 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from youden import __version__
+from youden.abilities import CELLS, abilities_of
 from youden.errors import StatisticsError
-from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_options, turns_of
-from youden.protocol.probes import without_probes
-from youden.protocol.rates import tally
+from youden.growth import growth_facts
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.stats.clipped_linear import ClippedLinear
 from youden.stats.false_positives import false_positive_alarms
 from youden.stats.link_table import links_table
 from youden.stats.metrics import rmse
 from youden.stats.ranks import rank_ranges
-from youden.stats.trial_mean import TrialMean
-from youden.stats.weighted_mean import weighted_mean
 from youden.types import (
     INDEPENDENT,
     MISSING_REASONS,
@@ -35,7 +30,6 @@ from youden.types import (
     HoldoutFacts,
     Json,
     LinkFacts,
-    Plan,
     Rates,
     RunFacts,
     ScoreKind,
@@ -44,7 +38,7 @@ from youden.types import (
     Split,
     Verdicts,
 )
-from youden.types.arrays import Bools, Floats, Ids
+from youden.types.arrays import Bools
 
 FACTS_VERSION = 1
 EVERYTHING_ASKED = (
@@ -87,7 +81,7 @@ def analyse(
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
     held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    by_trials = None if result is None else abilities_of(result)
+    by_trials = abilities_of(result) if result is not None else None
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = [*warnings, *(result.warnings if result is not None else ())]
     if result is not None:
@@ -98,7 +92,7 @@ def analyse(
         said.append(EVERYTHING_ASKED)
     facts = RunFacts(
         version=FACTS_VERSION,
-        ranking="mean of trials" if by_trials else "clipped-linear ability",
+        ranking=by_trials.ranking if by_trials else CELLS,
         interval=by_trials.method if by_trials else fit.method,
         level=fit.level,
         estimator="clipped-linear",
@@ -113,6 +107,7 @@ def analyse(
         links=links,
         links_missing=links_missing,
         warnings=tuple(said),
+        growth=growth_facts(result, by_trials) if result is not None and by_trials is not None else None,
     )
     ability, low, high = (
         (by_trials.ability, by_trials.low, by_trials.high) if by_trials else (fit.ability, fit.low, fit.high)
@@ -162,78 +157,6 @@ def _false_positive_words(result: Verdicts) -> list[str]:
     ]
 
 
-class ByTrials(NamedTuple):
-    """Abilities from the trials themselves: float[K] each, and trials behind them, int32[K]."""
-
-    ability: Floats
-    low: Floats
-    high: Floats
-    n_trials: Ids
-    method: str
-
-
-def abilities_of(result: Verdicts) -> ByTrials | None:
-    """None where cells rank (dense and cell designs, gaps, a holdout): then `ClippedLinear` does."""
-    if not _balanced(result.plan):
-        return None
-    if turns_of(result.plan) is not None:
-        return adaptive_means(result)
-    means = TrialMean().fit(result.plan, without_probes(result))
-    return ByTrials(means.ability_, means.low_, means.high_, means.n_trials_, means.method_)
-
-
-def adaptive_means(result: Verdicts) -> ByTrials:
-    """Abilities of an adaptive plan, less the pooled FPR, at the level its looks leave.
-
-    Raises: StatisticsError [weighted-mean].
-    """
-    plan, design = result.plan, Adaptive(**adaptive_options(result.plan))
-    standing = standing_of(plan, result)
-    freedom = np.maximum(standing.n_slots - 1 + _PRIOR_SLOTS, 1)
-    half = student.ppf((1 + design.look_level) / 2, freedom) * standing.error
-    rate = pooled_fpr(tally(result)) or 0.0
-    ability = standing.ability - rate
-    looks = f", 95 % over {design.n_looks} looks" if design.top is not None or design.width is not None else ""
-    return ByTrials(
-        ability,
-        ability - half,
-        ability + half,
-        standing.n_trials,
-        f"weighted trials, slot residuals, shrunk variances, Student t{looks}",
-    )
-
-
-def standing_of(plan: Plan, result: Verdicts) -> Standing:
-    """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
-    used = (plan.slot >= 0) & result.answered
-    found = weighted_mean(
-        plan.first[used],
-        plan.second[used],
-        plan.slot[used],
-        result.answer[used],
-        weight=trial_weights(plan).first[used],
-        n_agents=plan.n_agents,
-        n_items=plan.n_items,
-    )
-    return Standing(found.mean, found.error, found.n_slots, found.n_trials, found.left)
-
-
-class TrialWeights(NamedTuple):
-    """What each trial of a plan counts for its first and its second agent: float[N] each."""
-
-    first: Floats
-    second: Floats
-
-
-def trial_weights(plan: Plan) -> TrialWeights:
-    """One over the chance with which the plan asked a trial in a slot, 1 where all chances are equal."""
-    weight, turns = np.ones(len(plan)), turns_of(plan)
-    if turns is not None:
-        used = plan.slot >= 0
-        weight[used] = turns.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
-    return TrialWeights(weight, weight)
-
-
 def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:
     """Everything a run's numbers depend on: pool, plan and judge of a judged run, the rates of an imported one."""
     parts: dict[str, Json] = {"youden": __version__}
@@ -268,16 +191,6 @@ def _links(scores: Mapping[ScoreKind, Scores]) -> tuple[dict[ScoreKind, dict[str
         except StatisticsError as error:
             links[kind], missing[kind] = {}, str(error)
     return links, missing
-
-
-def _balanced(plan: Plan) -> bool:
-    """Whether trials in slots compare every agent on the same items, so that plain means are fair.
-
-    With gaps or a holdout each agent is seen on items of its own, and a mean mixes its ability with their difficulty: the
-    slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97
-    (`benchmarks/cyclic.py`), at the same rank correlation.
-    """
-    return bool((plan.slot >= 0).any() and plan.split.train.all())
 
 
 def call_facts(result: Verdicts) -> CallFacts:

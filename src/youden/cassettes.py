@@ -1,28 +1,38 @@
-"""What a run asked and was answered, as a cassette: out of its folder and its store, into another store, and compared.
+"""What a run or a generated pool asked and was answered, as a cassette: out of its folder and its store, into another
+store, and compared.
 
-It knows which files a run's requests are rebuilt from; it refuses to know the format of a cassette.
+It knows which files requests are rebuilt from; it refuses to know the format of a cassette.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.pool_reader import read_pool
+from youden.data.joining import read_run_pool
 from youden.data.run_folder import RunFolder
 from youden.errors import ConfigError, InputError
 from youden.judging.cassette import Cassette, Entry, read_cassette, recorded, redact, write_cassette
 from youden.judging.engine import only_judge
 from youden.judging.failures import Failure
 from youden.judging.judge_config import JudgeConfig, load_judge_config
+from youden.judging.questions import trial_name
 from youden.judging.registry import REPLAY
 from youden.judging.store import open_store
-from youden.types import Plan, Pool
+from youden.pools.asking_models import recorded as recorded_texts
+from youden.pools.generate import requests_of
+from youden.pools.recipe import RECIPE, Recipe, is_generated, read_recipe
+from youden.types import Completion, Json, Plan, Pool
+
+Found = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
+"""The judges who were asked, and each distinct request's entry by its key, None where nobody has answered."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote, and how many distinct requests of the run nobody has answered."""
+    """What an export wrote, and how many distinct requests nobody has answered; those that would follow from their answers
+    are not known yet."""
 
     n_answers: int
     n_failures: int
@@ -47,20 +57,17 @@ class _Asked:
     store: str
 
 
-def export_cassette(folder: RunFolder, out: Path, *, redacted: bool = False) -> Exported:
-    """Write what the run's store holds of the run's requests. `redacted`: hashes in place of texts.
+def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Exported:
+    """Write what the store of a run, or of a pool that `youden generate` made, holds of its requests.
 
-    Raises: RunFolderError, PoolError, ConfigError [cassette-no-calls], [store-missing]; InputError [plan-other-pool].
+    redacted: hashes in place of texts; of a judge's answers only.
+
+    Raises: RunFolderError, PoolError, ConfigError [cassette-source], [cassette-no-calls], [cassette-redact],
+    [store-missing]; InputError [plan-other-pool].
     """
-    run = _asked(folder)
-    found: dict[str, Entry | None] = {}
-    with open_store(run.store, read_only=True) as store:
-        for judge in run.judges:
-            questions, labels = judge.questions(), judge.loaded_prompt.labels
-            for key, one in recorded(questions, run.plan, run.pool, store):
-                found[key] = redact(one, read=questions.read, labels=labels) if one and redacted else one
+    judges, found = _found_of_pool(path, redacted) if is_generated(path) else _found_of_run(path, redacted)
     entries = {key: one for key, one in found.items() if one is not None}
-    cassette = Cassette(tuple(judge.public() for judge in run.judges), entries)
+    cassette = Cassette(judges, entries)
     write_cassette(out, cassette)
     return Exported(cassette.n_answers, len(entries) - cassette.n_answers, len(found) - len(entries))
 
@@ -81,17 +88,72 @@ def import_cassette(file: Path, store: str | Path) -> Imported:
     return Imported(len(cassette.entries) - len(there), len(there))
 
 
-def missing_keys(cassette: Cassette, folder: RunFolder) -> list[str]:
-    """Keys of the run's distinct requests that `cassette` has no entry for. Raises: as `export_cassette`."""
-    run = _asked(folder)
-    trials = (trial for judge in run.judges for trial in judge.questions().all(run.plan, run.pool))
-    asked = dict.fromkeys(key for _, key, _ in trials)
-    return [key for key in asked if key not in cassette.entries]
+def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
+    """Distinct requests of the run or generated pool at `path` that `cassette` has no entry for: key → which, in words.
+
+    Of a generated pool those that can be built: a response that follows a reading which is missing itself is not told.
+
+    Raises: as `export_cassette`.
+    """
+    if is_generated(path):
+        wanted = requests_of(_calling(path).generation, lambda keys: _answers_of(cassette, keys))
+        return {key: str(one) for key, one in wanted.items() if key not in cassette.entries}
+    run, missing = _asked(RunFolder(path)), dict[str, str]()
+    for judge in run.judges:
+        for row, key, _ in judge.questions().all(run.plan, run.pool):
+            if key not in cassette.entries:
+                missing.setdefault(key, trial_name(run.plan, row))
+    return missing
+
+
+def _answers_of(cassette: Cassette, keys: Iterable[str]) -> dict[str, Completion]:
+    outcomes = {key: cassette.entries[key].outcome for key in keys if key in cassette.entries}
+    return {key: one for key, one in outcomes.items() if isinstance(one, Completion)}
+
+
+def _found_of_pool(folder: Path, redacted: bool) -> Found:
+    if redacted:
+        raise ConfigError(
+            f"{folder} was generated: what its models answered are the texts themselves, so a cassette without them would "
+            "replay nothing. Leave out --redact, or export a judged run.",
+            slug="cassette-redact",
+        )
+    recipe = _calling(folder)
+    with open_store(recipe.store, read_only=True) as store:
+        return (), dict(recorded_texts(requests_of(recipe.generation, store.answers), store))
+
+
+def _calling(folder: Path) -> Recipe:
+    recipe = read_recipe(folder)
+    if not recipe.generation.makes_calls:
+        raise ConfigError(
+            f"The agents of {folder} ask no model, so there is nothing to keep in a cassette: the same command makes the same "
+            "pool.",
+            slug="cassette-no-calls",
+        )
+    return recipe
+
+
+def _found_of_run(path: Path, redacted: bool) -> Found:
+    run = _asked(RunFolder(path))
+    found: dict[str, Entry | None] = {}
+    with open_store(run.store, read_only=True) as store:
+        for judge in run.judges:
+            questions, labels = judge.questions(), judge.loaded_prompt.labels
+            for key, one in recorded(questions, run.plan, run.pool, store):
+                found[key] = redact(one, read=questions.read, labels=labels) if one and redacted else one
+    return tuple(judge.public() for judge in run.judges), found
 
 
 def _asked(folder: RunFolder) -> _Asked:
+    if folder.path.is_dir() and not folder.has("config.yaml"):
+        raise ConfigError(
+            f"{folder.path} is no run's folder (no config.yaml), and no pool that `youden generate` has brought to its end "
+            f"({RECIPE}). Give one of these; for a pool, the same `youden generate` goes on where it stopped.",
+            slug="cassette-source",
+        )
     config = folder.read_config()
-    pool, plan = read_pool(config.pool), folder.read_plan()
+    pool, plan = read_run_pool(config), folder.read_plan()
     if plan.pool_digest != pool.digest:
         raise InputError(
             f"The pool of {folder.path} has changed since its plan was made (digest {plan.pool_digest[:12]}, "

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 
 from youden.analysis import Analysis, Groups, analyse, sign
@@ -21,18 +20,17 @@ from youden.data.pool_reader import RESPONSES, read_pool
 from youden.data.pool_writer import write_pool
 from youden.data.run_config import RunConfig
 from youden.data.run_folder import PoolSummary, RunFolder
-from youden.errors import ConfigError, ImportFormatError, RunFolderError
+from youden.errors import ConfigError, ImportFormatError
 from youden.judging.batch import Batching
-from youden.judging.engine import judge_plan
+from youden.judging.engine import check_cap, judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.registry import REPLAY
 from youden.judging.sight import EventLog
 from youden.judging.store import open_store
-from youden.protocol.designs.adaptive import turns_of
-from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.rounds import run_rounds
+from youden.rounds import run_rounds, with_costs
+from youden.run_plan import draw_run_plan, refuse_another_run
 from youden.text.words import mean_lengths
 from youden.types import Cost, Json, Plan, Pool, Progress, Verdicts
 
@@ -86,12 +84,7 @@ async def judge_async(
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
     """
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
-    if config.may_cost and max_cost is None:
-        raise ConfigError(
-            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
-            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
-            slug="max-cost-needed",
-        )
+    need_cap(config, max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
@@ -108,6 +101,18 @@ async def judge_async(
             log=None if log is None else stack.enter_context(EventLog(Path(log))),
             batching=batching,
         )
+
+
+def need_cap(config: JudgeConfig, max_cost: float | None) -> None:
+    """Money is spent under a cap only. Raises: ConfigError [max-cost-needed], [price-unknown], [max-cost], [answer-unbounded]."""
+    if config.may_cost and max_cost is None:
+        raise ConfigError(
+            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
+            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
+            slug="max-cost-needed",
+        )
+    for one in config.judges or (config,):
+        check_cap(one, max_cost)
 
 
 def judge(
@@ -153,84 +158,29 @@ def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.Da
 
 
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
-    """Read the pool, load the judge, draw the plan, and write config.yaml, pool.json and plan.parquet.
+    """Read the pool, load the judge, draw the plan, and write config.yaml, pool.json and plan.parquet; where the folder holds
+    answers to what the plan was before it grew, `judge_run` writes them, with the new answers.
 
     batched: at the prices of the provider's Batch API.
 
     Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
     """
-    pool = read_pool(config.pool)
     judge = load_judge_config(config.judge)
     if batched:
         judge = judge.at_batch_prices()
-    plan = make_plan(
-        pool,
-        design=config.design,
-        calls=config.calls,
-        percent=config.percent,
-        independent=config.independent,
-        n_independent=config.n_independent,
-        holdout=config.holdout,
-        rule=config.rule,
-        holdout_partners=config.holdout_partners,
-        options=config.options,
-        seed=config.seed,
-    )
-    if config.n_independent is not None and plan.independent == "twin":
-        raise ConfigError(
-            f"n_independent: {config.n_independent} was given, but this plan has a twin for every paired trial. "
-            "Leave it out, or say `independent: pooled`.",
-            slug="run-config",
-        )
+    pool, plan = draw_run_plan(config)
     folder = RunFolder(config.folder)
-    _refuse_another_run(folder, plan, judge)
-    folder.write_config(config)
-    folder.write_pool(summarise(pool, source=str(config.pool)))
-    folder.write_plan(plan)
-    return PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
+    refuse_another_run(folder, plan, judge)
+    planned = PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
+    if not (config.extensions and folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
+        _write_plan(planned)
+    return planned
 
 
-def _refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> None:
-    """Answers that are there must be to this plan, and by this judge. Raises: RunFolderError."""
-    other = ""
-    if folder.has("rates.parquet") and not (folder.has("verdicts.parquet") or folder.has("plan.parquet")):
-        other = "an imported run"
-    elif folder.has("verdicts.parquet"):
-        if not _answers(folder, plan):
-            other = "the answers to another plan (pool, design, budget, holdout or seed differ)"
-        elif not _same_judge(folder.judged_by(), judge):
-            other = "another judge's answers"
-    if other:
-        raise RunFolderError(
-            f"{folder.path} holds {other}. Give this run another name or --out, or delete that folder.",
-            slug="run-other",
-        )
-
-
-def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Whether answers signed `said` can be this judge's; a replay repeats whomever it repeats."""
-    if judge.backend == REPLAY:
-        return True
-    if judge.judges:
-        members = said.get("judges")
-        if not isinstance(members, list) or len(members) != len(judge.judges) or said.get("vote") != judge.vote:
-            return False
-        pairs = zip(members, judge.judges, strict=True)
-        return all(isinstance(one, dict) and _same_judge(one, member) for one, member in pairs)
-    if not judge.makes_calls:
-        return said.get("name") == judge.backend
-    return all(said.get(name) == value for name, value in judge.describe().items())
-
-
-def _answers(folder: RunFolder, plan: Plan) -> bool:
-    """Whether the folder's answers are to `plan`, or to what an adaptive one grew from it."""
-    if turns_of(plan) is None or not folder.has("plan.parquet"):
-        return folder.judged_plan() == plan.digest
-    found = folder.read_plan()
-    return found.pool_digest == plan.pool_digest and all(
-        np.array_equal(old[: len(plan)], new)
-        for old, new in zip(found.columns().values(), plan.columns().values(), strict=True)
-    )
+def _write_plan(planned: PlannedRun) -> None:
+    planned.folder.write_config(planned.config)
+    planned.folder.write_pool(summarise(planned.pool, source=str(planned.config.pool)))
+    planned.folder.write_plan(planned.plan)
 
 
 def judge_run(
@@ -241,8 +191,8 @@ def judge_run(
     log: Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """Ask the judge what the store does not hold, and write verdicts.parquet; an adaptive plan goes on from look to look, and
-    its plan.parquet with it.
+    """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan
+    goes on from look to look, and its plan.parquet with it.
 
     Raises: as `judge_async`; answers that came are in the store all the same.
     """
@@ -266,10 +216,19 @@ def judge_run(
         spent += found.total_usd
         return found
 
+    earlier = _paid_for(planned.folder)
     result = run_rounds(planned.plan, planned.pool, ask)
-    planned.folder.write_plan(result.plan)
-    planned.folder.write_verdicts(result)
+    _write_plan(replace(planned, plan=result.plan))
+    planned.folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
     return result
+
+
+def _paid_for(folder: RunFolder) -> Verdicts | None:
+    """The answers that the folder holds, with what they cost."""
+    if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+        return None
+    plan = folder.read_plan()
+    return folder.read_verdicts(plan) if folder.judged_plan() == plan.digest else None
 
 
 def fit_run(folder: RunFolder) -> Analysis:

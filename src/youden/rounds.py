@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.analysis import standing_of
+from youden.abilities import standing_of
 from youden.protocol.designs.adaptive import Adaptive, adaptive_options, turns_of
 from youden.protocol.extend import extend
 from youden.types import Plan, Pool, Verdicts
@@ -47,11 +47,11 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask) -> Verdicts:
         if round_.over is not None:
             said = f"adaptive: {len(known.starts)} looks; {REASONS[round_.over]}"
             return replace(result, plan=replace(result.plan, notes=(*plan.notes, said)))
-        result = _with_costs(ask(extend(result.plan, pool, round_.trials, active=round_.active)), result)
+        result = with_costs(ask(extend(result.plan, pool, round_.trials, active=round_.active)), result)
 
 
-def _with_costs(result: Verdicts, earlier: Verdicts) -> Verdicts:
-    """What the store gave for nothing this time was paid for in an earlier round."""
+def with_costs(result: Verdicts, earlier: Verdicts) -> Verdicts:
+    """What the store gave for nothing this time was paid for earlier."""
     return replace(
         result,
         tokens_in=_added(result.tokens_in, earlier.tokens_in),

@@ -17,6 +17,7 @@ COMMANDS = {
     "judge": "youden.cli.judge",
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
+    "extend": "youden.cli.extend",
     "compare": "youden.cli.compare",
     "gate": "youden.cli.gate",
     "report": "youden.cli.report",
@@ -27,6 +28,7 @@ COMMANDS = {
     "cassette": "youden.cli.cassette",
     "export": "youden.cli.export",
     "check": "youden.cli.check",
+    "calibrate": "youden.cli.calibrate",
     "salvage": "youden.cli.salvage",
 }
 

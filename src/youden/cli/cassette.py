@@ -1,4 +1,4 @@
-"""`youden cassette …`: a run's requests and answers as a file for version control, and back."""
+"""`youden cassette …`: the requests and answers of a run or a generated pool as a file for version control, and back."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from youden.cli import options, show
 FELL_SHORT = 1
 
 file = click.argument("file", type=click.Path(path_type=Path))
+source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|POOL")
 
 
 @click.group("cassette")
 def command() -> None:
-    """Keep what a judge was asked and answered as JSON lines, to test and to share.
+    """Keep what a judge, or the models behind a generated pool, were asked and answered as JSON lines, to test and to share.
 
     A cassette is sorted by key and holds no keys, times or headers, so that the same answers make the same file.
     """
 
 
 @command.command("export")
-@options.run
+@source
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
-@click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts.")
+@click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts (of a RUN).")
 @options.json
-def export(run: Path, out: Path, redact: bool, as_json: bool) -> None:
-    """Write the answers to the requests of RUN into --out.
+def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
+    """Write the answers to the requests of RUN, or of a POOL that `youden generate` made, into --out.
 
-    Requests are rebuilt from the run's config, pool and plan; answers come from its store. Nothing is asked.
+    Requests are rebuilt from the run's config, pool and plan, or from the pool's generation.json and items; answers come from
+    its store. Nothing is asked.
     """
     from youden.cassettes import export_cassette
-    from youden.data.run_folder import RunFolder
 
-    done = export_cassette(RunFolder(run), out, redacted=redact)
+    done = export_cassette(source, out, redacted=redact)
     if as_json:
         show.print_json({"file": str(out), **asdict(done)})
     else:
         show.note(
             f"{done.n_answers:,} answers and {done.n_failures:,} failures in {out}; "
-            f"{done.n_unanswered:,} requests of the run are unanswered"
+            f"{done.n_unanswered:,} requests of {source} are unanswered"
         )
 
 
@@ -52,7 +53,8 @@ def export(run: Path, out: Path, redact: bool, as_json: bool) -> None:
 def import_(file: Path, store: str, as_json: bool) -> None:
     """Put the answers of FILE into --store.
 
-    Answers that the store already has stay as they are. A run with this store then asks only what FILE does not hold.
+    Answers that the store already has stay as they are. A run, or `youden generate`, with this store then asks only what FILE
+    does not hold, and with `judge: replay`, or --replay, nobody.
     """
     from youden.cassettes import import_cassette
 
@@ -65,22 +67,20 @@ def import_(file: Path, store: str, as_json: bool) -> None:
 
 @command.command("verify")
 @file
-@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.argument("source", type=click.Path(path_type=Path), metavar="[RUN|POOL]", required=False)
 @options.json
-@click.pass_context
-def verify(ctx: click.Context, file: Path, run: Path | None, as_json: bool) -> int:
-    """Check FILE, and whether it answers all of RUN.
+def verify(file: Path, source: Path | None, as_json: bool) -> int:
+    """Check FILE, and whether it answers all of RUN, or of a POOL that `youden generate` made.
 
     Every line has to fit the schema and be there once, every key has to follow from its request. Problems go to standard
-    output. Exit codes: 0 whole, 1 RUN asks what FILE does not hold, 2 FILE is damaged.
+    output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
     """
-    from youden.cassettes import missing_keys
-    from youden.data.run_folder import RunFolder
+    from youden.cassettes import missing_requests
     from youden.errors import InputError
     from youden.judging.cassette import check_cassette
 
     cassette, problems = check_cassette(file)
-    missing = [] if run is None else missing_keys(cassette, RunFolder(run))
+    missing = {} if source is None else missing_requests(cassette, source)
     if as_json:
         show.print_json(
             {
@@ -93,11 +93,12 @@ def verify(ctx: click.Context, file: Path, run: Path | None, as_json: bool) -> i
             }
         )
     else:
-        for line in [*problems, *(f"missing: {key}" for key in missing)]:
+        for line in [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]:
             click.echo(show.safe(line))
         show.note(
             f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
-            f"{len(problems):,} problems" + ("" if run is None else f"; {len(missing):,} requests of {run} are missing")
+            f"{len(problems):,} problems"
+            + ("" if source is None else f"; {len(missing):,} requests of {source} are missing")
         )
     if problems:
         raise InputError(

@@ -11,16 +11,22 @@ from youden.cli import options, show
 
 @click.command("fit")
 @options.run
+@options.labels
 @options.json
-def command(run: Path, as_json: bool) -> None:
+def command(run: Path, labels: Path | None, as_json: bool) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
-    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json.
+    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
+    with --labels also labels.json, which says how far the ranking agrees with them.
     """
     from youden.data.run_folder import RunFolder
     from youden.pipeline import fit_run
+    from youden.practice.labels import open_labels, validate
     from youden.report.data.summary import summarise_run
 
     folder = RunFolder(run)
+    table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
     fit_run(folder)
+    if table is not None:
+        validate(folder, table)
     show.show_result(summarise_run(folder), as_json=as_json)

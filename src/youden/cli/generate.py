@@ -32,6 +32,7 @@ from youden.cli.progress import progress_bar
     help="Share of responses that may be missing.",
 )
 @click.option("--retry-failed", is_flag=True, help="Ask again what was turned down.")
+@click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
 @options.json
 def command(
     *,
@@ -43,6 +44,7 @@ def command(
     max_cost: float | None,
     max_missing: float,
     retry_failed: bool,
+    replay: bool,
     as_json: bool,
 ) -> None:
     """Let AGENTS respond to ITEMS, and write the pool --out.
@@ -50,11 +52,16 @@ def command(
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
     ITEMS is an items.jsonl (id, prompt), a pool whose items are taken, or `python-topics`; AGENTS may name its own. Calls and
     cost are shown first; the same command resumes.
+
+    With --replay nobody is asked and no key is needed: the answers of --store, such as a cassette that was imported, make the
+    same pool again.
     """
     from youden.data.pool_writer import write_pool
     from youden.pools.agents import load_agents
-    from youden.pools.generate import generate, plan_generation, refuse_another_pool
+    from youden.pools.generate import generate
+    from youden.pools.generation import plan_generation, refuse_another_pool
     from youden.pools.item_sources import read_items
+    from youden.pools.recipe import write_recipe
 
     file = load_agents(agents, model_map=dict(_mapped(one) for one in model_map))
     place = items or file.items
@@ -68,17 +75,20 @@ def command(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {usd}"
     )
+    store = store or str(out / "answers.db")
     with progress_bar() as bar:
         made = generate(
             planned,
-            store=store or str(out / "answers.db"),
+            store=store,
             max_cost=max_cost,
             max_missing=max_missing,
             retry_failed=retry_failed,
+            replay=replay,
             progress=bar if planned.makes_calls else None,
             name=out.name,
         )
     write_pool(made.pool, out)
+    write_recipe(out, planned, store=store)
     for note in made.notes:
         show.note(f"note: {note}")
     if as_json:

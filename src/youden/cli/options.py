@@ -27,6 +27,14 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
+labels = click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, perhaps item, and numbers. No fit sees "
+    "them.",
+)
+
 rule = click.option(
     "--rule",
     type=click.Choice(["shared", "own"]),
@@ -101,12 +109,23 @@ class Overrides:
 def overrides(function: Callable[..., R]) -> Callable[..., R]:
     """Adds --judge, --out and --max-cost, and hands them over as one `overrides`."""
 
-    @click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml.")
+    @spending
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
+    @wraps(function)
+    def wrapped(*, overrides: Overrides, out: Path | None, **rest: object) -> R:
+        return function(overrides=replace(overrides, out=out), **rest)
+
+    return wrapped
+
+
+def spending(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --judge and --max-cost, and hands them over as one `overrides`."""
+
+    @click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml.")
     @click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
     @wraps(function)
-    def wrapped(*, judge: str | None, out: Path | None, max_cost: float | None, **rest: object) -> R:
-        return function(overrides=Overrides(judge, out, max_cost), **rest)
+    def wrapped(*, judge: str | None, max_cost: float | None, **rest: object) -> R:
+        return function(overrides=Overrides(judge, None, max_cost), **rest)
 
     return wrapped
 

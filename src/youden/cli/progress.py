@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from youden.text.printable import printable
+
 PLAIN_EVERY_SECONDS = 10.0
 DRAWN_EVERY_SECONDS = 0.1
 
@@ -66,7 +68,7 @@ class Bar:
 
     def start(self, total: int, *, what: str) -> None:
         now = self._clock()
-        self._tally, self._said = Tally(what, total, now), now
+        self._tally, self._said = Tally(printable(what), total, now), now
         if self._console.is_terminal:
             self._bar = Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=self._console)
             self._task = self._bar.add_task(self._tally.line(now), total=total)

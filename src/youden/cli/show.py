@@ -17,7 +17,7 @@ from youden.text.printable import printable
 
 if TYPE_CHECKING:
     from youden.report.data.summary import Summary
-    from youden.types import Cost, Json, Plan
+    from youden.types import Agreement, Cost, Json, Plan, Validation
 
 BAR_CELLS = 22
 
@@ -51,9 +51,28 @@ def fixed(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def minutes(value: float | None) -> str:
+    """`about 4 minutes`."""
+    if value is None:
+        return "unknown time"
+    if value < 1:
+        return "under a minute"
+    return f"about {value:,.0f} minutes" if value < 120 else f"about {value / 60:,.1f} hours"
+
+
 def with_sd(mean: float, sd: float | None) -> str:
     """`0.117 (0.003)`."""
     return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
+
+
+def cost_in_words(cost: Cost, judge: str) -> str:
+    """Estimated tokens and dollars, and what they rest on."""
+    usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
+    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
+    known += [f"prices from {cost.prices}"] if cost.prices else []
+    return f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}" + (
+        f" ({', '.join(known)})" if known else ""
+    )
 
 
 def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
@@ -62,14 +81,12 @@ def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
     from youden.protocol.coverage import coverage
 
     counted = coverage(plan)
-    usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
-    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
-    known += [f"prices from {cost.prices}"] if cost.prices else []
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
-        f"({share:.1f} % of dense), about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
-        + (f" ({', '.join(known)})" if known else "")
+        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}"
     )
+    if cost.pace:
+        note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
     note(
         f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered), {counted.independent:,} independent calls; "
         f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
@@ -120,6 +137,38 @@ def show_warnings(data: Summary) -> None:
         note(f"warning: {warning}")
 
 
+def show_labels(found: Validation) -> None:
+    """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
+    table = Table(title=f"against {safe(found.source)} ({found.level:.0%} intervals)", title_justify="left")
+    for name in ("label", "agents", "Spearman ρ", "Kendall τ-b", "AUC"):
+        table.add_column(name)
+    for label in found.labels:
+        table.add_row(
+            safe(label.name), str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))
+        )
+    console().print(table)
+    for label in found.labels:
+        for sentence in label.words:
+            click.echo(printable(sentence))
+        for one in label.disagreements:
+            by_label = f"{places(one.label_low, one.label_high)} by '{label.name}' ({one.label:.4g})"
+            by_ability = f"{one.place} by ability ({one.ability:.3f}, {places(one.rank_low, one.rank_high)})"
+            click.echo(printable(f"  {one.agent}: {by_label}, {by_ability}{'' if one.explained else ', unexplained'}"))
+    for line in found.notes:
+        note(f"labels: {line}")
+
+
+def places(low: int, high: int) -> str:
+    """`3` or `3–5`."""
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _agreement(found: Agreement | None) -> str:
+    if found is None or found.value is None:
+        return "–"
+    return f"{found.value:.2f}" + ("" if found.low is None else f" [{found.low:.2f}, {fixed(found.high, 2)}]")
+
+
 def show_result(data: Summary, *, as_json: bool) -> None:
     """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
     show_warnings(data)
@@ -138,7 +187,17 @@ def show_result(data: Summary, *, as_json: bool) -> None:
             }
             for agent in data.ranking
         ]
-        print_json({"run": data.name, "ranking": ranking, "facts": asdict(data.facts), "signature": data.signature})
+        print_json(
+            {
+                "run": data.name,
+                "ranking": ranking,
+                "facts": asdict(data.facts),
+                "labels": None if data.labels is None else asdict(data.labels),
+                "signature": data.signature,
+            }
+        )
         return
     show_ranking(data)
+    if data.labels is not None:
+        show_labels(data.labels)
     note(f"signature: {data.signature}")

@@ -6,6 +6,7 @@ It knows the folder's keys and where shipped pools are; it refuses to know what 
 from __future__ import annotations
 
 import codecs
+import shlex
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -19,6 +20,7 @@ from youden.resources import find
 from youden.types import Agent, Item, Json, Pool
 
 AGENTS, ITEMS, RESPONSES = "agents.jsonl", "items.jsonl", "responses.jsonl"
+TO_GENERATE = "agents.yaml"
 
 _TABLES = {".csv": read_csv, ".parquet": read_parquet}
 
@@ -35,6 +37,8 @@ def read_pool(path: str | PathLike[str]) -> Pool:
     """
     place = _located(Path(path))
     if place.is_dir():
+        if (place / TO_GENERATE).is_file() and not (place / RESPONSES).is_file():
+            raise _not_generated(Path(path))
         return _read_folder(place)
     if place.suffix.lower() in _TABLES:
         return _TABLES[place.suffix.lower()](place)
@@ -57,6 +61,15 @@ def _located(path: Path) -> Path:
     raise PoolError(
         f"There is no pool at '{path}'. Give a folder with {AGENTS}, {ITEMS} and {RESPONSES}, a .csv or a .parquet.",
         slug="pool-not-found",
+    )
+
+
+def _not_generated(path: Path) -> PoolError:
+    out = f"pools/{path.resolve().name}"
+    command = shlex.join(["youden", "generate", str(path), "--out", out])
+    return PoolError(
+        f"{path} says how to make a pool ({TO_GENERATE}) and holds no responses. Make it with `{command}`, then give {out}.",
+        slug="pool-not-generated",
     )
 
 

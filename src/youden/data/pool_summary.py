@@ -39,6 +39,10 @@ class PoolSummary:
     def __post_init__(self) -> None:
         freeze([self.mean_length])
 
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        return tuple(agent.id for agent in self.agents)
+
     @classmethod
     def of_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
         """Of a run that was imported without texts."""

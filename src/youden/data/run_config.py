@@ -22,7 +22,33 @@ from youden.types import Json, SplitRule
 
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 
+_POOLS = ("agents", "items")
+
 _Text = Annotated[str, Field(min_length=1)]
+
+
+class Extension(BaseModel):
+    """One step by which a run grew: agents or items of another pool (a path), or more calls, on all or on agents to focus on.
+
+    calls: of both arms; with agents or items None for as many as the run's own have on average.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    agents: _Text | None = None
+    items: _Text | None = None
+    calls: Annotated[int, Field(ge=1)] | None = None
+    focus: list[_Text] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.agents is not None and self.items is not None:
+            raise ValueError("agents and items join one after the other; make two extensions of it")
+        if self.agents is None and self.items is None and self.calls is None:
+            raise ValueError("an extension adds agents, items or calls; name one of them")
+        if self.focus and (self.agents is not None or self.items is not None):
+            raise ValueError("focus goes with calls alone")
+        return self
 
 
 class RunConfig(BaseModel):
@@ -34,6 +60,7 @@ class RunConfig(BaseModel):
     or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     max_missing: share of trials without an answer above which the run stops.
+    extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
 
@@ -52,6 +79,7 @@ class RunConfig(BaseModel):
     rule: SplitRule = "shared"
     holdout_partners: Annotated[int, Field(ge=1)] = 3
     seed: Annotated[int, Field(ge=0)] = 0
+    extensions: list[Extension] = Field(default_factory=list)
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
@@ -94,10 +122,14 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
+    for step in data["extensions"]:
+        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & _POOLS}
+        if not step["focus"]:
+            del step["focus"]
     for key in data.keys() & {"pool", "judge", "store", "out"}:
-        value = data[key]
-        if _is_path(key, value) and not (key == "pool" and _shipped(value, Path())):
-            data[key] = Path(os.path.relpath(value, folder)).as_posix()
+        data[key] = _relative(key, data[key], folder)
+    if not data["extensions"]:
+        del data["extensions"]
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
 
@@ -141,7 +173,20 @@ def _read(path: Path) -> dict[str, object]:
     return data
 
 
+def _relative(key: str, value: object, folder: Path) -> object:
+    if not _is_path(key, value) or (key == "pool" and _shipped(str(value), Path())):
+        return value
+    return Path(os.path.relpath(str(value), folder)).as_posix()
+
+
 def _resolved(key: str, value: object, folder: Path) -> object:
+    if key == "extensions" and isinstance(value, list):
+        return [
+            {name: _resolved("pool" if name in _POOLS else "", said, folder) for name, said in step.items()}
+            if isinstance(step, dict)
+            else step
+            for step in value
+        ]
     if key == "judge" and isinstance(value, dict):
         prompt = value.get("prompt")
         if isinstance(prompt, str) and prompt.endswith(".md"):

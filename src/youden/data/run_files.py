@@ -31,7 +31,9 @@ MADE_BY: Final = {
     "items.csv": "youden fit RUN",
     "fit.json": "youden fit RUN",
     "signature.json": "youden fit RUN",
+    "labels.json": "youden fit RUN --labels FILE",
     "report.html": "youden report RUN",
+    "generation.json": "youden generate AGENTS ITEMS --out POOL",
 }
 
 

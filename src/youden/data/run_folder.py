@@ -5,6 +5,7 @@ It knows which file holds which noun; it refuses to know how any of them is made
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from youden.data.pool_summary import PoolFile, PoolSummary
 from youden.data.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.run_files import VERSION, parse, read_bytes
 from youden.data.sheets import ItemRow, RankingRow
-from youden.types import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Verdicts
+from youden.types import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
 
 __all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
@@ -162,3 +163,17 @@ class RunFolder:
     def read_signature(self) -> Signature:
         file = self.file("signature.json")
         return Signature(parse(file, read_bytes(file), TypeAdapter(_SignatureFile)).parts)
+
+    def tables_digest(self) -> str:
+        """sha256 (hex) of the ranking and the symmetric scores as they stand in their files."""
+        return hashlib.sha256(
+            b"".join(read_bytes(self.file(name)) for name in ("ranking.csv", "scores.csv"))
+        ).hexdigest()
+
+    def write_labels(self, found: Validation) -> None:
+        self.write_text("labels.json", TypeAdapter(Validation).dump_json(found, indent=1).decode() + "\n")
+
+    def read_labels(self) -> Validation:
+        """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
+        file = self.file("labels.json")
+        return parse(file, read_bytes(file), TypeAdapter(Validation))

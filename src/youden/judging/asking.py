@@ -22,6 +22,7 @@ from youden.judging.questions import Questions
 from youden.judging.retry import TOO_MANY, RetryPolicy
 from youden.judging.sight import Sight
 from youden.judging.store import BATCH, LINGER, Store
+from youden.judging.tape import plays_only
 from youden.types import Completion, Plan, Pool
 
 GIVEN_UP_AT_START = 3
@@ -140,7 +141,7 @@ class Asking:
         if (reading := self._settled(known, completion)) is not None:
             self._put(known.rows, known.key, reading, completion, stored=True)
             return
-        self._calls[known.key] = Call(known.request, list(known.rows))
+        self._calls[known.key] = Call(known.key, known.request, list(known.rows))
         self._queue.put_nowait(known.key)
 
     def _settled(self, known: Known, completion: Completion | None) -> Reading | None:
@@ -217,7 +218,8 @@ class Asking:
 
     def _give_up(self, key: str, call: Call, error: CallError) -> None:
         self._n_given_up += 1
-        if not self._n_answered and self._n_given_up >= min(GIVEN_UP_AT_START, len(self._plan)):
+        at_start = not self._n_answered and not plays_only()
+        if at_start and self._n_given_up >= min(GIVEN_UP_AT_START, len(self._plan)):
             self._stop(lambda: self._ends_the_run(error))
         self._keep(key, Failure(error.kind, error.status, error.reason))
         self.columns.bill(call.rows[0], usd=call.usd)

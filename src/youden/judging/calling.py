@@ -15,13 +15,15 @@ from youden.judging.pace import Pace
 from youden.judging.questions import characters
 from youden.judging.retry import TOO_MANY, Tries
 from youden.judging.slots import Slots
+from youden.judging.tape import Player
 from youden.types import Completion, Judge, Request
 
 
 @dataclass
 class Call:
-    """One request on its way, the trials that wait for it, the USD its tries have cost, and what it went through."""
+    """One request on its way, by its key, the trials that wait for it, the USD its tries have cost, and what it went through."""
 
+    key: str
     request: Request
     rows: list[int]
     usd: float = 0.0
@@ -31,7 +33,7 @@ class Call:
 class Caller:
     """Asks `judge` under the limits of `config` and the cap of `budget`; nothing is sent once `stopped` is set."""
 
-    def __init__(self, judge: Judge, config: JudgeConfig, budget: Budget) -> None:
+    def __init__(self, judge: Judge | Player, config: JudgeConfig, budget: Budget) -> None:
         self.budget = budget
         self.slots = Slots(config.concurrency, start=config.start_concurrency)
         self.stopped = False
@@ -51,7 +53,7 @@ class Caller:
         try:
             thought = await self._let_through(call.request)
             spent = worst
-            completion = await self._ask(call.request)
+            completion = await self._ask(call)
             if completion.tokens_in or completion.tokens_out:
                 spent = price(self._config, completion.tokens_in, completion.tokens_out)
                 self._pace.settle(thought, completion.tokens_in + completion.tokens_out)
@@ -77,10 +79,12 @@ class Caller:
             raise CallError("The run ended before this was sent.", kind="retry")
         return thought
 
-    async def _ask(self, request: Request) -> Completion:
+    async def _ask(self, call: Call) -> Completion:
         try:
             async with asyncio.timeout(self._config.timeout):
-                return await self._judge.answer(request)
+                if isinstance(self._judge, Player):
+                    return await self._judge.play(call.key, call.request)
+                return await self._judge.answer(call.request)
         except TimeoutError:
             raise CallError(f"No reply within {self._config.timeout:g} s.", kind="retry") from None
 

@@ -55,12 +55,24 @@ class _Message(_Strict):
 
 
 class _Request(_Strict):
-    schema_: int = Field(alias="schema")
+    """Of a judge (schema, replicate), or of an agent that writes a text (generated, asker)."""
+
+    schema_: int | None = Field(default=None, alias="schema")
+    generated: int | None = None
     base_url: str
     model: str
     messages: list[_Message]
     parameters: dict[str, JsonValue]
-    replicate: Annotated[int, Field(ge=0)]
+    replicate: Annotated[int, Field(ge=0)] | None = None
+    asker: str | None = None
+
+    @model_validator(mode="after")
+    def _judged_or_generated(self) -> Self:
+        judged = (self.schema_ is not None, self.replicate is not None)
+        generated = (self.generated is not None, self.asker is not None)
+        if {judged, generated} != {(True, True), (False, False)}:
+            raise ValueError("has either schema and replicate, or generated and asker")
+        return self
 
 
 class _Line(_Strict):
@@ -74,7 +86,8 @@ class _Line(_Strict):
 class Entry:
     """One request and what came of it.
 
-    request: as `Questions.canonical` makes it; a redacted one has `sha256` and `characters` in place of each `content`.
+    request: as `Questions.canonical` makes it, or `Wanted.canonical` of a generated pool; a redacted one has `sha256` and
+    `characters` in place of each `content`.
     """
 
     key: str

@@ -19,6 +19,7 @@ from youden.judging.batch import Batching, InBatches
 from youden.judging.batch_jobs import Jobs
 from youden.judging.budget import Budget
 from youden.judging.calling import Caller
+from youden.judging.cassette import recorded
 from youden.judging.columns import VerdictColumns
 from youden.judging.judge_config import JudgeConfig, load_judge_config
 from youden.judging.questions import Questions
@@ -26,7 +27,7 @@ from youden.judging.registry import JURY, REPLAY, batch_judge, batch_provider, c
 from youden.judging.retry import RetryPolicy
 from youden.judging.sight import EventLog, Sight
 from youden.judging.store import Store
-from youden.judging.tape import played, playing, plays_only
+from youden.judging.tape import played, playing, plays_only, record
 from youden.types import Judge, Plan, Pool, Progress, Verdicts
 
 
@@ -79,7 +80,7 @@ async def judge_plan(
     if batching is not None:
         config = config.at_batch_prices()
     for one in config.judges or (config,):
-        _check_cap(one, max_cost)
+        check_cap(one, max_cost)
     run = _Run(
         plan,
         pool,
@@ -125,10 +126,8 @@ async def _asked(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdict
     store = _needed(run.store, config)
     questions = config.questions()
     asked = judge or played(
-        config,
-        run.plan,
-        run.pool,
-        store=store,
+        f"the judge '{config.name}'",
+        canonical=lambda _key, request: questions.canonical(request, replicate=0),
         make=lambda: calling_judge(config.backend, config.connection(run.environment)),
     )
     paced = config.unpaced() if plays_only() else config
@@ -146,8 +145,10 @@ async def _asked(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdict
         await asking.go()
     finally:
         store.flush()
-        if judge is None and hasattr(asked, "aclose"):
-            await asked.aclose()
+        if judge is None:
+            record(recorded(questions, run.plan, run.pool, store), judge=config.public())
+            if hasattr(asked, "aclose"):
+                await asked.aclose()
     return _finished(run, config, store, asking.columns)
 
 
@@ -218,7 +219,7 @@ def only_judge(store: Store) -> JudgeConfig:
     return load_judge_config(judges[0])
 
 
-def _check_cap(config: JudgeConfig, max_cost: float | None) -> None:
+def check_cap(config: JudgeConfig, max_cost: float | None) -> None:
     """Whether the cap can be kept. Raises: ConfigError."""
     if max_cost is None:
         return

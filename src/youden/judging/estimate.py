@@ -1,4 +1,4 @@
-"""What a plan will cost with a judge, before anything runs, and how that is known.
+"""What a plan will cost with a judge, in dollars and minutes, before anything runs, and how that is known.
 
 It knows tokenizers on disk and judges' prices; it refuses to ask the network for either.
 """
@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from youden.judging.duration import expected_duration
 from youden.judging.judge_config import JudgeConfig
 from youden.types import Cost, Plan, Pool
 
@@ -26,7 +27,7 @@ _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
 def estimate(plan: Plan, pool: Pool, config: JudgeConfig, *, environment: Mapping[str, str] | None = None) -> Cost:
-    """Cells, calls, tokens and USD of asking `config` the whole plan; for a jury, all its judges.
+    """Cells, calls, tokens, USD and minutes of asking `config` the whole plan; for a jury, all its judges, one after another.
 
     Tokens by tiktoken's encoding of the model where that is on disk, else characters / 4. environment: says where tiktoken
     keeps its files; None for the process's.
@@ -44,7 +45,14 @@ def estimate(plan: Plan, pool: Pool, config: JudgeConfig, *, environment: Mappin
         if config.price_in is not None and config.price_out is not None:
             usd = (tokens_in * config.price_in + cost.tokens_out * config.price_out) / 1e6
         cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
-    return replace(cost, tokenizer=tokenizer, prices="" if cost.usd is None else config.price_source)
+    duration = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
+    return replace(
+        cost,
+        tokenizer=tokenizer,
+        prices="" if cost.usd is None else config.price_source,
+        minutes=duration.minutes,
+        pace=duration.pace,
+    )
 
 
 def encoding_on_disk(model: str, environment: Mapping[str, str]) -> Any | None:
@@ -70,6 +78,8 @@ def _tokens_a_character(encoding: Any, pool: Pool) -> float:
 
 def _together(costs: list[Cost]) -> Cost:
     known = [cost.usd for cost in costs if cost.usd is not None]
+    timed = [cost for cost in costs if cost.pace]
+    minutes = [cost.minutes for cost in timed if cost.minutes is not None]
     return Cost(
         cells=costs[0].cells,
         calls=sum(cost.calls for cost in costs),
@@ -78,4 +88,6 @@ def _together(costs: list[Cost]) -> Cost:
         usd=sum(known) if len(known) == len(costs) else None,
         tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
+        minutes=sum(minutes) if minutes and len(minutes) == len(timed) else None,
+        pace="; then ".join(cost.pace for cost in timed),
     )

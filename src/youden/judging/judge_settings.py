@@ -49,7 +49,8 @@ class JudgeConfig(BaseModel):
 
     `model`, `base_url`, `prompt`, `decision`, `context` with `truncate` and the parameters decide an answer; the rest
     decides how it is fetched. `price` sets both prices. `context` is the model's in tokens. `concurrency` is the most calls
-    in flight, `start_concurrency` how many at first. `of` is the judge that `replay` repeats, None for the one whose answers
+    in flight, `start_concurrency` how many at first. `seconds_per_call` is what a call is thought to take, for the plan's
+    minutes alone. `of` is the judge that `replay` repeats, None for the one whose answers
     the store holds; `judges` and `vote` belong to a jury. base_url None is the provider's own.
     `batch_discount` is the share of the price that the provider takes off in a batch.
     """
@@ -71,6 +72,7 @@ class JudgeConfig(BaseModel):
     start_concurrency: Positive = START
     requests_per_minute: Rate | None = None
     tokens_per_minute: Rate | None = None
+    seconds_per_call: Seconds | None = None
     timeout: Seconds = 60.0
     max_tries: Positive = 6
     backoff: Seconds = 0.5
@@ -84,6 +86,7 @@ class JudgeConfig(BaseModel):
     vote: Literal["majority", "mean"] = "majority"
 
     _price_source: str = PrivateAttr(default="the judge's config")
+    _batched: bool = PrivateAttr(default=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -163,6 +166,11 @@ class JudgeConfig(BaseModel):
         """Where the prices come from, in words."""
         return self._price_source
 
+    @property
+    def batched(self) -> bool:
+        """Whether it is asked through its provider's Batch API."""
+        return self._batched
+
     def priced(self, price_in: float, price_out: float, *, source: str) -> Self:
         """This judge at these prices."""
         config = self.model_copy(update={"price_in": price_in, "price_out": price_out})
@@ -174,14 +182,16 @@ class JudgeConfig(BaseModel):
         return self.model_copy(update={"requests_per_minute": None, "tokens_per_minute": None})
 
     def at_batch_prices(self) -> Self:
-        """This judge, or jury, at the prices of a batch."""
+        """This judge, or jury, asked in a batch, at its prices."""
 
         def off(usd: float | None) -> float | None:
             return None if usd is None else usd * (1 - self.batch_discount)
 
         judges = tuple(judge.at_batch_prices() for judge in self.judges)
         prices = {"price_in": off(self.price_in), "price_out": off(self.price_out)}
-        return self.model_copy(update={**prices, "batch_discount": 0.0, "judges": judges})
+        config = self.model_copy(update={**prices, "batch_discount": 0.0, "judges": judges})
+        config._batched = True
+        return config
 
     @property
     def url(self) -> str | None:

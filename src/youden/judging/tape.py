@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from typing import Any
 import orjson
 
 from youden.errors import ConfigError, ReplayMissError
-from youden.judging.cassette import Cassette, Entry, read_cassette, recorded, redacted_messages, write_cassette
+from youden.judging.cassette import Cassette, Entry, read_cassette, redacted_messages, write_cassette
 from youden.judging.failures import CallError, Failure
-from youden.judging.judge_config import JudgeConfig
-from youden.judging.store import Store
-from youden.types import Completion, Judge, Plan, Pool, Request
+from youden.types import Completion, Judge, Request
 
 MODES = ("none", "once", "new", "all")
+
+Canonical = Callable[[str, Request], Mapping[str, object]]
 
 _LONGEST_DIFF = 60
 _FENCE = re.compile(r"\b[0-9a-f]{16}\b")
@@ -84,73 +84,62 @@ def plays_only() -> bool:
     return bool(_inserted) and not _inserted[-1].records
 
 
-def played(config: JudgeConfig, plan: Plan, pool: Pool, *, store: Store, make: Callable[[], Judge]) -> Judge:
-    """The judge to ask: the inserted tape's player, or what `make` makes where there is none."""
-    return Player(_inserted[-1], config, plan, pool, store=store, make=make) if _inserted else make()
+def played(who: str, *, canonical: Canonical, make: Callable[[], Judge]) -> Judge | Player:
+    """Whom to ask: a player of the inserted tape, or what `make` makes where there is none.
+
+    who: is asked, in words. canonical: (key, request) → all that can change the answer.
+    """
+    return Player(_inserted[-1], who, canonical=canonical, make=make) if _inserted else make()
+
+
+def record(found: Iterable[tuple[str, Entry | None]], *, judge: Mapping[str, Any] | None = None) -> None:
+    """Keep what a run was answered, and the judge who answered, on the inserted tape, where it records."""
+    if not _inserted or not _inserted[-1].records:
+        return
+    tape = _inserted[-1]
+    for key, one in found:
+        if one is not None and key not in tape.entries:
+            tape.entries[key] = one
+            tape.n_recorded += 1
+    if judge is not None and judge not in tape.judges:
+        tape.judges.append(dict(judge))
 
 
 class Player:
-    """Answers one run from a tape. The judge itself is made, with its key, when something has to be asked."""
+    """Answers from a tape. The judge itself is made, with its key, when something has to be asked."""
 
-    def __init__(
-        self, tape: Tape, config: JudgeConfig, plan: Plan, pool: Pool, *, store: Store, make: Callable[[], Judge]
-    ) -> None:
-        self.name = config.name
+    def __init__(self, tape: Tape, who: str, *, canonical: Canonical, make: Callable[[], Judge]) -> None:
         self._tape = tape
-        self._config = config
-        self._questions = config.questions()
-        self._plan = plan
-        self._pool = pool
-        self._store = store
+        self._who = who
+        self._canonical = canonical
         self._make = make
         self._judge: Judge | None = None
-        self._replicates = sorted(set(plan.replicate.tolist()))
-        self._played: set[str] = set()
 
-    async def answer(self, request: Request) -> Completion:
-        """What the tape holds, each replicate once; a failure given up on is one again, without more tries.
+    async def play(self, key: str, request: Request) -> Completion:
+        """What the tape holds under `key`; a failure given up on is one again, without more tries.
 
         Raises: CallError; ReplayMissError [cassette-miss] with the difference to the nearest recorded request.
         """
-        found = self._next(request)
+        found = self._tape.entries.get(key)
         if found is None:
             if not self._tape.records:
-                raise self._miss(request)
+                raise self._miss(key, request)
             self._judge = self._judge or self._make()
             return await self._judge.answer(request)
-        self._played.add(found.key)
         self._tape.n_played += 1
         if isinstance(found.outcome, Failure):
             raise CallError(found.outcome.reason, kind="rejected", status=found.outcome.status)
         return found.outcome
 
     async def aclose(self) -> None:
-        """Record what the store got from this run, and let go of the judge."""
-        if self._tape.records:
-            self._record()
+        """Let go of the judge."""
         if self._judge is not None and hasattr(self._judge, "aclose"):
             await self._judge.aclose()
 
-    def _next(self, request: Request) -> Entry | None:
-        keys = [self._questions.key(request, replicate=replicate) for replicate in self._replicates]
-        known = [key for key in keys if key in self._tape.entries]
-        stored = self._store.answers(known) if len(known) > 1 else {}
-        fresh = [key for key in known if key not in self._played and key not in stored]
-        return self._tape.entries[(fresh or known)[0]] if known else None
-
-    def _record(self) -> None:
-        tape = self._tape
-        for key, one in recorded(self._questions, self._plan, self._pool, self._store):
-            if one is not None and key not in tape.entries:
-                tape.entries[key] = one
-                tape.n_recorded += 1
-        if (public := self._config.public()) not in tape.judges:
-            tape.judges.append(public)
-
-    def _miss(self, request: Request) -> ReplayMissError:
-        asked = orjson.loads(orjson.dumps(self._questions.canonical(request, replicate=0)))
+    def _miss(self, key: str, request: Request) -> ReplayMissError:
+        asked = orjson.loads(orjson.dumps(self._canonical(key, request)))
         return ReplayMissError(
-            f"The cassette {self._tape.path} has no answer to a request of the judge '{self.name}'. "
+            f"The cassette {self._tape.path} has no answer to a request of {self._who}. "
             f"{difference(asked, self._tape.entries)}\n"
             "Correct what changed, or record it with mode 'new' ('all' for everything anew).",
             slug="cassette-miss",
@@ -176,7 +165,7 @@ def difference(asked: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
 def _lines(request: Mapping[str, Any]) -> list[str]:
     """A canonical request for people, a fact a line: without its replicate, and without the marks of fences, which change
     with every text."""
-    lines = [f"base_url: {request['base_url']}", f"model: {request['model']}"]
+    lines = [f"{name}: {request[name]}" for name in ("base_url", "model", "asker") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:
         lines.append(f"{message['role']}:")

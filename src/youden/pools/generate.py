@@ -9,42 +9,26 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
-from youden.data.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError, TooManyMissingError
 from youden.judging.budget import Budget
 from youden.judging.judge_config import JudgeConfig
-from youden.judging.registry import calling_judge
 from youden.judging.sight import Sight
 from youden.judging.store import open_store
 from youden.pools.agents import SOURCE, AgentsFile, AgentSpec
-from youden.pools.asking_models import Models, key_for
-from youden.pools.instructions import Instruction, load_instruction
+from youden.pools.asking_models import Models, Wanted
+from youden.pools.generation import Generation, about
 from youden.text.transforms import apply_steps
-from youden.types import Agent, Cost, Item, Json, Judge, Pool, Progress, Request
+from youden.types import Agent, Completion, Json, Judge, Pool, Progress, Request
 
 MAX_MISSING = 0.01
 
-ModelsOf = Callable[[Mapping[str, JudgeConfig], Callable[[str], Judge]], Models]
-
-
-@dataclass(frozen=True, eq=False)
-class Generation:
-    """What is to be made, and at most at what cost. Nothing has been asked."""
-
-    file: AgentsFile
-    items: tuple[Item, ...]
-    instructions: Mapping[str, tuple[Instruction | None, Instruction | None]]
-    cost: Cost
-
-    @property
-    def makes_calls(self) -> bool:
-        return self.cost.calls > 0
+Texts = dict[str, list[str | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,63 +42,6 @@ class Generated:
     notes: tuple[str, ...]
 
 
-def plan_generation(file: AgentsFile, items: tuple[Item, ...]) -> Generation:
-    """Look up the instructions and count calls. Tokens out are the most there can be, USD None where a price is unknown.
-
-    Raises: ConfigError for an instruction that is missing or does not fit.
-    """
-    folder = file.path.parent
-    instructions = {
-        agent.id: (
-            None
-            if agent.instruction is None
-            else load_instruction(agent.instruction, folder=folder, notes=bool(agent.reading)),
-            None if agent.reading is None else load_instruction(agent.reading, folder=folder),
-        )
-        for agent in file.agents
-    }
-    calls = tokens_in = tokens_out = 0
-    usd: float | None = 0.0
-    length = sum(len(item.prompt or "") for item in items)
-    for agent in file.agents:
-        if agent.model is None:
-            continue
-        config = file.models[agent.model]
-        steps = [one for one in instructions[agent.id] if one is not None]
-        around = sum(len(message.content) for one in steps for message in one.messages("")) * len(items)
-        sent = (around + length * len(steps)) // 4 + (agent.max_tokens * len(items) if agent.reading else 0)
-        answered = agent.max_tokens * len(items) * len(steps)
-        calls, tokens_in, tokens_out = calls + len(steps) * len(items), tokens_in + sent, tokens_out + answered
-        if config.price_in is None or config.price_out is None:
-            usd = None
-        elif usd is not None:
-            usd += (sent * config.price_in + answered * config.price_out) / 1e6
-    cells = len(file.agents) * len(items)
-    return Generation(file, items, instructions, Cost(cells, calls, tokens_in, tokens_out, usd))
-
-
-def refuse_another_pool(generation: Generation, out: Path) -> None:
-    """Whether a pool that is in `out` already was made by the same agents for the same items.
-
-    Raises: ConfigError [generate-other].
-    """
-    if not (out / RESPONSES).exists():
-        return
-    there = read_pool(out)
-    same_agents = {agent.id: dict(agent.meta) for agent in there.agents} == {
-        agent.id: _about(agent, generation) for agent in generation.file.agents
-    }
-    same_items = [(item.id, item.prompt) for item in there.items] == [
-        (item.id, item.prompt) for item in generation.items
-    ]
-    if not (same_agents and same_items):
-        raise ConfigError(
-            f"{out} holds a pool of other {'items' if same_agents else 'agents'} already. "
-            "Give an --out of its own, or delete that folder.",
-            slug="generate-other",
-        )
-
-
 def generate(
     generation: Generation,
     *,
@@ -122,6 +49,7 @@ def generate(
     max_cost: float | None = None,
     max_missing: float = MAX_MISSING,
     retry_failed: bool = False,
+    replay: bool = False,
     progress: Progress | None = None,
     environment: Mapping[str, str] | None = None,
     judges: Mapping[str, Judge] | None = None,
@@ -130,24 +58,44 @@ def generate(
     """Ask and transform until every agent has responded to every item; answers in `store` are not asked again.
 
     max_cost: USD this call may spend, needed where a model may cost money. max_missing: share of cells that may stay without
-    a response. judges: asked instead of the models so named.
+    a response. replay: answer from `store` alone, without calls, keys or a cap. judges: asked instead of the models so named.
 
-    Raises: ConfigError before any call; BudgetError, JudgeError, TooManyMissingError with all answers kept for the same call.
+    Raises: ConfigError before any call; BudgetError, JudgeError, TooManyMissingError with all answers kept for the same call;
+    ReplayMissError.
     """
-    _check_cap(generation, max_cost)
-    with open_store(store) as answers:
+    if not replay:
+        _check_cap(generation, max_cost)
+    elif retry_failed:
+        raise ConfigError(
+            "A replay asks nobody, so it cannot ask again what failed. Leave out --replay or --retry-failed.",
+            slug="replay-retries",
+        )
+    with open_store(store, read_only=replay and generation.makes_calls) as answers:
         sight = Sight(progress)
         sight.start(generation.cost.calls, what="generating")
         try:
-            return asyncio.run(
-                _Making(generation, name, max_missing).run(
-                    lambda configs, connect: Models(configs, connect, answers, Budget(max_cost), sight, retry_failed),
-                    os.environ if environment is None else environment,
-                    judges or {},
-                )
+            models = Models(
+                _bounded(generation.file),
+                answers,
+                Budget(max_cost),
+                sight,
+                environment=os.environ if environment is None else environment,
+                judges=judges or {},
+                retry_failed=retry_failed,
+                replay=replay,
             )
+            texts = asyncio.run(_made(generation, models))
         finally:
             sight.stop()
+    return _result(generation, texts, models, max_missing=max_missing, name=name)
+
+
+def requests_of(generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]) -> dict[str, Wanted]:
+    """Every request by its key that can be built from `answers` (of keys): a response follows from its reading's answer, and
+    an agent that builds on another from the other's response."""
+    listed = _Listed(answers)
+    asyncio.run(_Making(generation, listed).texts())
+    return listed.wanted
 
 
 def _check_cap(generation: Generation, max_cost: float | None) -> None:
@@ -166,50 +114,57 @@ def _check_cap(generation: Generation, max_cost: float | None) -> None:
             )
 
 
+def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
+    """The models, each with the longest answer that any agent asks of it, for the cap."""
+    most = {name: max(agent.max_tokens for agent in file.agents if agent.model == name) for name in file.models}
+    return {name: config.model_copy(update={"max_tokens": most[name]}) for name, config in file.models.items()}
+
+
+async def _made(generation: Generation, models: Models) -> Texts:
+    try:
+        return await _Making(generation, models).texts()
+    finally:
+        await models.aclose()
+
+
+class _Answers(Protocol):
+    async def ask(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Completion]: ...
+
+
+class _Listed:
+    """Asks nobody, and keeps what was wanted."""
+
+    def __init__(self, answers: Callable[[list[str]], Mapping[str, Completion]]) -> None:
+        self.wanted: dict[str, Wanted] = {}
+        self._answers = answers
+
+    async def ask(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Completion]:
+        self.wanted.update(wanted)
+        return self._answers(list(wanted))
+
+
 class _Making:
     """Rounds of asking, each of everything whose input is there, until all have responded."""
 
-    def __init__(self, generation: Generation, name: str, max_missing: float) -> None:
+    def __init__(self, generation: Generation, models: _Answers) -> None:
         self._generation = generation
         self._file = generation.file
         self._items = generation.items
-        self._name = name
-        self._max_missing = max_missing
-        self._texts: dict[str, list[str | None]] = {SOURCE: [item.prompt for item in generation.items]}
+        self._models = models
+        self._texts: Texts = {SOURCE: [item.prompt for item in generation.items]}
 
-    async def run(self, models_of: ModelsOf, environment: Mapping[str, str], judges: Mapping[str, Judge]) -> Generated:
-        async with AsyncExitStack() as stack:
+    async def texts(self) -> Texts:
+        """agent → its responses, one an item; None where there could be none."""
+        waiting = list(self._file.ordered)
+        while waiting:
+            await self._respond([agent for agent in waiting if agent.of in self._texts])
+            waiting = [agent for agent in waiting if agent.id not in self._texts]
+        return self._texts
 
-            def connect(name: str) -> Judge:
-                if name in judges:
-                    return judges[name]
-                config = self._file.models[name]
-                asked = calling_judge(config.backend, config.connection(environment))
-                if hasattr(asked, "aclose"):
-                    stack.push_async_callback(asked.aclose)
-                return asked
-
-            models = models_of(
-                {
-                    name: config.model_copy(update={"max_tokens": self._most(name)})
-                    for name, config in self._file.models.items()
-                },
-                connect,
-            )
-            waiting = list(self._file.ordered)
-            while waiting:
-                ready = [agent for agent in waiting if agent.of in self._texts]
-                await self._respond(ready, models)
-                waiting = [agent for agent in waiting if agent.id not in self._texts]
-        return self._result(models)
-
-    def _most(self, model: str) -> int:
-        return max(agent.max_tokens for agent in self._file.agents if agent.model == model)
-
-    async def _respond(self, agents: list[AgentSpec], models: Models) -> None:
+    async def _respond(self, agents: list[AgentSpec]) -> None:
         """All responses of agents whose inputs are there: the readings first, then the responses, then the transforms."""
-        notes = await self._ask({agent.id: (agent, 1) for agent in agents if agent.reading}, {}, models)
-        said = await self._ask({agent.id: (agent, 0) for agent in agents if agent.model}, notes, models)
+        notes = await self._ask({agent.id: (agent, 1) for agent in agents if agent.reading}, {})
+        said = await self._ask({agent.id: (agent, 0) for agent in agents if agent.model}, notes)
         for agent in agents:
             inputs = said[agent.id] if agent.model else self._texts[agent.of]
             self._texts[agent.id] = [
@@ -220,61 +175,51 @@ class _Making:
     async def _ask(
         self,
         asking: Mapping[str, tuple[AgentSpec, int]],
-        notes: Mapping[str, list[str | None]],
-        models: Models,
-    ) -> dict[str, list[str | None]]:
+        notes: Texts,
+    ) -> Texts:
         """agent → the answers to its instruction (0) or its reading (1), one an item; None without input or answer."""
         keys: dict[str, list[str | None]] = {}
-        wanted: dict[str, tuple[str, Request]] = {}
+        wanted: dict[str, Wanted] = {}
         for name, (agent, which) in asking.items():
             instruction = self._generation.instructions[name][which]
             if agent.model is None or instruction is None:
                 continue
             config = self._file.models[agent.model].model_copy(update=_sent(agent))
             keys[name] = []
-            for number, text in enumerate(self._texts[agent.of]):
-                noted = notes[name][number] if name in notes else ""
+            noted_all = notes.get(name, [""] * len(self._items))
+            for item, text, noted in zip(self._items, self._texts[agent.of], noted_all, strict=True):
                 if text is None or noted is None:
                     keys[name].append(None)
                     continue
                 messages = instruction.messages(text, notes=noted)
                 request = Request(config.model or "", messages, config.request_parameters)
-                key = key_for(request, address=config.address, asker=name)
-                wanted[key] = (agent.model, request)
-                keys[name].append(key)
-        answers = await models.ask(wanted)
+                one = Wanted(agent.model, config.address, request, agent=name, item=item.id)
+                keys[name].append(key := one.key)
+                wanted[key] = one
+        answers = await self._models.ask(wanted)
         texts = {key: completion.text or completion.refusal or "" for key, completion in answers.items()}
         return {name: [None if key is None else texts.get(key) for key in own] for name, own in keys.items()}
 
-    def _result(self, models: Models) -> Generated:
-        texts = np.array([self._texts[agent.id] for agent in self._file.agents], dtype=np.object_)
-        pool = Pool(
-            agents=tuple(Agent(agent.id, agent.group, _about(agent, self._generation)) for agent in self._file.agents),
-            items=self._items,
-            texts=texts.reshape(len(self._file.agents), len(self._items)),
-            name=self._name,
+
+def _result(generation: Generation, made: Texts, models: Models, *, max_missing: float, name: str) -> Generated:
+    agents = generation.file.agents
+    texts = np.array([made[agent.id] for agent in agents], dtype=np.object_)
+    pool = Pool(
+        agents=tuple(Agent(agent.id, agent.group, about(agent, generation)) for agent in agents),
+        items=generation.items,
+        texts=texts.reshape(len(agents), len(generation.items)),
+        name=name,
+    )
+    if pool.n_missing > max_missing * pool.present.size:
+        raise TooManyMissingError(
+            f"{pool.n_missing} of {pool.present.size} responses could not be had "
+            f"({'; '.join(models.reasons) or 'no answer'}), more than max_missing = {max_missing:g} allows. "
+            "Look at the models' configs, or raise --max-missing; answers are kept, and the same command goes on from them "
+            "(--retry-failed asks again what has no answer).",
+            slug="too-many-missing",
         )
-        if pool.n_missing > self._max_missing * pool.present.size:
-            raise TooManyMissingError(
-                f"{pool.n_missing} of {pool.present.size} responses could not be had "
-                f"({'; '.join(models.reasons) or 'no answer'}), more than max_missing = {self._max_missing:g} allows. "
-                "Look at the models' configs, or raise --max-missing; answers are kept, and the same command goes on from them "
-                "(--retry-failed asks again what has no answer).",
-                slug="too-many-missing",
-            )
-        notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
-        return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
-
-
-def _about(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """How the agent responds, as its meta."""
-    about: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
-    about["seed"] = generation.file.seed if agent.seed is None else agent.seed
-    if agent.model is not None:
-        config = generation.file.models[agent.model]
-        digests: list[Json] = [one.digest[:12] for one in generation.instructions[agent.id] if one is not None]
-        about |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
-    return about
+    notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
+    return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
 
 def _sent(agent: AgentSpec) -> dict[str, Json]:

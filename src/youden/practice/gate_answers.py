@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.analysis import abilities_of, trial_weights
+from youden.abilities import abilities_of, trial_weights
 from youden.data.run_folder import RunFolder
 from youden.judging.judge_config import load_judge_config
 from youden.judging.registry import JURY, REPLAY
+from youden.protocol.blocks import growth_of
 from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
@@ -126,6 +127,8 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         n_items=plan.n_items,
     )
     now = max(1, round(int((plan.slot >= 0).sum()) / plan.n_agents))
+    growth = growth_of(plan)
+    turn = growth.anchors + 2 * sum(map(len, growth.joined))
     ways = 2 if plan.options.get("pairs") == "unordered" else 1
     slots = _steps(now, plan.n_items * (plan.n_agents - 1) // ways)
     left = variance_left(slots, now=now, n_items=plan.n_items)
@@ -133,7 +136,7 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
     def outlook(new: int, old: int) -> Outlook:
         return Outlook(
             *paired_difference(found, new, old),
-            (slots - now) * plan.n_agents,
+            (slots - now) * turn,
             left,
             np.minimum(slots, plan.n_items),
         )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from youden.errors import PlanError
+from youden.protocol.columns import arms, characters, trial_columns
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.designs.cells import CellDesign
@@ -18,8 +19,8 @@ from youden.protocol.partners import compare
 from youden.protocol.probes import draw_probes
 from youden.protocol.repair import StarvedError
 from youden.protocol.split import draw_split
-from youden.types import INDEPENDENT, PAIRED, Json, PairedTrials, Plan, Pool, SplitRule
-from youden.types.arrays import Bools, Ids
+from youden.types import Json, PairedTrials, Plan, Pool, SplitRule
+from youden.types.arrays import Bools
 
 LEAST_CALLS_AN_AGENT = 30
 """Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""
@@ -118,10 +119,10 @@ def make_plan(
             f"this is the pilot; up to {drawer.rounds} rounds follow, {n_paired or 'as many'} paired calls in all"
         )
         chosen |= {"n_paired": n_paired, "turns": [{"start": 0, "agents": list(range(pool.n_agents))}]}
-    columns = _columns(paired, apart)
+    columns = trial_columns(paired, apart)
     return Plan(
         **columns,
-        arm=np.repeat(np.array([PAIRED, INDEPENDENT], dtype=np.int8), [len(paired.item), len(apart.item)]),
+        arm=arms(len(paired.item), len(apart.item)),
         n_agents=pool.n_agents,
         n_items=pool.n_items,
         split=split,
@@ -132,7 +133,7 @@ def make_plan(
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
-        characters=_characters(pool, columns),
+        characters=characters(pool, columns),
         notes=tuple(notes),
     )
 
@@ -169,38 +170,3 @@ def _twins(paired: PairedTrials, *, safe: Bools, present: Bools, rng: np.random.
     ]
     joined = zip(vars(parts[0]).values(), vars(parts[1]).values(), strict=True)
     return IndependentTrials(*(np.concatenate(pair) for pair in joined))
-
-
-def _columns(paired: PairedTrials, apart: IndependentTrials) -> dict[str, Ids]:
-    """Both arms one after the other; a comparison asked again counts its replicates up."""
-    n, m = len(paired.item), len(apart.item)
-    columns = {
-        "item": np.concatenate([paired.item, apart.item]),
-        "first": np.concatenate([paired.first, apart.first]),
-        "second": np.concatenate([paired.second, apart.second]),
-        "other_item": np.concatenate([np.full(n, -1, dtype=np.int32), apart.other_item]),
-        "slot": np.concatenate([paired.slot, np.full(m, -1, dtype=np.int32)]),
-    }
-    return columns | {"replicate": _replicates(columns)}
-
-
-def _replicates(columns: dict[str, Ids]) -> Ids:
-    """0 for the first time a comparison stands in the plan, 1 for the second, …"""
-    names = ("item", "first", "second", "other_item")
-    order = np.lexsort([columns[name] for name in names])
-    ordered = [columns[name][order] for name in names]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = np.any([column[1:] != column[:-1] for column in ordered], axis=0)
-    position = np.arange(len(order))
-    replicate = np.empty(len(order), dtype=np.int32)
-    replicate[order] = position - np.maximum.accumulate(np.where(new, position, 0))
-    return replicate
-
-
-def _characters(pool: Pool, columns: dict[str, Ids]) -> int:
-    cells = pool.texts.ravel().tolist()
-    length = np.fromiter((len(text or "") for text in cells), dtype=np.int64, count=len(cells)).reshape(
-        pool.texts.shape
-    )
-    second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
-    return int(length[columns["first"], columns["item"]].sum() + length[columns["second"], second_item].sum())

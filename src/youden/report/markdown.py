@@ -44,6 +44,12 @@ def render_markdown(data: ReportData) -> str:
         lines += [
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
         ]
+    if run.facts.growth is not None:
+        lines += ["", *(f"- {quoted(line)}" for line in run.facts.growth.words)]
+    if run.labels is not None:
+        lines += ["", f"Against {quoted(run.labels.source)}, which no fit has seen:", ""]
+        lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
+        lines += [f"- {quoted(line)}" for line in run.labels.notes]
     return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from youden.stats.curl_bootstrap import median_differences
     from youden.stats.link_table import links_table
     from youden.stats.links import LINKS
-    from youden.stats.metrics import auc_interval, kendall, ranking_auc, rmse, spearman
+    from youden.stats.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
     from youden.stats.pair_model import fit_pair_model
     from youden.stats.ranks import rank_ranges
     from youden.stats.rasch import Rasch
@@ -38,7 +38,7 @@ _NAMES = {
     "curl_bootstrap": ("median_differences",),
     "link_table": ("links_table",),
     "links": ("LINKS",),
-    "metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "spearman"),
+    "metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "sampled_auc", "spearman"),
     "pair_model": ("fit_pair_model",),
     "ranks": ("rank_ranges",),
     "rasch": ("Rasch",),
@@ -73,6 +73,7 @@ __all__ = [
     "ranking_auc",
     "residual_map",
     "rmse",
+    "sampled_auc",
     "solve_additive",
     "solve_cells",
     "spearman",

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.stats.validation import check_level
+from youden.stats.validation import check_level, check_trials, uneven_columns
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.types.arrays import Bools, Floats, Ids, Positions, freeze
 
@@ -55,7 +55,8 @@ def trial_mean(
     Raises: StatisticsError [level], [trial-columns] where columns differ in length, [trial-answer] on NaN.
     Source: none in the paper; project statistics, designs over calls.
     """
-    _check(first, second, slot, answer, level=level)
+    check_level(level)
+    check_trials(first, second, slot, answer=answer)
     agent = np.concatenate([first, second])
     n_trials = np.bincount(agent, minlength=n_agents)
     mean = _ratio(np.bincount(agent, weights=np.tile(answer, 2), minlength=n_agents).astype(np.float64), n_trials)
@@ -134,7 +135,7 @@ class TrialMean:
         where plan and verdicts differ in length, [level].
         """
         if len(plan) != len(verdicts):
-            raise _columns(f"a plan of {len(plan)} trials and {len(verdicts)} verdicts")
+            raise uneven_columns(f"a plan of {len(plan)} trials and {len(verdicts)} verdicts")
         train = plan.split.train
         other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
         allowed = train[plan.first, plan.item] & train[plan.second, other]
@@ -173,20 +174,3 @@ class TrialMean:
 def _n_ordered_pairs(present: Bools) -> int:
     per_item = present.sum(axis=0, dtype=np.int64)
     return int((per_item * (per_item - 1)).sum())
-
-
-def _check(first: Ids, second: Ids, slot: Ids, answer: Floats, *, level: float) -> None:
-    check_level(level)
-    lengths = [len(first), len(second), len(slot), len(answer)]
-    if len(set(lengths)) > 1:
-        raise _columns(f"columns of {lengths} trials")
-    if missing := int(np.isnan(answer).sum()):
-        raise StatisticsError(
-            f"{missing} of {len(answer)} answers are NaN. Give answered trials only.", slug="trial-answer"
-        )
-
-
-def _columns(what: str) -> StatisticsError:
-    return StatisticsError(
-        f"Columns of one length are needed, but {what} arrived. Take both from one run.", slug="trial-columns"
-    )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.types.arrays import Floats
+from youden.types.arrays import Floats, Ids
 
 
 def check_score_matrix(
@@ -77,6 +77,24 @@ def check_level(level: float) -> None:
     """Raises: StatisticsError [level] unless 0 < level < 1."""
     if not 0 < level < 1:
         raise StatisticsError(f"The interval's level is {level}. Give one between 0 and 1, such as 0.95.", slug="level")
+
+
+def check_trials(*columns: Ids, answer: Floats) -> None:
+    """Raises: StatisticsError [trial-columns] unless all are as long as `answer`, [trial-answer] on NaN."""
+    lengths = [*(len(column) for column in columns), len(answer)]
+    if len(set(lengths)) > 1:
+        raise uneven_columns(f"columns of {lengths} trials")
+    if missing := int(np.isnan(answer).sum()):
+        raise StatisticsError(
+            f"{missing} of {len(answer)} answers are NaN. Give answered trials only.", slug="trial-answer"
+        )
+
+
+def uneven_columns(what: str) -> StatisticsError:
+    """The error for trials whose columns do not fit each other."""
+    return StatisticsError(
+        f"Columns of one length are needed, but {what} arrived. Take both from one run.", slug="trial-columns"
+    )
 
 
 def no_cells(arrived: str) -> StatisticsError:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.stats import rankdata
 
-from youden.analysis import adaptive_means
+from youden.abilities import adaptive_means
 from youden.errors import PlanError, StatisticsError
 from youden.protocol.coverage import coverage
 from youden.protocol.designs.adaptive import turns_of

@@ -4,7 +4,7 @@ It knows shapes, ranges and what a missing value means; it refuses to know how a
 Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
-from youden.types.facts import CallFacts, HoldoutFacts, LinkFacts, RunFacts
+from youden.types.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.types.judging import (
     MISSING_REASONS,
     BatchJudge,
@@ -15,6 +15,7 @@ from youden.types.judging import (
     Request,
     Verdicts,
 )
+from youden.types.labels import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
 from youden.types.planning import (
     INDEPENDENT,
     PAIRED,
@@ -35,18 +36,24 @@ __all__ = [
     "MISSING_REASONS",
     "PAIRED",
     "Agent",
+    "AgentMove",
+    "Agreement",
     "BatchJudge",
     "CallFacts",
+    "CellAgreement",
     "Completion",
     "Cost",
     "Design",
+    "Disagreement",
     "Fit",
+    "GrowthFacts",
     "HoldoutFacts",
     "IndependentRates",
     "IndependentRule",
     "Item",
     "Json",
     "Judge",
+    "LabelFacts",
     "LinkFacts",
     "Message",
     "PairedTrials",
@@ -63,5 +70,6 @@ __all__ = [
     "Signature",
     "Split",
     "SplitRule",
+    "Validation",
     "Verdicts",
 ]

@@ -65,12 +65,48 @@ class CallFacts:
 
 
 @dataclass(frozen=True)
+class AgentMove:
+    """An agent before and after a run grew. place: by ability, 1 is first, among the agents of that time.
+
+    drift: how much abler it is by the new answers alone than by those before, on the scale of abilities, with its standard
+    error; p: two-sided, Holm's correction for all agents; None where the new answers do not tell.
+    """
+
+    agent: str
+    before: float | None
+    after: float | None
+    place_before: int
+    place_after: int
+    drift: float | None = None
+    error: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class GrowthFacts:
+    """What the last extension of a run changed.
+
+    joined, joined_items: agents and items that are new; n_calls: of both arms. level: how much higher the same comparisons of
+    old agents are answered on the same items now, with its two-sided p; None where nothing of the kind was asked.
+    """
+
+    kind: str
+    n_calls: int
+    joined: tuple[str, ...]
+    joined_items: tuple[str, ...]
+    moves: tuple[AgentMove, ...]
+    level: float | None
+    level_p: float | None
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """The whole of `fit.json`.
 
     ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
     fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
-    without a complete rectangle, then `links_missing` says why.
+    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended.
     """
 
     version: int
@@ -89,3 +125,4 @@ class RunFacts:
     links: dict[ScoreKind, dict[str, LinkFacts]]
     links_missing: dict[ScoreKind, str]
     warnings: tuple[str, ...]
+    growth: GrowthFacts | None = None

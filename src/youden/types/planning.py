@@ -86,7 +86,8 @@ class Priced(Protocol):
 class Cost:
     """What a plan asks for, before anything runs. usd is None where a price is unknown.
 
-    tokenizer: how tokens were estimated. prices: where they come from, empty where nothing is priced.
+    tokenizer: how tokens were estimated. prices: where they come from, empty where nothing is priced. minutes: what asking
+    is expected to take, None where unknown. pace: what the minutes rest on, in words.
     """
 
     cells: int
@@ -96,6 +97,8 @@ class Cost:
     usd: float | None
     tokenizer: str = "characters / 4"
     prices: str = ""
+    minutes: float | None = None
+    pace: str = ""
 
 
 @dataclass(frozen=True, eq=False)

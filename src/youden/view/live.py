@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.pool_reader import read_pool
+from youden.data.joining import read_run_pool
 from youden.data.run_folder import RunFolder
 from youden.data.sheets import ranking_rows
 from youden.errors import ConfigError, RunFolderError, YoudenError
@@ -56,7 +56,7 @@ class LiveRun:
         self._plan = folder.read_plan()
         self._pool = folder.read_pool()
         self._groups = {agent.id: agent.group for agent in self._pool.agents}
-        pool = read_pool(config.pool)
+        pool = read_run_pool(config)
         if pool.digest != self._plan.pool_digest:
             raise RunFolderError("The pool has changed since this run was planned. Plan it again.", slug="live-pool")
         self._rows: dict[str, list[int]] = {}

@@ -32,13 +32,17 @@ def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Impor
     patterns = ("*.csv", "*.tsv", "*.jsonl", "*.parquet")
     for file in files_of(paths, patterns, what="a .csv, .tsv, .jsonl or .parquet"):
         said: Columns | None = None
-        for place, row in _rows(file):
+        for place, row in table_rows(file):
             said = said or Columns.of(file, [*row], columns=columns, joiner=joiner)
             said.add(row, joiner, place=place)
     return joiner.pool()
 
 
-def _rows(file: Path) -> Rows:
+def table_rows(file: Path) -> Rows:
+    """(place, row by column) of a .csv, .tsv, .jsonl or .parquet.
+
+    Raises: ImportFormatError [import-format], [import-csv], [import-json], [import-encoding], [import-not-found].
+    """
     match file.suffix.lower():
         case ".csv" | ".tsv":
             return _separated(file, _SEPARATORS[file.suffix.lower()])
@@ -54,6 +58,8 @@ def _separated(file: Path, separator: str) -> Rows:
     try:
         reader = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=separator, strict=True)
         header = next(reader, [])
+        if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
+            raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
         start = reader.line_num + 1
         for record in reader:
             place = f"{file}, line {start}"

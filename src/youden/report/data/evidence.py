@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from youden.data.pool_reader import read_pool
+from youden.data.joining import read_run_pool
 from youden.data.run_folder import PoolSummary, RunFolder
 from youden.errors import YoudenError
 from youden.protocol.rates import tally
@@ -64,7 +64,7 @@ def open_texts(folder: RunFolder) -> Texts:
     if not folder.has("config.yaml"):
         return Texts(None, "This run was imported without texts.")
     try:
-        pool = read_pool(folder.read_config().pool)
+        pool = read_run_pool(folder.read_config())
     except YoudenError as error:
         return Texts(None, f"The pool cannot be read: {error}")
     if pool.digest != folder.read_pool().digest:

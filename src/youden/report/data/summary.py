@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from youden.data.run_folder import RunFolder
+from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headline, rank_agents
-from youden.types import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind
+from youden.types import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class LinkLine:
 
 @dataclass(frozen=True)
 class Summary:
-    """The head of a report."""
+    """The head of a report. labels: how far the ranking agrees with labels, None where it was held against none."""
 
     name: str
     n_agents: int
@@ -37,6 +38,7 @@ class Summary:
     calls: CallFacts | None
     holdout: HoldoutFacts | None
     facts: RunFacts
+    labels: Validation | None
     signature: str
     command: str
 
@@ -67,19 +69,21 @@ def summarise_run(folder: RunFolder) -> Summary:
     facts = folder.read_facts()
     pool = folder.read_pool()
     ranking = rank_agents(folder.read_ranking(), pool)
+    labels, stale = current_labels(folder)
     return Summary(
         name=folder.path.resolve().name,
         n_agents=len(pool.agents),
         n_items=len(pool.item_ids),
         n_missing_cells=pool.n_missing,
         headline=headline(ranking),
-        warnings=facts.warnings,
+        warnings=facts.warnings if stale is None else (*facts.warnings, stale),
         ranking=ranking,
         links=tuple(LinkLine(kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),
         links_missing=facts.links_missing,
         calls=facts.calls,
         holdout=facts.holdout,
         facts=facts,
+        labels=labels,
         signature=folder.read_signature().text,
         command=folder.command(),
     )

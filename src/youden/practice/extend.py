@@ -1,0 +1,95 @@
+"""A run grows: agents, items or calls join it, what was answered is kept, and the run says what moved.
+
+It knows the run's folder and what joins it; it refuses to touch the folder before the new answers are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+
+import numpy as np
+
+from youden.data.run_config import Extension, RunConfig
+from youden.data.run_folder import RunFolder
+from youden.errors import ConfigError, RunFolderError
+from youden.judging.estimate import estimate
+from youden.pipeline import PlannedRun, plan_run
+from youden.protocol.blocks import growth_of, scored_sides
+from youden.protocol.columns import plan_rows
+from youden.protocol.grow import LEAST_SLOTS
+from youden.types import PAIRED, Cost, Plan
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedExtension:
+    """An extension before anything is asked.
+
+    asked: the new calls alone; cost: of them. joined: agents that are new. half_width: what their 95 % intervals will about have,
+    on the scale of abilities; None where no agent joins.
+    """
+
+    run: PlannedRun
+    asked: Plan
+    cost: Cost
+    joined: tuple[str, ...]
+    half_width: float | None
+
+
+def plan_extension(config: RunConfig, step: Extension, *, width: float | None = None) -> PlannedExtension:
+    """What it would take to let `step` join the judged run of `config`; its folder stays as it is.
+
+    width: the half width that the 95 % intervals of joining agents shall have, in place of a number of calls.
+
+    Raises: RunFolderError [extend-unjudged]; ConfigError [extend-width]; as `plan_run`.
+    """
+    folder = RunFolder(config.folder)
+    if not folder.has("verdicts.parquet"):
+        raise RunFolderError(
+            f"{folder.path} has no answers yet that could be extended. Run it first: {folder.command()}",
+            slug="extend-unjudged",
+        )
+    if width is not None and (step.agents is None or step.calls is not None):
+        raise ConfigError(
+            f"A half width of {width:g} says how many calls joining agents get. Give --width with --agents and without --calls.",
+            slug="extend-width",
+        )
+    planned = _planned(config, step)
+    if width is not None and planned.half_width is not None:
+        more = (planned.half_width / width) ** 2
+        paired = max(ceil(more * int((planned.asked.arm == PAIRED).sum())), LEAST_SLOTS * 2 * len(planned.joined))
+        apart = int((planned.asked.arm != PAIRED).sum())
+        calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
+        planned = _planned(config, step.model_copy(update={"calls": calls}))
+    return planned
+
+
+def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
+    run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
+    growth = growth_of(run.plan)
+    last, n_before = growth.steps[-1], ([growth.anchors] + [one.agents for one in growth.steps])[-2]
+    asked = plan_rows(run.plan, np.arange(len(run.plan)) >= last.row, run.pool)
+    asked = replace(asked, notes=run.plan.notes[-1:])
+    return PlannedExtension(
+        run=run,
+        asked=asked,
+        cost=estimate(asked, run.pool, run.judge),
+        joined=run.plan.agent_ids[n_before:],
+        half_width=_half_width(run, n_before),
+    )
+
+
+def _half_width(run: PlannedRun, n_before: int) -> float | None:
+    """The median half width of the agents that are ranked already, at the number of trials of those that join."""
+    plan, sides = run.plan, scored_sides(run.plan)
+    known = [
+        (row.high - row.low) / 2 * sqrt(row.n_trials)
+        for row in run.folder.read_ranking()
+        if row.low is not None and row.high is not None
+    ]
+    if plan.n_agents == n_before or not known:
+        return None
+    paired = plan.arm == PAIRED
+    scored = np.append(plan.first[paired & sides.first], plan.second[paired & sides.second])
+    n_trials = np.bincount(scored, minlength=plan.n_agents)[n_before:]
+    return float(np.median(known) / np.sqrt(np.median(n_trials)))

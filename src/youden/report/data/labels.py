@@ -1,0 +1,27 @@
+"""Whether a ranking was held against labels, and whether what was found is still about this ranking.
+
+It knows the digest of a run's tables; it refuses to know how labels are compared.
+"""
+
+from __future__ import annotations
+
+from youden.data.run_folder import RunFolder
+from youden.types import Validation
+
+LABELS = "labels.json"
+
+
+def current_labels(folder: RunFolder) -> tuple[Validation | None, str | None]:
+    """What labels.json says, if it is about the ranking that stands there now; else None, and why not, if there is one.
+
+    Raises: RunFolderError where it is damaged.
+    """
+    if not folder.has(LABELS):
+        return None, None
+    found = folder.read_labels()
+    if found.tables == folder.tables_digest():
+        return found, None
+    return None, (
+        f"{LABELS} is about an earlier ranking and is left out. Compare again: "
+        f"youden fit {folder.path} --labels {found.source}"
+    )

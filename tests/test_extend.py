@@ -1,0 +1,189 @@
+"""`youden extend` from the command line: only new comparisons are asked, nothing is lost on the way, and what moved is said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import Reply, WireServer, same_item
+from youden.data.pool_writer import write_pool
+from youden.data.run_folder import RunFolder
+from youden.types import Pool
+
+K, J = 5, 8
+WHOLE = make_pool(K + 2, J + 2)
+
+
+def part_of(pool: Pool, agents: slice, items: slice) -> Pool:
+    return replace(pool, agents=pool.agents[agents], items=pool.items[items], texts=pool.texts[agents, items])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith("verdicts.db")}
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, youden: Youden) -> Path:
+    write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
+    write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
+    write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
+    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    write_config(tmp_path / "r.yaml", pool="old", calls=110, n_independent=20, judge=judge | {"price": 0})
+    assert youden("run", "r.yaml").code == 0
+    return tmp_path
+
+
+def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
+    asked = server.n_requests
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--json")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert server.n_requests - asked == said["cost"]["calls"] <= 60
+    assert said["joined"] == ["a5", "a6"]
+    after = {row.agent: row for row in RunFolder(here / "runs/r").read_ranking()}
+    for agent, row in before.items():
+        assert (row.ability, row.low, row.high) == (after[agent].ability, after[agent].low, after[agent].high)
+    assert after["a5"].n_trials > 0
+    assert "No ability of the 5 agents that were there moved." in said["growth"]["words"]
+    page = (here / "runs/r/report.html").read_text(encoding="utf-8")
+    assert "What moved?" in page
+    assert "2 agents joined: a5, a6." in page
+
+
+def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:
+    before, asked = contents(here / "runs/r"), server.n_requests
+    ended = youden("extend", "runs/r", "--agents", "new", "--dry-run", "--json")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert said["dry_run"] is True
+    assert said["cost"]["calls"] > 0
+    assert said["half_width"] is not None
+    assert server.n_requests == asked
+    assert contents(here / "runs/r") == before
+
+
+def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    before, asked = contents(here / "runs/r"), server.n_requests
+    well = server.behave
+    server.behave = lambda n, body: Reply(same_item(body)) if n < asked + 25 else Reply("", status=401)
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    assert ended.code == 2
+    assert contents(here / "runs/r") == before
+    answered = server.n_requests
+    server.behave = well
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--json")
+    assert ended.code == 0, ended.err
+    assert server.n_requests - answered < json.loads(ended.out)["cost"]["calls"]
+
+
+def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, here: Path, server: WireServer) -> None:
+    for step in (
+        ["--agents", "new", "--calls", "60"],
+        ["--items", "items"],
+        ["--calls", "30"],
+        ["--calls", "12", "--focus", "a5"],
+    ):
+        ended = youden("extend", "runs/r", *step)
+        assert ended.code == 0, ended.err
+    folder = RunFolder(here / "runs/r")
+    assert [set(step) for step in yaml.safe_load(folder.file("config.yaml").read_text())["extensions"]] == [
+        {"agents", "calls"},
+        {"items"},
+        {"calls"},
+        {"calls", "focus"},
+    ]
+    ranking, asked = folder.file("ranking.csv").read_bytes(), server.n_requests
+    usd = folder.read_facts().calls
+    assert usd is not None
+    assert usd.tokens_in == 100 * asked
+    assert youden("run", "runs/r/config.yaml").code == 0
+    ended = youden("run", "runs/r/config.yaml", "--judge", "replay", "--out", "runs/again")
+    assert ended.code == 2, "a replay has a store of its own there"
+    config = yaml.safe_load(folder.file("config.yaml").read_text()) | {"judge": {"backend": "replay"}, "out": "again"}
+    folder.file("again.yaml").write_text(yaml.safe_dump(config | {"store": "verdicts.db"}))
+    ended = youden("run", "runs/r/again.yaml")
+    assert ended.code == 0, ended.err
+    assert server.n_requests == asked
+    assert folder.file("ranking.csv").read_bytes() == ranking
+    assert (here / "runs/r/again/ranking.csv").read_bytes() == ranking
+
+
+def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, server: WireServer) -> None:
+    judge = {"backend": "openai", "model": "n", "base_url": server.url, "api_key_env": None, "price": 0}
+    write_config(here / "noisy.yaml", pool="old", calls=110, n_independent=20, judge=judge)
+    server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
+    assert youden("run", "noisy.yaml").code == 0
+    wide, narrow = (
+        json.loads(youden("extend", "runs/noisy", "--agents", "new", "--width", width, "--dry-run", "--json").out)
+        for width in ("0.12", "0.08")
+    )
+    assert narrow["cost"]["calls"] > wide["cost"]["calls"]
+    assert narrow["half_width"] == pytest.approx(0.08, abs=0.01)
+
+
+def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:
+    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None}
+    (here / "paid.yaml").write_text(yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"}))
+    ended = youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml")
+    assert (ended.code, "[max-cost-needed]" in ended.err) == (2, True), ended.err
+    ended = youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml", "--max-cost", "0.0")
+    assert (ended.code, "[budget" in ended.err) == (1, True), ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["--agents", "old"], "join-none"),
+        (["--agents", "gappy"], "join-gaps"),
+        (["--agents", "other"], "join-other"),
+        (["--agents", "changed"], "join-other"),
+        (["--items", "old"], "join-none"),
+        (["--items", "few"], "join-gaps"),
+        (["--agents", "nowhere"], "pool-not-found"),
+        (["--calls", "30", "--focus", "a55"], "focus"),
+        (["--calls", "30", "--width", "0.1"], "extend-width"),
+        (["--calls", "1"], "grow-calls"),
+    ],
+)
+def test_what_cannot_join_says_why_and_the_run_stays(youden: Youden, here: Path, words: list[str], slug: str) -> None:
+    gappy = part_of(WHOLE, slice(K, K + 2), slice(J))
+    texts = gappy.texts.copy()
+    texts[0, 3] = None
+    write_pool(replace(gappy, texts=texts), here / "gappy")
+    items = tuple(replace(item, prompt=f"another {item.id}") for item in gappy.items)
+    write_pool(replace(gappy, items=items), here / "other")
+    both = part_of(WHOLE, slice(K + 1), slice(J))
+    texts = both.texts.copy()
+    texts[2, 2] = "something else"
+    write_pool(replace(both, texts=texts), here / "changed")
+    write_pool(part_of(WHOLE, slice(2), slice(J, J + 2)), here / "few")
+    before = contents(here / "runs/r")
+    ended = youden("extend", "runs/r", *words)
+    assert ended.code == 2
+    assert f"[{slug}]" in ended.err, ended.err
+    assert "Traceback" not in ended.err
+    assert contents(here / "runs/r") == before
+
+
+def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youden: Youden, here: Path) -> None:
+    write_config(here / "plan.yaml", pool="old", calls=110, n_independent=20)
+    assert youden("plan", "plan.yaml").code == 0
+    ended = youden("extend", "runs/plan", "--agents", "new")
+    assert (ended.code, "[extend-unjudged]" in ended.err) == (2, True), ended.err
+    write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), here / "old")
+    ended = youden("extend", "runs/r", "--agents", "new")
+    assert (ended.code, "[run-other]" in ended.err) == (2, True), ended.err
+    ended = youden("extend", "nowhere", "--agents", "new")
+    assert ended.code == 2
+    assert "Traceback" not in ended.err

@@ -1,0 +1,218 @@
+"""A generated pool's requests and answers as a cassette: out, in, compared, replayed, and in somebody else's tests."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import Youden, write_config
+from wire_server import Reply, WireServer
+from youden.data.pool_reader import read_pool
+from youden.errors import ReplayMissError
+from youden.judging.cassette import read_cassette
+from youden.judging.tape import Tape, inserted
+from youden.pools.agents import load_agents
+from youden.pools.generate import Generated, generate
+from youden.pools.generation import plan_generation
+from youden.pools.item_sources import read_items
+
+AGENTS = """
+seed: 3
+agents:
+  - {id: plain, group: faithful, model: m, instruction: mine.md, temperature: 0.5}
+  - {id: twin, model: m, instruction: mine.md, temperature: 0.5}
+  - {id: reader, model: m, reading: mine.md, instruction: noted.md}
+  - {id: again, of: reader, model: n, instruction: mine.md, steps: [reorder]}
+  - {id: loud, of: plain, steps: [{case: {to: upper}}]}
+"""
+N_CALLS = 5 * 4
+FAILS = "item 2"
+KEY = "sk-secret-of-a-test"
+
+
+def says(n: int, body: Mapping[str, Any]) -> Reply:
+    """Another text every time; what speaks of `FAILS` is turned down at its first agent."""
+    content = body["messages"][-1]["content"]
+    if FAILS in content and "Notes" in content:
+        return Reply(status=400, error={"message": "not this one"})
+    (text,) = re.findall(r"<text-\w+>\n(.*?)\n</text", content, re.DOTALL)
+    return Reply(f"Answer {n}. It speaks of {text[-40:]}", usage={"prompt_tokens": 100, "completion_tokens": 50})
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    server.behave = says
+    (tmp_path / "agents.yaml").write_text(AGENTS, encoding="utf-8")
+    (tmp_path / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite {{text}}", encoding="utf-8")
+    (tmp_path / "noted.md").write_text("Rewrite {{text}} Notes: {{notes}}", encoding="utf-8")
+    items = [json.dumps({"id": f"i{n}", "prompt": f"First. Then item {n}."}) for n in range(4)]
+    (tmp_path / "items.jsonl").write_text("\n".join(items), encoding="utf-8")
+    # `wire` takes the credentials in the address, which no file may hold
+    url = server.url.replace("http://", f"http://me:{KEY}@")
+    for name in ("m", "n"):
+        write_config(
+            tmp_path / f"{name}.yaml", backend="wire", model=name, base_url=url, price_in=1, price_out=1, backoff=0.001
+        )
+        with (tmp_path / f"{name}.yaml").open("a", encoding="utf-8") as file:
+            file.write("api_key_env: null\n")
+    return tmp_path
+
+
+def words(out: str, *more: str) -> list[str]:
+    models = ["--model-map", "m=m.yaml", "--model-map", "n=n.yaml"]
+    return ["generate", "agents.yaml", "items.jsonl", "--out", out, "--max-missing", "0.2", *models, *more]
+
+
+@pytest.fixture
+def made(youden: Youden, here: Path) -> Path:
+    ended = youden(*words("made", "--max-cost", "1"))
+    assert ended.code == 0, ended.err
+    return here / "made"
+
+
+def test_a_pool_goes_out_and_into_an_empty_store_and_is_made_again_without_server_and_key(
+    youden: Youden, made: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = server.n_requests
+    pool = read_pool(made)
+    assert pool.n_missing == 2, "the reader of item 2, and the agent that builds on it"
+    said = json.loads(youden("cassette", "export", "made", "--out", "c.jsonl", "--json").out)
+    assert said == {"file": "c.jsonl", "n_answers": N_CALLS - 2, "n_failures": 1, "n_unanswered": 0}
+    assert youden("cassette", "verify", "c.jsonl", "made").code == 0
+    done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
+    assert done["n_added"] == N_CALLS - 1
+
+    monkeypatch.delenv("OPENAI_API_KEY")
+    ended = youden(*words("again", "--store", "fresh.db", "--replay", "--json"))
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["asked"] == 0
+    assert (made.parent / "again" / "responses.jsonl").read_bytes() == (made / "responses.jsonl").read_bytes()
+    assert read_pool(made.parent / "again").digest == pool.digest
+    assert server.n_requests == asked
+    assert youden("cassette", "export", "again", "--out", "d.jsonl").code == 0
+    assert (made.parent / "d.jsonl").read_bytes() == (made.parent / "c.jsonl").read_bytes()
+
+
+def test_nothing_that_is_kept_holds_a_secret(youden: Youden, made: Path) -> None:
+    assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
+    for file in (made / "generation.json", made / "agents.jsonl", made.parent / "c.jsonl"):
+        assert KEY not in file.read_text(encoding="utf-8")
+
+
+def test_a_replay_of_what_was_never_asked_asks_nobody(youden: Youden, made: Path, server: WireServer) -> None:
+    asked = server.n_requests
+    items = (made.parent / "items.jsonl").read_text(encoding="utf-8")
+    (made.parent / "items.jsonl").write_text(items.replace("First.", "Second."), encoding="utf-8")
+    for store, slug in (("made/answers.db", "replay-miss"), ("none.db", "store-missing")):
+        ended = youden(*words("again", "--store", store, "--replay"))
+        assert (ended.code, ended.err.split()[-1]) == (2, f"[{slug}]")
+    assert not (made.parent / "none.db").exists()
+    both = youden(*words("again", "--store", "made/answers.db", "--replay", "--retry-failed"))
+    assert (both.code, both.err.split()[-1]) == (2, "[replay-retries]")
+    assert server.n_requests == asked
+
+
+def test_a_cassette_that_falls_short_is_told_by_agent_and_item(youden: Youden, made: Path) -> None:
+    assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
+    lines = (made.parent / "c.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    short = [one for one in lines if not ('"asker":"twin"' in one and "item 3" in one)]
+    assert len(short) == len(lines) - 1
+    (made.parent / "c.jsonl").write_text("".join(short), encoding="utf-8")
+    ended = youden("cassette", "verify", "c.jsonl", "made")
+    assert ended.code == 1
+    assert "(agent 'twin' on item 'i3')" in ended.out
+    assert len(json.loads(youden("cassette", "verify", "c.jsonl", "made", "--json").out)["missing"]) == 1
+
+
+def test_what_could_not_be_replayed_is_not_written(youden: Youden, made: Path) -> None:
+    ended = youden("cassette", "export", "made", "--out", "c.jsonl", "--redact")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[cassette-redact]")
+    (made.parent / "rule.yaml").write_text("agents: [{id: a, steps: [reorder]}]", encoding="utf-8")
+    assert youden("generate", "rule.yaml", "items.jsonl", "--out", "rule", "--replay").code == 0
+    ended = youden("cassette", "export", "rule", "--out", "c.jsonl")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[cassette-no-calls]")
+    ended = youden("cassette", "verify", "made/generation.json", "made")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[cassette-head]")
+    (made / "generation.json").rename(made / "elsewhere.json")
+    ended = youden("cassette", "export", "made", "--out", "c.jsonl")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[cassette-source]")
+    (made / "generation.json").write_text('{"version": 1}', encoding="utf-8")
+    ended = youden("cassette", "export", "made", "--out", "c.jsonl")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[run-file-damaged]")
+    assert not (made.parent / "c.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [('"asker":"twin",', "generated and asker"), ('"generated":1,', "generated and asker"), ("Rewrite", "another key")],
+)
+def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, change: str, says: str) -> None:
+    assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
+    text = (made.parent / "c.jsonl").read_text(encoding="utf-8")
+    (made.parent / "c.jsonl").write_text(text.replace(change, "", 1), encoding="utf-8")
+    ended = youden("cassette", "verify", "c.jsonl")
+    assert ended.code == 2
+    assert says in ended.out
+
+
+def make(folder: Path, store: str, *, max_missing: float = 0.2) -> Generated:
+    file = load_agents(folder / "agents.yaml", model_map={"m": str(folder / "m.yaml"), "n": str(folder / "n.yaml")})
+    planned = plan_generation(file, read_items(str(folder / "items.jsonl")))
+    return generate(planned, store=folder / store, max_cost=1, max_missing=max_missing)
+
+
+def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(here: Path, server: WireServer) -> None:
+    with inserted(Tape(here / "c.jsonl", mode="once")) as tape:
+        first = make(here, "one.db")
+    assert (tape.n_played, tape.n_recorded) == (0, N_CALLS - 1)
+    assert KEY not in (here / "c.jsonl").read_text(encoding="utf-8")
+    asked = server.n_requests
+    with inserted(Tape(here / "c.jsonl", mode="none")) as tape:
+        again = make(here, "two.db")
+    assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 0, asked)
+    assert (again.pool.digest, again.usd, again.n_failed) == (first.pool.digest, first.usd, 1)
+
+
+def test_a_tape_that_is_recorded_from_a_full_store_is_whole(here: Path, server: WireServer) -> None:
+    make(here, "one.db")
+    asked = server.n_requests
+    with inserted(Tape(here / "c.jsonl", mode="all")):
+        make(here, "one.db")
+    assert (len(read_cassette(here / "c.jsonl").entries), server.n_requests) == (N_CALLS - 1, asked)
+
+
+def test_recorded_failures_that_come_before_any_answer_end_nothing(here: Path, server: WireServer) -> None:
+    agents = "agents: [{id: a, model: m, instruction: mine.md}, {id: b, model: n, instruction: mine.md}]"
+    (here / "agents.yaml").write_text(agents, encoding="utf-8")
+    server.behave = lambda n, body: Reply(status=400, delay=0.2) if body["model"] == "m" else says(n, body)
+    with inserted(Tape(here / "c.jsonl", mode="once")):
+        first = make(here, "one.db", max_missing=0.5)
+    with inserted(Tape(here / "c.jsonl", mode="none")):
+        again = make(here, "two.db", max_missing=0.5)
+    assert first.n_failed == again.n_failed == 4
+    assert first.pool.digest == again.pool.digest
+
+
+def test_an_unknown_request_fails_with_its_difference_from_the_nearest(here: Path, server: WireServer) -> None:
+    with inserted(Tape(here / "c.jsonl", mode="once")):
+        make(here, "one.db")
+    asked = server.n_requests
+    (here / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite, kindly, {{text}}", encoding="utf-8")
+    with inserted(Tape(here / "c.jsonl", mode="none")), pytest.raises(ReplayMissError) as caught:
+        make(here, "two.db")
+    for line in ("-Rewrite <text-…>", "+Rewrite, kindly, <text-…>"):
+        assert line in str(caught.value)
+    assert "the model 'm'" in str(caught.value)
+    assert server.n_requests == asked
+    (here / "mine.md").write_text("---\nsystem: Be brief.\n---\nRewrite {{text}}", encoding="utf-8")
+    (here / "agents.yaml").write_text(AGENTS + "  - {id: third, model: m, instruction: mine.md, temperature: 0.5}\n")
+    with inserted(Tape(here / "c.jsonl", mode="new")) as tape:
+        make(here, "three.db")
+    assert (tape.n_played, tape.n_recorded, server.n_requests) == (N_CALLS - 1, 4, asked + 4)

@@ -1,0 +1,270 @@
+"""A plan that grew keeps its own trials, asks nothing twice, and leaves the first agents' abilities where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from youden.abilities import Abilities, abilities_of, anchors_of, place_beside, scale_from
+from youden.analysis import analyse
+from youden.data.run_folder import RunFolder
+from youden.errors import PlanError
+from youden.growth import growth_facts
+from youden.protocol.blocks import before_last_step, complete_part, grew_from, growth_of, scored_sides
+from youden.protocol.grow import add_agents, add_calls, add_items
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.stats.anchored import stretch_of
+from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
+from youden.types.arrays import Floats
+
+K, J = 8, 20
+
+
+def part_of(pool: Pool, n_agents: int, n_items: int) -> Pool:
+    return replace(
+        pool, agents=pool.agents[:n_agents], items=pool.items[:n_items], texts=pool.texts[:n_agents, :n_items]
+    )
+
+
+WHOLE = make_pool(K + 4, J + 6)
+OLD = part_of(WHOLE, K, J)
+MORE_AGENTS = part_of(WHOLE, K + 3, J)
+MORE_ITEMS = part_of(WHOLE, K + 3, J + 6)
+
+
+def first_plan(**options: object) -> Plan:
+    return make_plan(OLD, **{"design": "cyclic", "calls": 260, "seed": 3, **options})
+
+
+def answers(plan: Plan, *, ability: Floats | None = None, noise: float = 0.3, level: float = 0.0) -> Verdicts:
+    """A paired answer is .5 + (a_i + a_k)/2 + noise, the same for the same trial whatever the plan."""
+    ability = np.linspace(0.3, -0.3, K + 4) if ability is None else ability
+    mean = 0.5 + (ability[plan.first] + ability[plan.second]) / 2 + level
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((J + 6, K + 4, K + 4))
+    value = np.where(plan.arm == PAIRED, mean + noise * table[plan.item, plan.first, plan.second], 0.02)
+    return answer_with(plan, np.clip(value, 0, 1))
+
+
+def comparisons(plan: Plan) -> list[tuple[int, ...]]:
+    rows = plan.arm == PAIRED
+    return list(zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True))
+
+
+def grown(plan: Plan) -> Plan:
+    plan = add_agents(plan, MORE_AGENTS, calls=180)
+    plan = add_items(plan, MORE_ITEMS, calls=120)
+    plan = add_calls(plan, MORE_ITEMS, calls=100)
+    return add_calls(plan, MORE_ITEMS, calls=40, focus=(2, K + 1))
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), pairs=st.sampled_from(["ordered", "unordered"]))
+def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: int, pairs: str) -> None:
+    plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, n_independent=40)
+    later = grown(plan)
+    assert all(
+        np.array_equal(new[: len(plan)], old)
+        for new, old in zip(later.columns().values(), plan.columns().values(), strict=True)
+    )
+    asked = comparisons(later)
+    assert len(set(asked)) == len(asked)
+    if pairs == "unordered":
+        assert len({(item, *sorted(pair)) for item, *pair in asked}) == len(asked)
+    assert (later.first != later.second).all()
+    assert not later.replicate[later.arm == PAIRED].any()
+
+
+def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() -> None:
+    plan = add_agents(first_plan(), MORE_AGENTS, calls=3 * 2 * 16 + 38)
+    sides = scored_sides(plan)
+    beside = (plan.arm == PAIRED) & ~sides.complete
+    for agent in range(K, K + 3):
+        as_first, as_second = beside & (plan.first == agent), beside & (plan.second == agent)
+        assert as_first.sum() == as_second.sum() == 16
+        met = np.bincount(np.append(plan.second[as_first], plan.first[as_second]), minlength=K)
+        assert met[:K].min() >= 2
+        assert met[:K].max() <= 6
+        assert met[K:].sum() == 0
+    apart = (plan.arm == INDEPENDENT) & (np.maximum(plan.first, plan.second) >= K)
+    assert apart.sum() == 38
+    assert (plan.item[apart] != plan.other_item[apart]).all()
+
+
+def test_further_calls_are_the_very_slots_a_larger_budget_would_have_drawn() -> None:
+    small, large = first_plan(calls=200, n_independent=40), first_plan(calls=200 + 5 * K, n_independent=40)
+    more = add_calls(small, OLD, calls=5 * K)
+    assert set(comparisons(more)) == set(comparisons(large))
+    assert np.array_equal(
+        ranked(answers(more)).ability.round(12),
+        ranked(answers(large)).ability.round(12),
+    )
+
+
+def ranked(result: Verdicts) -> Abilities:
+    found = abilities_of(result)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])
+def test_abilities_and_intervals_of_the_first_agents_do_not_move_when_others_join(design: str) -> None:
+    plan = make_plan(OLD, design=design, seed=1, **({"calls": 260} if design == "cyclic" else {}))
+    later = add_agents(plan, MORE_AGENTS)
+    before = analyse(tally(answers(plan)), split=plan.split, result=answers(plan)).ranking.set_index("agent")
+    after = analyse(tally(answers(later)), split=later.split, result=answers(later)).ranking.set_index("agent")
+    for column in ("ability", "low", "high"):
+        assert (after.loc[before.index, column] == before[column]).all()
+    joined = after.loc[["a8", "a9", "a10"]]
+    assert (joined.low < joined.ability).all()
+    assert (joined.ability < joined.high).all()
+
+
+def test_without_noise_a_joining_agent_gets_the_ability_of_its_equal() -> None:
+    ability = np.array([0.3, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3, -0.1, 0.3, -0.1, -0.3, 0.0])
+    balanced = first_plan(calls=100 + 3 * (K - 1) * K)
+    found = ranked(answers(add_agents(balanced, MORE_AGENTS), ability=ability, noise=0.0))
+    assert found.ability[K] == pytest.approx(found.ability[0], abs=1e-9)
+    assert found.ability[K + 1] == pytest.approx(found.ability[4], abs=1e-9)
+    assert found.ability[K + 2] == pytest.approx(found.ability[6], abs=1e-9)
+    assert (found.high - found.low)[K:] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
+    result = answers(add_agents(first_plan(), MORE_AGENTS))
+    plan, found = result.plan, ranked(result)
+    anchors = anchors_of(result)
+    scale = scale_from(result, anchors)
+    rows = [t for t in range(len(plan)) if plan.arm[t] == PAIRED and K in (int(plan.first[t]), int(plan.second[t]))]
+    partner = [int(plan.second[t] if plan.first[t] == K else plan.first[t]) for t in rows]
+    residual = [
+        result.answer[t] - anchors.fpr - scale.centre - scale.effect[k] - scale.level[plan.item[t]]
+        for t, k in zip(rows, partner, strict=True)
+    ]
+    assert found.ability[K] == pytest.approx(scale.centre + stretch_of(K) * np.mean(residual), abs=1e-12)
+    assert found.n_trials[K] == len(rows)
+
+
+def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> None:
+    covered, linked = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        ability, item = rng.normal(0, 0.1, K + 4), rng.normal(0, 0.1, J + 6)
+        plan = add_agents(first_plan(seed=seed), MORE_AGENTS, calls=3 * 2 * 8 + 38)
+        mean = 0.5 + ability[plan.first] + ability[plan.second] + item[plan.item]
+        noise = rng.normal(0, 0.2, len(plan))
+        result = answer_with(plan, np.where(plan.arm == PAIRED, mean + noise, 0.0))
+        found = ranked(result)
+        truth = stretch_of(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
+        covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
+        linked.append(place_beside(result, anchors_of(result), scale_from(result, anchors_of(result))).linking[K:])
+    assert 0.9 <= np.mean(covered) <= 1.0
+    assert np.min(linked) > 0
+
+
+def test_new_items_and_calls_move_abilities_but_not_the_level_of_the_scale() -> None:
+    plan = first_plan()
+    later = add_items(plan, part_of(WHOLE, K, J + 6))
+    hard = answers(later)
+    answer = np.where((later.item >= J) & (later.arm == PAIRED), hard.answer - 0.4, hard.answer)
+    before, after = ranked(answers(plan)), ranked(answer_with(later, answer))
+    assert after.ability.mean() == pytest.approx(before.ability.mean(), abs=1e-9)
+    assert (after.n_trials > before.n_trials).all()
+    assert np.corrcoef(before.ability, after.ability)[0, 1] > 0.95
+
+
+def test_focus_narrows_the_interval_of_whom_it_names_and_of_nobody_else() -> None:
+    plan = add_agents(first_plan(), MORE_AGENTS)
+    before, after = ranked(answers(plan)), ranked(answers(add_calls(plan, MORE_AGENTS, calls=200, focus=(2, K + 1))))
+    width = (after.high - after.low) / (before.high - before.low)
+    assert width[2] < 0.9
+    assert width[K + 1] < 0.9
+    others = np.delete(np.arange(K + 3), [2, K + 1])
+    assert (width[others] == 1).all()
+    assert (after.ability[others] == before.ability[others]).all()
+
+
+def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
+    plan = first_plan()
+    second = add_agents(plan, MORE_AGENTS)
+    third = add_calls(second, MORE_AGENTS, calls=100)
+    for later, earlier in ((second, plan), (third, second)):
+        was = before_last_step(answers(later)).plan
+        assert np.array_equal(was.item, earlier.item)
+        assert was.agent_ids == earlier.agent_ids
+        assert growth_of(was) == replace(growth_of(earlier), pool=growth_of(was).pool)
+        assert grew_from(later, earlier)
+        assert not grew_from(earlier, later)
+    assert not grew_from(third, first_plan(seed=4))
+    assert complete_part(answers(third)).plan.n_agents == K
+
+
+def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
+    false, found = 0, 0
+    for seed in range(40):
+        plan = first_plan(seed=seed)
+        later = add_calls(plan, OLD, calls=240)
+        rng = np.random.default_rng(seed)
+        noise = rng.normal(0, 0.2, len(later))
+        mean = np.where(later.arm == PAIRED, 0.5 + noise, 0.0)
+        new = np.arange(len(later)) >= len(plan)
+        with_a3 = (later.first == 3) | (later.second == 3)
+        changed = np.where(new & with_a3 & (later.arm == PAIRED), mean - 0.2, mean)
+        for answer, planted in ((mean, False), (changed, True)):
+            result = answer_with(later, answer)
+            facts = growth_facts(result, ranked(result))
+            assert facts is not None
+            low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
+            found += planted and "a3" in low
+            false += not planted and bool(low)
+    assert found >= 30
+    assert false <= 6
+
+
+def test_a_judge_that_became_laxer_is_named() -> None:
+    plan = first_plan()
+    later = add_calls(plan, OLD, calls=240)
+    lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
+    result = answers(later)
+    result = answer_with(later, result.answer + lax)
+    facts = growth_facts(result, ranked(result))
+    assert facts is not None
+    assert facts.level == pytest.approx(0.15, abs=0.06)
+    assert any("the model that is served may have changed" in line for line in facts.words)
+
+
+@pytest.mark.parametrize(
+    ("grow", "slug"),
+    [
+        (lambda: add_agents(first_plan(), MORE_AGENTS, calls=50), "grow-calls"),
+        (lambda: add_calls(first_plan(), OLD, calls=7), "grow-calls"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), OLD, calls=100), "grow-cells"),
+        (lambda: add_calls(make_plan(OLD, design="dense", holdout=0.0), OLD, calls=100, focus=(1,)), "grow-all"),
+        (lambda: add_agents(make_plan(OLD, design="adaptive", calls=500), MORE_AGENTS), "grow-adaptive"),
+    ],
+)
+def test_what_cannot_be_added_says_why(grow: Callable[[], Plan], slug: str) -> None:
+    with pytest.raises(PlanError, match=rf"\[{slug}\]"):
+        grow()
+
+
+def test_calls_beyond_everything_stop_at_everything() -> None:
+    plan = add_calls(first_plan(), OLD, calls=100_000)
+    assert len(set(comparisons(plan))) == K * (K - 1) * J
+    with pytest.raises(PlanError, match=r"\[grow-all\]"):
+        add_calls(plan, OLD, calls=100)
+
+
+def test_a_plan_that_grew_is_the_same_from_a_file(tmp_path: Path) -> None:
+    folder, plan = RunFolder(tmp_path / "run"), grown(first_plan())
+    folder.write_plan(plan)
+    assert growth_of(folder.read_plan()) == growth_of(plan)
+    assert folder.read_plan().digest == plan.digest

@@ -1,0 +1,339 @@
+"""A ranking held against labels: what is read, what is said, what is refused, and that no fit ever sees a label."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau, spearmanr
+
+from commands import Ended, Youden, write_config, write_pool
+from pools import make_pool
+from report_runs import judged
+from youden.data.labels import read_labels
+from youden.data.run_folder import RunFolder
+from youden.errors import ConfigError, ImportFormatError
+from youden.practice.labels import open_labels, validate
+from youden.report.data.report import build_report
+from youden.report.markdown import render_markdown
+from youden.report.page import render_page
+from youden.stats.metrics import sampled_auc
+from youden.types import LabelFacts, Validation
+
+AGENTS = [f"a{i}" for i in range(8)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A fitted run of eight agents, a0 best and a7 last."""
+    folder = judged(tmp_path_factory.mktemp("labels") / "run", pool=make_pool(8, 10), holdout=0)
+    assert [row.agent for row in folder.read_ranking()] == AGENTS
+    return folder
+
+
+@pytest.fixture
+def run(made: RunFolder, tmp_path: Path) -> RunFolder:
+    return RunFolder(shutil.copytree(made.path, tmp_path / "run"))
+
+
+def write(path: Path, rows: Sequence[dict[str, object]]) -> Path:
+    """The rows as the file's ending says."""
+    frame = pd.DataFrame(rows)
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+def of_agents(values: Sequence[object], *, name: str = "accuracy") -> list[dict[str, object]]:
+    return [{"agent": agent, name: value} for agent, value in zip(AGENTS, values, strict=False)]
+
+
+def held_against(run: RunFolder, file: Path) -> Validation:
+    return validate(run, open_labels(file, AGENTS))
+
+
+def only(found: Validation) -> LabelFacts:
+    (label,) = found.labels
+    return label
+
+
+def abilities(run: RunFolder) -> np.ndarray:
+    return np.array([row.ability for row in run.read_ranking()])
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_every_kind_of_file_says_the_same(tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"agent": a, "item": i, "score": s, "ok": ok}
+        for a, i, s, ok in (("a", "x", 0.5, True), ("b", "x", None, False))
+    ]
+    file = write(tmp_path / f"labels.{kind}", rows)
+    if kind == "tsv":
+        file.write_text(file.read_text(encoding="utf-8").replace(",", "\t"), encoding="utf-8")
+    table = read_labels(file)
+    assert (table.agents, table.items, table.names) == (("a", "b"), ("x", "x"), ("score", "ok"))
+    np.testing.assert_array_equal(table.value, [[0.5, 1], [np.nan, 0]])
+
+
+def test_what_holds_no_number_or_has_no_name_is_no_label(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text(",agent,note,acc\n0,a,good,1\n1,b,bad,\n\n", encoding="utf-8")
+    table = read_labels(tmp_path / "l.csv")
+    assert (table.names, table.left_out) == (("acc",), ("", "note"))
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "says"),
+    [
+        ("agent,acc\na0,high\na1,1\n", "labels-value", "line 2: acc is 'high'"),
+        ("agent,acc\na0,1\na1,inf\n", "labels-value", "line 3: acc is 'inf'"),
+        ("model,acc\na0,1\n", "labels-columns", "no column agent; it has 'model, acc'"),
+        ("agent\na0\n", "labels-columns", "there is none"),
+        ("agent,acc\na0,good\n", "labels-columns", "there is 'acc'"),
+        ("agent,acc\na0,1\na0,2\n", "labels-duplicate", "line 3: 'a0' is labelled in"),
+        ("agent,item,acc\na0,i,1\na0,i,1\n", "labels-duplicate", "'a0' on 'i'"),
+        ("agent,acc,acc\na0,1,2\n", "import-csv", "the column 'acc' is there twice"),
+        ("agent,acc\n,1\n", "labels-id", "line 2: the agent is ''"),
+        ("agent,item,acc\na0,,1\n", "labels-id", "the item is ''"),
+        ("agent,acc\n", "labels-empty", "no rows"),
+        ("agent,acc\na0\n", "import-csv", "1 fields"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path, text: str, slug: str, says: str) -> None:
+    (tmp_path / "l.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(ImportFormatError) as caught:
+        read_labels(tmp_path / "l.csv")
+    assert caught.value.slug == slug
+    assert says in caught.value.message
+
+
+def test_figures_are_those_of_the_agents_that_have_both(run: RunFolder, tmp_path: Path) -> None:
+    values = [0.9, 0.7, 0.8, 0.5, 0.6, 0.2, 0.2]
+    found = held_against(run, write(tmp_path / "l.csv", of_agents(values)))
+    label, ability = only(found), abilities(run)[:7]
+    assert label.n_agents == 7
+    assert label.spearman.value == pytest.approx(spearmanr(ability, values).statistic)
+    assert label.kendall.value == pytest.approx(kendalltau(ability, values).statistic)
+    assert label.spearman.low is not None
+    assert label.spearman.low < label.spearman.value
+    assert label.auc is None
+    assert found.notes == ("Without a label: 1 of 8 agents, a7.",)
+    assert run.read_labels() == found
+
+
+def test_labels_of_0_and_1_have_an_auc(run: RunFolder, tmp_path: Path) -> None:
+    good = [True, True, False, True, False, False, False, True]
+    label = only(held_against(run, write(tmp_path / "l.jsonl", of_agents(good, name="good"))))
+    wanted = sampled_auc(abilities(run), np.array(good))
+    assert label.auc is not None
+    assert (label.auc.value, label.auc.low, label.auc.high) == (wanted.value, wanted.low, wanted.high)
+    assert label.n_positive == 4
+    assert [one.agent for one in label.disagreements] == ["a7", "a2"]
+    assert label.disagreements[0].label_high == 4
+
+
+def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_it(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    label = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
+    first = label.disagreements[0]
+    rows = {row.agent: row for row in run.read_ranking()}
+    assert (first.agent, first.place, first.label_low, first.label_high, first.gap) == ("a0", 1, 8, 8, 7)
+    assert (first.rank_low, first.rank_high) == (rows["a0"].rank_low, rows["a0"].rank_high)
+    assert first.explained == (first.rank_high == 8)
+    assert label.n_unexplained >= 1
+    assert "the label errs" in label.words[-1]
+
+
+def test_labels_of_cells_are_averaged_and_held_against_scores(run: RunFolder, tmp_path: Path) -> None:
+    scores = run.read_scores("symmetric")
+    rows = [
+        {"agent": agent, "item": item, "score": scores.value[i, j]}
+        for i, agent in enumerate(scores.agent_ids)
+        for j, item in enumerate(scores.item_ids)
+    ]
+    found = held_against(run, write(tmp_path / "l.parquet", rows))
+    label = only(found)
+    assert label.cells is not None
+    assert (label.cells.n_cells, label.cells.n_items) == (80, 10)
+    assert label.cells.overall.value == pytest.approx(1)
+    assert label.cells.within.value == pytest.approx(1)
+    assert found.notes == ()
+    elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
+    label = only(found := held_against(run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))
+    assert label.n_agents == 8
+    assert any("items that are not in this run: 10" in note for note in found.notes)
+    assert any("different items" in note for note in found.notes)
+
+
+def test_means_of_cells_that_differ_by_rounding_alone_tie(run: RunFolder, tmp_path: Path) -> None:
+    values = [[0.1, 0.1, 0.1], [0.1, 0.2, 0.0], [0.3, 0.0, 0.0], [0.2, 0.0, 0.1]]
+    rows = [{"agent": AGENTS[i], "item": f"i{j}", "x": x} for i, row in enumerate(values) for j, x in enumerate(row)]
+    label = only(held_against(run, write(tmp_path / "l.csv", rows)))
+    assert label.spearman.method == "none: all agents have the same label"
+
+
+def test_the_mean_of_a_few_cells_has_an_interval_that_may_explain_a_difference(run: RunFolder, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [{"agent": agent, "item": f"i{j}", "correct": int(rng.random() < 0.5)} for agent in AGENTS for j in range(6)]
+    label = only(held_against(run, write(tmp_path / "l.csv", rows)))
+    assert all(one.label_low < one.label_high for one in label.disagreements)
+    assert label.n_unexplained == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([1, 2], "too few agents (2)"),
+        ([3] * 8, "all agents have the same label"),
+        ([1, *[float("nan")] * 7], "too few agents (1)"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_dash_and_says_why(
+    run: RunFolder, tmp_path: Path, values: list[float], why: str
+) -> None:
+    label = only(held_against(run, write(tmp_path / "l.parquet", of_agents(values))))
+    assert (label.spearman.value, label.kendall.value, label.auc) == (None, None, None)
+    assert label.spearman.method == f"none: {why}"
+    assert why in label.words[0]
+
+
+def test_perfect_agreement_and_few_agents_have_no_interval_and_a_wrong_direction_is_said(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    perfect = only(held_against(run, write(tmp_path / "l.csv", of_agents(range(8, 0, -1)))))
+    assert (perfect.spearman.value, perfect.spearman.low) == (pytest.approx(1), None)
+    assert "no interval" in perfect.words[1]
+    assert perfect.disagreements == ()
+    errors = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 2, 3, 4, 5, 6, 8, 7]))))
+    assert any("change its sign" in sentence for sentence in errors.words)
+
+
+def test_labels_of_nobody_in_the_run_are_refused_with_the_nearest_ids(run: RunFolder, tmp_path: Path) -> None:
+    file = write(tmp_path / "l.csv", [{"agent": "A0 ", "acc": 1}, {"agent": "zebra", "acc": 2}])
+    with pytest.raises(ConfigError, match=r"'A0 ' .did you mean 'a0'.*'zebra'\. The run has a0, .*3 more") as caught:
+        open_labels(file, AGENTS)
+    assert caught.value.slug == "labels-unknown"
+
+
+def test_some_labels_of_nobody_are_counted_and_left_out(run: RunFolder, tmp_path: Path) -> None:
+    rows = [*of_agents([8, 7, 6, 5, 4, 3, 2, 1]), {"agent": "a-0", "accuracy": 9}]
+    found = held_against(run, write(tmp_path / "l.csv", rows))
+    assert only(found).n_agents == 8
+    assert found.notes == (
+        "Left out, for they are not in this run: 1 of 9 labelled agents, 'a-0' (did you mean 'a0'?).",
+    )
+
+
+def test_parts_that_do_not_compare_bar_no_place(run: RunFolder, tmp_path: Path) -> None:
+    run.write_facts(replace(run.read_facts(), n_components=2))
+    label = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
+    assert all((one.rank_low, one.rank_high) == (1, 8) for one in label.disagreements)
+    assert label.n_unexplained == 0
+
+
+def test_the_same_labels_say_the_same_again(run: RunFolder, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    file = write(
+        tmp_path / "l.csv", [{"agent": a, "item": f"i{j}", "x": rng.random()} for a in AGENTS for j in range(10)]
+    )
+    assert held_against(run, file) == held_against(run, file)
+
+
+def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path) -> None:
+    held_against(run, write(tmp_path / "l.csv", of_agents(range(8))))
+    assert build_report(run).summary.labels is not None
+    table = run.file("ranking.csv").read_text(encoding="utf-8")
+    run.file("ranking.csv").write_text(table.replace(",1,", ",2,"), encoding="utf-8")
+    data = build_report(run)
+    assert data.summary.labels is None
+    assert any("about an earlier ranking" in advice.text for advice in data.advice)
+    assert "Against labels" not in render_page(data)
+    run.remove("labels.json")
+    assert not any("labels.json" in advice.text for advice in build_report(run).advice)
+
+
+def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, tmp_path: Path) -> None:
+    hostile = "<img src=x onerror=alert(1)>|\x1b[31m"
+    rows = [{"agent": agent, hostile: value} for agent, value in zip(AGENTS, (1, 0, 1, 0, 0, 0, 1, 1), strict=True)]
+    file = write(tmp_path / "l.jsonl", [*rows, {"agent": hostile, hostile: 1}])
+    held_against(run, file)
+    data = build_report(run)
+    page, summary = render_page(data), render_markdown(data)
+    assert "Against labels" in page
+    assert "<img" not in page.split("<main")[1].split("<script")[0]
+    assert "\x1b" not in page + summary
+    assert "<img" not in summary.replace("\\<", "")
+    assert "on 8 agents: ρ =" in summary
+
+
+# from the command line
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.fixture
+def mine(youden: Youden, tmp_path: Path) -> Ended:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    write(tmp_path / "labels.csv", [{"agent": f"a{i}", "accuracy": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.5, 0.4))])
+    return youden("run", "mine.yaml")
+
+
+@pytest.mark.usefixtures("mine")
+def test_no_fit_sees_a_label(youden: Youden, tmp_path: Path) -> None:
+    here = tmp_path / "runs" / "mine"
+    before = files_of(here)
+    assert youden("fit", "runs/mine", "--labels", "labels.csv").code == 0
+    after = files_of(here)
+    assert after.pop("labels.json")
+    assert after == before
+    shutil.rmtree(here)
+    assert youden("run", "mine.yaml", "--labels", "labels.csv").code == 0
+    again = files_of(here)
+    assert again.pop("labels.json")
+    assert b"Against labels" in again.pop("report.html")
+    assert again == {name: content for name, content in before.items() if name != "report.html"}
+
+
+@pytest.mark.usefixtures("mine")
+def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
+    shown = youden("fit", "runs/mine", "--labels", "labels.csv")
+    assert "against labels.csv" in shown.out
+    assert "The ranking and 'accuracy', on 5 agents: ρ = 0.80" in shown.out
+    said = json.loads(youden("fit", "runs/mine", "--labels", "labels.csv", "--json").out)
+    (label,) = said["labels"]["labels"]
+    assert label["name"] == "accuracy"
+    assert label["spearman"]["value"] == pytest.approx(0.8)
+    assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] == said["labels"]
+    (tmp_path / "runs/mine/labels.json").unlink()
+    assert json.loads(youden("fit", "runs/mine", "--json").out)["labels"] is None
+    assert youden("report", "runs/mine", "--labels", "labels.csv").code == 0
+    assert "Against labels" in (tmp_path / "runs/mine/report.html").read_text(encoding="utf-8")
+    assert "which no fit has seen" in youden("report", "runs/mine", "--format", "md").out
+
+
+def test_a_wrong_file_of_labels_ends_a_run_before_anything_is_asked(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    (tmp_path / "labels.csv").write_text("agent,acc\nb0,1\n", encoding="utf-8")
+    for file, slug in (
+        ("labels.csv", "labels-unknown"),
+        ("nowhere.csv", "import-not-found"),
+        ("mine.yaml", "import-format"),
+    ):
+        ended = youden("run", "mine.yaml", "--labels", file)
+        assert ended.code == 2
+        assert ended.err.rstrip().endswith(f"[{slug}]")
+    assert not (tmp_path / "runs/mine/verdicts.parquet").exists()
