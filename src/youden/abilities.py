@@ -100,16 +100,35 @@ def adaptive_means(result: Verdicts) -> Abilities:
 
 def standing_of(plan: Plan, result: Verdicts) -> Standing:
     """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
-    turns = turns_of(plan)
     used = (plan.slot >= 0) & result.answered
-    first, second = plan.first[used], plan.second[used]
-    weight = np.ones(len(first))
-    if turns is not None:
-        weight = turns.weights(first, second, n_slots=int(plan.slot.max()) + 1)
     found = weighted_mean(
-        first, second, plan.slot[used], result.answer[used], weight=weight, n_agents=plan.n_agents, n_items=plan.n_items
+        plan.first[used],
+        plan.second[used],
+        plan.slot[used],
+        result.answer[used],
+        weight=trial_weights(plan).first[used],
+        n_agents=plan.n_agents,
+        n_items=plan.n_items,
     )
     return Standing(found.mean, found.error, found.n_slots, found.n_trials, found.left)
+
+
+class TrialWeights(NamedTuple):
+    """What each trial of a plan counts for its first and its second agent: float[N] each."""
+
+    first: Floats
+    second: Floats
+
+
+def trial_weights(plan: Plan) -> TrialWeights:
+    """One over the chance with which an adaptive plan asked a trial; else 1 for whom the trial counts, 0 for others."""
+    turns = turns_of(plan)
+    if turns is None:
+        sides = scored_sides(plan)
+        return TrialWeights(sides.first.astype(np.float64), sides.second.astype(np.float64))
+    weight, used = np.ones(len(plan)), plan.slot >= 0
+    weight[used] = turns.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
+    return TrialWeights(weight, weight)
 
 
 def _grown(result: Verdicts) -> Abilities:

@@ -19,6 +19,7 @@ COMMANDS = {
     "study": "youden.cli.study",
     "extend": "youden.cli.extend",
     "compare": "youden.cli.compare",
+    "gate": "youden.cli.gate",
     "report": "youden.cli.report",
     "view": "youden.cli.view",
     "generate": "youden.cli.generate",
@@ -31,6 +32,8 @@ COMMANDS = {
     "salvage": "youden.cli.salvage",
 }
 
+UNDECIDED = 3
+"""What a gate ends with that could not tell; it is no error."""
 INTERRUPTED = 130
 
 
@@ -63,7 +66,7 @@ def youden() -> None:
     """Rank language-model agents without labels.
 
     Data goes to standard output, progress to standard error. Exit codes: 0 done, 1 a run fell short (the same command
-    resumes it), 2 bad input, 130 interrupted (the same command resumes).
+    resumes it) or an agent is worse (gate), 2 bad input, 3 a gate is undecided, 130 interrupted (the same command resumes).
     """
 
 

@@ -36,6 +36,7 @@ class ClippedLinear(Estimator):
     low_, high_: float[K], the HC2 interval of θ_i − θ̄ (what a ranking needs) put around θ_i; θ̄ is the mean over the agents
     that have an interval, in the agent's component. NaN where nothing says how sure it is: an agent seen once, one that a
     single cell links to the rest, an agent alone.
+    covariance_: float[K, K], HC2, of the θ_i − θ̄; NaN likewise and across components.
     Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
     intervals are those of a fit without it.
     status_, message_, kkt_, n_components_, component_: see `youden.stats.additive.Solution`.
@@ -51,6 +52,7 @@ class ClippedLinear(Estimator):
     difficulty_: Floats
     low_: Floats
     high_: Floats
+    covariance_: Floats
     status_: SolutionStatus
     message_: str
     kkt_: float
@@ -87,10 +89,10 @@ class ClippedLinear(Estimator):
             binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
             component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
         self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
-        variance = np.diag(hc2_covariance(binding, error, component=component))
-        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(np.maximum(variance, 0))
+        self.covariance_ = hc2_covariance(binding, error, component=component)
+        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(np.maximum(np.diag(self.covariance_), 0))
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
-        freeze([self.residual_, self.low_, self.high_])
+        freeze([self.residual_, self.covariance_, self.low_, self.high_])
         return self
 
     def predict(self) -> Floats:

@@ -1,0 +1,82 @@
+"""The file of looks: which two agents were compared on which answers, so that looking again at the same is no new look.
+
+It knows `gates.json`; it refuses to know what a look found out and how much error each may make.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from youden.data.atomic import replacing
+from youden.errors import RunFolderError
+
+FILE = "gates.json"
+
+
+class _Pair(BaseModel):
+    """answers: digests of the answers that were looked at, the first look first."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    agent: str
+    baseline: str
+    answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1] = 1
+    looks: list[_Pair]
+
+
+@dataclass(frozen=True)
+class GateLedger:
+    """Looks by (agent, baseline): the digests of the answers each of them saw, in order."""
+
+    looks: dict[tuple[str, str], tuple[str, ...]]
+
+    def look(self, agent: str, baseline: str, *, answers: str) -> int:
+        """Which look, from 1 on, this is or would be."""
+        seen = self.looks.get((agent, baseline), ())
+        return seen.index(answers) + 1 if answers in seen else len(seen) + 1
+
+    def having(self, agent: str, baseline: str, *, answers: str) -> GateLedger:
+        """This ledger with that look."""
+        seen = self.looks.get((agent, baseline), ())
+        return self if answers in seen else GateLedger({**self.looks, (agent, baseline): (*seen, answers)})
+
+
+def read_ledger(path: Path) -> GateLedger:
+    """The ledger at `path`, without a look where there is no file. Raises: RunFolderError [gate-ledger]."""
+    if not path.exists():
+        return GateLedger({})
+    try:
+        pairs = _File.model_validate_json(path.read_bytes()).looks
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise _damaged(path, f"{place}: {first['msg']}") from error
+    looks = {(pair.agent, pair.baseline): tuple(dict.fromkeys(pair.answers)) for pair in pairs}
+    if len(looks) < len(pairs):
+        raise _damaged(path, "two agents are there twice")
+    return GateLedger(looks)
+
+
+def write_ledger(path: Path, ledger: GateLedger) -> None:
+    """Replaces `path` in one step; pairs sorted, so that the same looks make the same file."""
+    pairs = [_Pair(agent=a, baseline=b, answers=list(seen)) for (a, b), seen in sorted(ledger.looks.items())]
+    with replacing(path) as fresh:
+        fresh.write_text(_File(looks=pairs).model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def _damaged(path: Path, problem: str) -> RunFolderError:
+    return RunFolderError(
+        f"{path} is no record of looks ({problem}). Put back the file as it was: it says how often the answers were looked at, "
+        "and each look has to leave error to the next. Delete it only to begin with new answers.",
+        slug="gate-ledger",
+    )

@@ -1,0 +1,153 @@
+"""What items contribute to abilities, and the variance of a difference over items of the kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from pools import make_pool
+from youden.errors import StatisticsError
+from youden.protocol.plan import make_plan
+from youden.stats.item_contributions import (
+    ItemContributions,
+    item_contributions,
+    paired_difference,
+    variance_left,
+)
+from youden.types import Plan
+from youden.types.arrays import Floats
+
+
+def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:
+    return make_plan(make_pool(K, J), calls=K * n_slots, n_independent=0, seed=seed)
+
+
+def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -> ItemContributions:
+    w = np.ones(len(plan)) if weight is None else weight
+    n = np.bincount(np.append(plan.first, plan.second), np.append(w, w), plan.n_agents)
+    total = np.bincount(np.append(plan.first, plan.second), np.append(w * answer, w * answer), plan.n_agents)
+    return item_contributions(
+        plan.first,
+        plan.second,
+        plan.item,
+        answer,
+        ability=total / n,
+        first_weight=w,
+        second_weight=w,
+        n_items=plan.n_items,
+    )
+
+
+def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None:
+    plan = cyclic(5, 4, 7)
+    rng = np.random.default_rng(1)
+    answer, w = rng.random(len(plan)), 1 + rng.random(len(plan))
+    found = contributions(plan, answer, weight=w)
+    theta, K = found.ability, 5
+    effect = (K - 1) / (K - 2) * (theta - theta.mean())
+    r = answer - effect[plan.first] - effect[plan.second]
+    e = r - np.array([r[plan.item == j].mean() for j in plan.item])
+    for i in range(K):
+        mine = (plan.first == i) | (plan.second == i)
+        squares, freedom = 0.0, 0
+        for j in range(4):
+            here = mine & (plan.item == j)
+            assert found.by_item[i, j] == pytest.approx((w * e)[here].sum() / w[mine].sum())
+            assert found.weight[i, j] == pytest.approx(w[here].sum() / w[mine].sum())
+            assert found.n_trials[i, j] == here.sum()
+            if here.sum() > 1:
+                squares, freedom = squares + ((e[here] - e[here].mean()) ** 2).sum(), freedom + here.sum() - 1
+        assert found.within[i] == pytest.approx(squares / freedom)
+
+
+def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> None:
+    plan = cyclic(5, 4, 7)
+    rng = np.random.default_rng(1)
+    answer, ability = rng.random(len(plan)), rng.random(5)
+    columns = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
+    ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
+    part = item_contributions(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
+    whole = item_contributions(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
+    assert part.n_trials[0].sum() == (plan.second == 0).sum()
+    np.testing.assert_array_equal(part.by_item[1:], whole.by_item[1:])
+    assert part.within[0] != whole.within[0]
+
+
+def test_what_an_item_does_to_both_agents_cancels() -> None:
+    plan = cyclic(6, 10, 10)
+    rng = np.random.default_rng(0)
+    answer, hard = rng.random(len(plan)), rng.normal(0, 5, 10)
+    one = paired_difference(contributions(plan, answer), 0, 1)
+    other = paired_difference(contributions(plan, answer + hard[plan.item]), 0, 1)
+    assert one == pytest.approx(other, abs=1e-6)
+
+
+def test_intervals_of_equal_agents_hold_the_nominal_share_over_items_of_the_kind() -> None:
+    K, J = 6, 30
+    plan = cyclic(K, J, J)
+    missed = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        skill = np.linspace(0.2, -0.2, K) + 0.15 * rng.standard_normal((J, K))
+        skill[:, 1] = 0.2 + 0.15 * rng.standard_normal(
+            J
+        )  # agents 0 and 1 differ on every item, and on none of the kind
+        p = 0.5 + (skill[plan.item, plan.first] + skill[plan.item, plan.second]) / 2
+        found = paired_difference(contributions(plan, (rng.random(len(plan)) < p).astype(float)), 0, 1)
+        missed += abs(found.value) > student.ppf(0.975, found.n_items - 1) * (found.own + found.noise) ** 0.5
+    assert 0.02 <= missed / 400 <= 0.07
+
+
+def test_two_agents_without_any_spread_of_their_own_borrow_that_of_all_pairs() -> None:
+    plan = cyclic(6, 20, 20)
+    answer = np.random.default_rng(0).random(len(plan))
+    quiet = np.isin(plan.first, [0, 1]) | np.isin(plan.second, [0, 1])
+    found = paired_difference(contributions(plan, np.where(quiet, 1.0, answer)), 0, 1)
+    assert found.own + found.noise > 1e-4
+
+
+def test_what_is_left_is_all_of_it_now_half_the_noise_at_twice_the_slots_and_the_items_own_once_all_are_seen() -> None:
+    slots = np.array([10, 20, 40, 60, 100])
+    own, noise = variance_left(slots, now=10, n_items=20)
+    np.testing.assert_allclose(own, [1, 0.5, 0.5, 0.5, 0.5])
+    np.testing.assert_allclose(noise, 10 / slots)
+    for s in range(11, 61):
+        asked = np.bincount(np.arange(s) % 20)
+        assert variance_left(np.array([s]), now=10, n_items=20).own[0] == pytest.approx(10 * ((asked / s) ** 2).sum())
+
+
+def test_the_forecast_is_what_more_slots_bring_or_a_little_worse() -> None:
+    K, J = 8, 40
+    few, many = cyclic(K, J, 40), cyclic(K, J, 160)
+    forecast, came = [], []
+    left = variance_left(np.array([160]), now=40, n_items=J)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        skill = 0.3 * rng.standard_normal((J, K))
+        dense = (rng.random((J, K, K)) < 0.5 + (skill[:, :, None] + skill[:, None, :]) / 2).astype(float)
+        now, then = (
+            paired_difference(contributions(plan, dense[plan.item, plan.first, plan.second]), 0, 1)
+            for plan in (few, many)
+        )
+        forecast.append(now.own * left.own[0] + now.noise * left.noise[0])
+        came.append(then.own + then.noise)
+    assert 0.97 <= np.mean(forecast) / np.mean(came) <= 1.2
+
+
+def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() -> None:
+    first, second = np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32)
+    item, ones = np.zeros(3, dtype=np.int32), np.ones(3)
+
+    def found(*ability: float) -> ItemContributions:
+        known = np.array(ability)
+        return item_contributions(
+            first, second, item, ones, ability=known, first_weight=ones, second_weight=ones, n_items=1
+        )
+
+    with pytest.raises(StatisticsError, match="difference-agents"):
+        found(0.0, 0.1, np.nan)
+    with pytest.raises(StatisticsError, match="difference-items"):
+        paired_difference(found(0.0, 0.1, 0.2), 0, 1)
+    with pytest.raises(StatisticsError, match="difference-agent"):
+        paired_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
