@@ -32,6 +32,7 @@ from youden.judging.store import open_store
 from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
+from youden.protocol.subsample import subsample
 from youden.rounds import run_rounds
 from youden.text.words import mean_lengths
 from youden.types import Cost, Json, Plan, Pool, Progress, Verdicts
@@ -163,18 +164,22 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     judge = load_judge_config(config.judge)
     if batched:
         judge = judge.at_batch_prices()
-    plan = make_plan(
-        pool,
-        design=config.design,
-        calls=config.calls,
-        percent=config.percent,
-        independent=config.independent,
-        n_independent=config.n_independent,
-        holdout=config.holdout,
-        rule=config.rule,
-        holdout_partners=config.holdout_partners,
-        options=config.options,
-        seed=config.seed,
+    plan = (
+        _trials_of(config, pool)
+        if config.trials_of
+        else make_plan(
+            pool,
+            design=config.design,
+            calls=config.calls,
+            percent=config.percent,
+            independent=config.independent,
+            n_independent=config.n_independent,
+            holdout=config.holdout,
+            rule=config.rule,
+            holdout_partners=config.holdout_partners,
+            options=config.options,
+            seed=config.seed,
+        )
     )
     if config.n_independent is not None and plan.independent == "twin":
         raise ConfigError(
@@ -188,6 +193,11 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     folder.write_pool(summarise(pool, source=str(config.pool)))
     folder.write_plan(plan)
     return PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
+
+
+def _trials_of(config: RunConfig, pool: Pool) -> Plan:
+    """A part of another run's trials. Raises: RunFolderError, PlanError."""
+    return subsample(RunFolder(Path(str(config.trials_of))).read_plan(), pool, calls=config.calls, seed=config.seed)
 
 
 def _refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> None:

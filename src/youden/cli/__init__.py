@@ -18,6 +18,7 @@ COMMANDS = {
     "fit": "youden.cli.fit",
     "study": "youden.cli.study",
     "compare": "youden.cli.compare",
+    "rejudge": "youden.cli.rejudge",
     "report": "youden.cli.report",
     "view": "youden.cli.view",
     "generate": "youden.cli.generate",

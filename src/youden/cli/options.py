@@ -27,6 +27,15 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
+family = click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="JUDGE=NAME",
+    callback=lambda _ctx, _parameter, said: _pairs(said),
+    help="The family of a judge, as its agents say it in meta.family; before `family:` in the judge's config.",
+)
+
 rule = click.option(
     "--rule",
     type=click.Choice(["shared", "own"]),
@@ -66,6 +75,16 @@ def numbers(text: str) -> tuple[float, ...]:
     if not all(0 < number < float("inf") for number in found):
         raise click.BadParameter(f"{text!r} holds a number that is not above 0. Give, for example, 1,2,5.")
     return found
+
+
+def _pairs(said: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in said:
+        name, sign, value = text.rpartition("=")
+        if not (name and sign and value):
+            raise click.BadParameter(f"{text!r} is no JUDGE=NAME. Give, for example, gpt-4o-mini=gpt.")
+        pairs[name] = value
+    return pairs
 
 
 def _with_charts(path: Path | None) -> Path | None:
