@@ -104,7 +104,7 @@ def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | N
     study = study_judges(with_families(side_by_side(runs), families or {}))
     retest = ours == theirs
     words = (
-        f"Both runs were judged by {theirs.get('name')}, asked the same way: this is a test and a retest. What differs is the judge's "
-        "own noise, and nothing here speaks of another judge.",
+        f"Both runs were judged by {theirs.get('name')}, asked the same way: this is a test and a retest. What differs is "
+        "the judge's own noise, and nothing here speaks of another judge.",
     )
     return Rejudged(study, retest, words if retest else ())

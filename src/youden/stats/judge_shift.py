@@ -74,7 +74,7 @@ def judge_shift(
     Least squares y_other = α_i + α_k + β·y_one over trials both answered: a trial's luck that both saw cancels as far as they
     agree on trials (β = 1 is the plain difference). e = α + βa takes the one's answers to all its trials for those the other did
     not see (two-phase sampling). Shifts are residuals of e on 1 and a, so that a judge that is merely less sure moves nobody.
-    Errors: one variance for all trials; Student t, Holm over agents.
+    Errors: one variance a judge for all trials, the one's noise counted as far as the line carries it (c₁ − β); Student t, Holm.
 
     first, second: int[U] in 0 … K−1; one, other: float[U], answers to paired trials, NaN where there is none.
 
@@ -93,7 +93,9 @@ def judge_shift(
         )
     place = np.cumsum(known) - 1
     answered = ~np.isnan(one) & known[first] & known[second]
-    a, _ = _effects(place[first[answered]], place[second[answered]], one[answered], K)
+    mine = place[first[answered]], place[second[answered]]
+    a, of_one = _effects(*mine, one[answered], K)
+    own = float(((one[answered] - a[mine[0]] - a[mine[1]]) ** 2).sum()) / max(int(answered.sum()) - K, 1)
     i, k = place[first[both]], place[second[both]]
     solved, inverse = _effects(i, k, other[both], K, beside=one[both])
     fitted = solved[i] + solved[k] + solved[K] * one[both]
@@ -103,7 +105,9 @@ def judge_shift(
     e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
     line = np.column_stack([np.ones(K), a - a.mean()])
     off = np.eye(K) - line @ np.linalg.pinv(line)
-    shift, error = off @ e, np.sqrt(np.maximum(np.diag(off @ covariance @ off), 0))
+    slope = float((np.linalg.pinv(line) @ e)[1])
+    of_shift = covariance + (slope - solved[K]) ** 2 * own * of_one
+    shift, error = off @ e, np.sqrt(np.maximum(np.diag(off @ of_shift @ off), 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(np.abs(shift) < 1e-12, 0.0, np.abs(shift) / error)
     p_value = 2 * student.sf(statistic, freedom)
@@ -122,7 +126,7 @@ def judge_shift(
         covariance=whole,
         one_seen=spread(_effects(i, k, one[both], K)[0]),
         other_seen=spread(_effects(i, k, other[both], K)[0]),
-        slope=float((np.linalg.pinv(line) @ e)[1]),
+        slope=slope,
         shift=spread(shift),
         low=spread(shift - half),
         high=spread(shift + half),

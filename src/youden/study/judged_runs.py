@@ -129,7 +129,7 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
             raise ConfigError(
                 f"{names[a]} and {names[b]} answered no {'trial' if as_trials else 'pair'} in common. "
-                "Judge the same plan with both (the same design, budget and seed), or dense plans.",
+                "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
                 slug="judges-trials",
             )
     return SideBySide(
