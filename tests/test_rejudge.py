@@ -90,10 +90,13 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: Wi
     assert len(json.loads(ended.out)["ranking"]) == N_AGENTS
     config = load_run_config(here / "runs/mine-by-second/config.yaml")
     assert Path(str(config.trials_of)).resolve() == (here / "runs/mine").resolve()
+    exported = youden("cassette", "export", "runs/mine-by-second", "--out", "part.jsonl", "--json")
+    assert json.loads(exported.out)["n_answers"] == 300
     compared = youden("compare", "runs/mine", "runs/mine-by-second", "--json")
     assert json.loads(compared.out)["judges"]["shifts"][0]["families"][0]["judges"] == ["mine-by-second"]
     page = youden("report", "runs/mine", "--against", "runs/mine-by-second")
     assert page.code == 0, page.err
+    assert "favours agents of its own family own (3)" in Path(page.out.strip()).read_text(encoding="utf-8")
     write_config(here / "replay.yaml", backend="replay", of={"backend": "wire", "model": "b", "base_url": server.url})
     replayed = youden(
         *("rejudge", "runs/mine", "--judge", "replay.yaml", "--calls", "300", "--json"),

@@ -164,22 +164,18 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     judge = load_judge_config(config.judge)
     if batched:
         judge = judge.at_batch_prices()
-    plan = (
-        _trials_of(config, pool)
-        if config.trials_of
-        else make_plan(
-            pool,
-            design=config.design,
-            calls=config.calls,
-            percent=config.percent,
-            independent=config.independent,
-            n_independent=config.n_independent,
-            holdout=config.holdout,
-            rule=config.rule,
-            holdout_partners=config.holdout_partners,
-            options=config.options,
-            seed=config.seed,
-        )
+    plan = _trials_of(config, pool) or make_plan(
+        pool,
+        design=config.design,
+        calls=config.calls,
+        percent=config.percent,
+        independent=config.independent,
+        n_independent=config.n_independent,
+        holdout=config.holdout,
+        rule=config.rule,
+        holdout_partners=config.holdout_partners,
+        options=config.options,
+        seed=config.seed,
     )
     if config.n_independent is not None and plan.independent == "twin":
         raise ConfigError(
@@ -195,9 +191,11 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     return PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
 
 
-def _trials_of(config: RunConfig, pool: Pool) -> Plan:
-    """A part of another run's trials. Raises: RunFolderError, PlanError."""
-    return subsample(RunFolder(Path(str(config.trials_of))).read_plan(), pool, calls=config.calls, seed=config.seed)
+def _trials_of(config: RunConfig, pool: Pool) -> Plan | None:
+    """A part of another run's trials, None where the config names none. Raises: RunFolderError, PlanError."""
+    if config.trials_of is None:
+        return None
+    return subsample(RunFolder(Path(config.trials_of)).read_plan(), pool, calls=config.calls, seed=config.seed)
 
 
 def _refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> None:
