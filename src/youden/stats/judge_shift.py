@@ -45,20 +45,8 @@ class JudgeShift:
     level: float
 
     def __post_init__(self) -> None:
-        freeze(
-            [
-                self.one,
-                self.other,
-                self.covariance,
-                self.one_seen,
-                self.other_seen,
-                self.shift,
-                self.low,
-                self.high,
-                self.p_value,
-                self.p_holm,
-            ]
-        )
+        freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
+        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm])
 
     @property
     def known(self) -> Bools:
@@ -109,7 +97,7 @@ def judge_shift(
     of_shift = covariance + (slope - solved[K]) ** 2 * own * of_one
     shift, error = off @ e, np.sqrt(np.maximum(np.diag(off @ of_shift @ off), 0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(np.abs(shift) < 1e-12, 0.0, np.abs(shift) / error)
+        statistic = np.where(np.abs(shift) < 1e-9, 0.0, np.abs(shift) / error)
     p_value = 2 * student.sf(statistic, freedom)
     half = student.ppf((1 + level) / 2, freedom) * error
 
