@@ -49,7 +49,7 @@ def words(shifts: JudgeShifts) -> str:
 def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
     found = judge_shifts(both(favour=0.15, other="own "), 0, 1)
     own = next(row for row in found.families if row.family == "Own")
-    assert own.claims == {"B": "favours"}
+    assert own.favoured_by == ("B",)
     assert own.judges == ("B",)
     assert own.n_agents == 4
     assert own.low is not None
@@ -61,13 +61,16 @@ def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relat
 
 def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
     found = judge_shifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
-    claims = {row.family: row.claims for row in found.families}
-    assert claims == {"Own": {"A": "disfavours"}, "rest": {"B": "disfavours"}}
+    assert {row.family: row.favoured_by for row in found.families} == {"Own": (), "rest": ()}
+    assert {row.level for row in found.families} == {0.95}
+    turned = judge_shifts(both(favour=0.15, one="rest"), 0, 1)
+    assert {row.family: row.favoured_by for row in turned.families} == {"Own": (), "rest": ("A",)}
+    assert {row.level for row in turned.families} == {0.9}
 
 
 def test_without_a_preference_none_is_claimed() -> None:
     found = judge_shifts(both(other="Own"), 0, 1)
-    assert all(row.claims == {} for row in found.families)
+    assert all(row.favoured_by == () for row in found.families)
     assert "No self-preference of B is shown" in words(found)
     assert "No agent moves beyond chance" in words(found)
     assert found.rho is not None
@@ -83,13 +86,13 @@ def test_what_cannot_be_tested_is_said() -> None:
     assert "agents of two families or more are needed" in words(judge_shifts(nobody, 0, 1))
     alone = replace(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
     single = judge_shifts(alone, 0, 1)
-    assert all(row.claims == {} for row in single.families)
+    assert all(row.favoured_by == () for row in single.families)
     assert "too few to claim a preference" in words(single)
 
 
 def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
     named = with_families(both(favour=0.15), {"B": "Own"})
-    assert judge_shifts(named, 0, 1).families[0].claims == {"B": "favours"}
+    assert judge_shifts(named, 0, 1).families[0].favoured_by == ("B",)
     with pytest.raises(ConfigError) as caught:
         with_families(named, {"C": "Own"})
     assert caught.value.slug == "judge-family"
@@ -100,7 +103,7 @@ def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
     said = json.loads(json.dumps(study.to_json(), allow_nan=False))["shifts"][0]
     assert said["n_trials"] == (plan_of().arm == PAIRED).sum()
     assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
-    assert said["families"][0]["claims"] == {"B": "favours"}
+    assert said["families"][0]["favoured_by"] == ["B"]
     assert any("B favours" in line for line in study.words)
     plan = plan_of(calls=100)
     few = study_judges(side_by_side([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))

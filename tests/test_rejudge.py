@@ -70,7 +70,8 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
     assert said["judges"]["runs"] == ["first", "second"]
     assert not said["retest"]
     shifts = said["judges"]["shifts"][0]
-    assert {row["family"]: row["claims"] for row in shifts["families"]}["own"] == {"second": "favours"}
+    favoured_by = {row["family"]: row["favoured_by"] for row in shifts["families"]}
+    assert favoured_by == {"own": ["second"], "rest": ["first"]}
     assert shifts["rho_same"] > shifts["rho_seen"]
     again = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500", "--json")
     assert server.n_requests == before + 500
@@ -135,7 +136,7 @@ def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: P
     assert said["retest"]
     assert "test and a retest" in said["words"][0]
     assert said["judges"]["pairs"][0]["same"] == 1
-    assert not any(row["claims"] for row in said["judges"]["shifts"][0]["families"])
+    assert not any(row["favoured_by"] for row in said["judges"]["shifts"][0]["families"])
 
 
 def test_agents_without_families_are_told_apart_by_nobody(youden: Youden, tmp_path: Path) -> None:

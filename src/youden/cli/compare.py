@@ -107,14 +107,14 @@ def _show_shifts(shifts: JudgeShifts) -> None:
         title=f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
         title_justify="left",
     )
-    for column in ("agents or family", "shift", f"{shifts.level:.0%} interval", "p (Holm)"):
+    for column in ("agents or family", "shift", "interval", "p (Holm)"):
         table.add_column(column, justify="left" if column.startswith("agents") else "right")
     for agent in [agent for number, agent in enumerate(shifts.agents) if agent.moves or number < MOST_SHOWN]:
-        interval = f"{agent.low:+.2f} … {agent.high:+.2f}"
+        interval = f"{agent.low:+.2f} … {agent.high:+.2f} ({shifts.level:.0%})"
         table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))
     for row in shifts.families:
         whose = f", that of {show.safe(' and '.join(row.judges))}" if row.judges else ""
-        interval = "–" if row.low is None or row.high is None else f"{row.low:+.2f} … {row.high:+.2f}"
+        interval = "–" if row.low is None or row.high is None else f"{row.low:+.2f} … {row.high:+.2f} ({row.level:.0%})"
         name = f"family {show.safe(row.family)} ({row.n_agents}{whose})"
         table.add_row(name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm))
     show.console().print(table)

@@ -6,7 +6,6 @@ It knows trials both answered and what families agents and judges are said to be
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -20,7 +19,8 @@ from youden.study.judged_runs import SideBySide
 from youden.types import Json
 from youden.types.arrays import Floats
 
-Claim = Literal["favours", "disfavours"]
+FALSE_CLAIMS = 0.05
+"""Chance, over both judges together, that a self-preference is claimed where there is none."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,20 @@ class AgentShift:
 
 @dataclass(frozen=True)
 class FamilyShift:
-    """A family's agents against all others, under the other judge relative to the one. low, high: None where so few agents leave
-    any preference possible. judges: those of this family. claims: what the interval shows of them."""
+    """A family's agents against all others, under the other judge relative to the one. low, high: the interval at `level`, None
+    where so few agents leave any preference possible. judges: those of this family; favoured_by: those that are shown to favour
+    it. p_value, p_holm: two-sided."""
 
     family: str
     n_agents: int
     shift: float
     low: float | None
     high: float | None
+    level: float
     p_value: float
     p_holm: float
     judges: tuple[str, ...]
-    claims: dict[str, Claim]
+    favoured_by: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ class JudgeShifts:
 def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> JudgeShifts:
     """Judge number `other` of `both` against number `one`. seed: of random deals of labels and of draws.
 
-    A family is claimed to be favoured by a judge of its own where the interval of its shift lies on that judge's side of 0.
+    A judge is said to favour its own family where the interval of the family's shift lies on the judge's side of 0: one-sided,
+    5 % over the judges tested: the interval is of 90 % where one of them has a family of its own, of 95 % where both have.
 
     Raises: StatisticsError [shift-few] where both answered too few paired trials.
     """
@@ -133,13 +136,19 @@ def _families(
     known = found.known
     names = [family for family, seen in zip(both.families, known, strict=True) if seen]
     keys = np.array([_key(name) or "" for name in names])
+    asked = {_key(own) for own in judges.values()} & set(keys.tolist())
+    level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
     tested: list[tuple[str, int, LabelShift]] = []
     for key in sorted(set(keys.tolist()) - {""}):
         member = keys == key
         if not member.all():
             shown = next(str(name) for name in names if _key(name) == key)
             tested.append(
-                (shown, int(member.sum()), label_shift(found.other[known], member, covariate=found.one[known], rng=rng))
+                (
+                    shown,
+                    int(member.sum()),
+                    label_shift(found.other[known], member, covariate=found.one[known], rng=rng, level=level),
+                )
             )
     corrected = holm(np.array([shift.p_value for _, _, shift in tested])) if tested else np.empty(0)
     return tuple(
@@ -149,22 +158,23 @@ def _families(
             shift=shift.shift,
             low=shift.low if shift.reachable else None,
             high=shift.high if shift.reachable else None,
+            level=level,
             p_value=shift.p_value,
             p_holm=float(p_holm),
             judges=tuple(judge for judge, own in judges.items() if _key(own) == _key(family)),
-            claims=_claims(family, shift, judges),
+            favoured_by=_favoured_by(family, shift, judges),
         )
         for (family, n, shift), p_holm in zip(tested, corrected, strict=True)
     )
 
 
-def _claims(family: str, shift: LabelShift, judges: dict[str, str | None]) -> dict[str, Claim]:
-    """What is shown of judges of this family: nothing where both are, for what they share cannot be seen."""
+def _favoured_by(family: str, shift: LabelShift, judges: dict[str, str | None]) -> tuple[str, ...]:
+    """The judge that favours this family, its own; nobody where both are of it, for what they share cannot be seen."""
     own = [judge for judge, of in judges.items() if _key(of) == _key(family)]
-    if len(own) != 1 or shift.low <= 0 <= shift.high:
-        return {}
-    up = (shift.low > 0) == (own[0] == list(judges)[1])
-    return {own[0]: "favours" if up else "disfavours"}
+    if len(own) != 1:
+        return ()
+    later = own[0] == list(judges)[1]
+    return (own[0],) if (shift.low > 0 if later else shift.high < 0) else ()
 
 
 def _rho(one: Floats, other: Floats) -> float | None:

@@ -49,7 +49,7 @@ def _own_kind(shifts: JudgeShifts) -> list[str]:
             "`meta: {family: …}` in the pool's agents.jsonl."
         ]
     said = [line for judge in (shifts.one, shifts.other) for line in _of(judge, shifts)]
-    if any(family.claims for family in shifts.families):
+    if any(family.favoured_by for family in shifts.families):
         said.append(
             f"A preference is relative: {shifts.other} favouring a family and {shifts.one} disfavouring it look the same. "
             "A third judge would tell."
@@ -77,16 +77,18 @@ def _of(judge: str, shifts: JudgeShifts) -> list[str]:
             f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few to claim a preference "
             f"whatever they got: dealt at random, the label would look like this too often. Seen: {figures}."
         ]
-    claim = own.claims.get(judge)
-    if claim is None:
+    if judge not in own.favoured_by:
         return [f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."]
     return [
-        f"{judge} {claim} agents of its own family {own.family} ({own.n_agents}): {figures}, p = {own.p_value:.3f}."
+        f"{judge} favours agents of its own family {own.family} ({own.n_agents}): {figures}, "
+        f"one-sided p = {own.p_value / 2:.3f}."
     ]
 
 
 def _interval(row: FamilyShift) -> str:
-    return "" if row.low is None or row.high is None else f" [{row.low:+.2f}, {row.high:+.2f}]"
+    return (
+        "" if row.low is None or row.high is None else f" [{row.low:+.2f}, {row.high:+.2f}] ({row.level:.0%} interval)"
+    )
 
 
 def _listed(shifts: JudgeShifts) -> str:
