@@ -87,7 +87,7 @@ def test_what_cannot_be_tested_is_said() -> None:
     alone = replace(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
     single = judge_shifts(alone, 0, 1)
     assert all(row.favoured_by == () for row in single.families)
-    assert "too few to claim a preference" in words(single)
+    assert "too few on one side to claim a preference" in words(single)
 
 
 def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:

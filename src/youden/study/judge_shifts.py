@@ -5,7 +5,7 @@ It knows trials both answered and what families agents and judges are said to be
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from youden.types.arrays import Floats
 
 FALSE_CLAIMS = 0.05
 """Chance, over both judges together, that a self-preference is claimed where there is none."""
+LEAST_AGENTS = 2
+"""Agents on either side below which a family cannot be told from an agent's own way."""
 
 
 @dataclass(frozen=True)
@@ -141,15 +143,12 @@ def _families(
     tested: list[tuple[str, int, LabelShift]] = []
     for key in sorted(set(keys.tolist()) - {""}):
         member = keys == key
-        if not member.all():
-            shown = next(str(name) for name in names if _key(name) == key)
-            tested.append(
-                (
-                    shown,
-                    int(member.sum()),
-                    label_shift(found.other[known], member, covariate=found.one[known], rng=rng, level=level),
-                )
-            )
+        n = int(member.sum())
+        if n < len(keys):
+            shift = label_shift(found.other[known], member, covariate=found.one[known], rng=rng, level=level)
+            if min(n, len(keys) - n) < LEAST_AGENTS:
+                shift = replace(shift, low=-np.inf, high=np.inf)
+            tested.append((next(str(name) for name in names if _key(name) == key), n, shift))
     corrected = holm(np.array([shift.p_value for _, _, shift in tested])) if tested else np.empty(0)
     return tuple(
         FamilyShift(

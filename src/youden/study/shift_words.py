@@ -74,8 +74,8 @@ def _of(judge: str, shifts: JudgeShifts) -> list[str]:
     figures = f"{own.shift:+.2f}{_interval(own)} in yes-rate under {shifts.other} relative to {shifts.one}"
     if own.low is None:
         return [
-            f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few to claim a preference "
-            f"whatever they got: dealt at random, the label would look like this too often. Seen: {figures}."
+            f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few on one side to claim a "
+            f"preference whatever they got: agents' own ways would look like it too often. Seen: {figures}."
         ]
     if judge not in own.favoured_by:
         return [f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."]
