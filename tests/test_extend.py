@@ -187,3 +187,15 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youde
     ended = youden("extend", "nowhere", "--agents", "new")
     assert ended.code == 2
     assert "Traceback" not in ended.err
+
+
+def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
+    judge = {"backend": "openai", "model": "b", "base_url": server.url, "api_key_env": None, "price": 0}
+    (here / "b.yaml").write_text(yaml.safe_dump(judge | {"name": "b"}))
+    ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json")
+    assert ended.code == 0, ended.err
+    ended = youden("extend", "runs/r-by-b", "--calls", "60")
+    assert (ended.code, "[extend-part]" in ended.err) == (2, True), ended.err

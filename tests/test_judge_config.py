@@ -28,6 +28,15 @@ def test_a_config_can_be_asked_what_a_plan_costs() -> None:
     assert priced.answer_tokens == 8
 
 
+def test_a_judges_family_decides_no_answer() -> None:
+    plain, named = (load_judge_config(API | family) for family in ({}, {"family": "gpt"}))
+    assert named.family == "gpt"
+    assert named.describe() == plain.describe()
+    assert named.public() == plain.public()
+    assert named.request_parameters == plain.request_parameters
+    assert load_judge_config({"backend": "lexical", "family": "words"}).family == "words"
+
+
 def test_bare_names_need_no_file() -> None:
     assert not load_judge_config("replay").makes_calls
     assert load_judge_config("replay").overhead_characters == 0

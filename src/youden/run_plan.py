@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 
 import numpy as np
 
@@ -20,12 +21,19 @@ from youden.protocol.blocks import grew_from
 from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.grow import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
+from youden.protocol.subsample import subsample
 from youden.types import Json, Plan, Pool
 
 
 def draw_run_plan(config: RunConfig) -> tuple[Pool, Plan]:
-    """The run's pool and plan, with everything that joined. Raises: PoolError, PlanError, ConfigError [run-config], [focus]."""
+    """The run's pool and plan, with everything that joined, or a part of another run's trials.
+
+    Raises: PoolError, PlanError, ConfigError [run-config], [focus]; RunFolderError where another run's plan is not there.
+    """
     pools = run_pools(config)
+    if config.trials_of is not None:
+        other = RunFolder(Path(config.trials_of)).read_plan()
+        return pools[-1], subsample(other, pools[-1], calls=config.calls, seed=config.seed)
     plan = make_plan(
         pools[0],
         design=config.design,

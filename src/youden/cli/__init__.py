@@ -20,6 +20,7 @@ COMMANDS = {
     "extend": "youden.cli.extend",
     "compare": "youden.cli.compare",
     "gate": "youden.cli.gate",
+    "rejudge": "youden.cli.rejudge",
     "report": "youden.cli.report",
     "view": "youden.cli.view",
     "generate": "youden.cli.generate",

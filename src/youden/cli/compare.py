@@ -9,10 +9,15 @@ import click
 from rich.table import Table
 
 from youden.cli import options, show
+from youden.text.printable import printable
 
 if TYPE_CHECKING:
     from youden.stats.metrics import Metric
+    from youden.study.judge_shifts import JudgeShifts
     from youden.study.judges import JudgesStudy
+
+
+MOST_SHOWN = 5
 
 
 @click.command("compare")
@@ -25,32 +30,34 @@ if TYPE_CHECKING:
     show_default=True,
     help="Items by id, or by the last number in it (example-7 is task-007).",
 )
+@options.family
 @options.json
-def command(*, runs: tuple[Path, ...], scores: str, match: str, as_json: bool) -> None:
+def command(*, runs: tuple[Path, ...], scores: str, match: str, families: dict[str, str], as_json: bool) -> None:
     """Do the judges of RUNs agree, on the agents and items they share?
 
     The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
-    Krippendorff's α), and where they differ most.
+    Krippendorff's α), and where they differ most. Where two answered the same trials, also the agents that the later run's judge
+    moves beyond chance, and whether a judge favours agents of its own family (meta.family of the pool's agents).
     """
     from youden.data.run_folder import RunFolder
-    from youden.study.judged_runs import read_judged, side_by_side
+    from youden.study.judged_runs import read_judged, side_by_side, with_families
     from youden.study.judges import study_judges
 
     kind = options.score_kind(scores)
     judged = [read_judged(RunFolder(run)) for run in runs]
-    study = study_judges(side_by_side(judged, kind=kind, match="number" if match == "number" else "id"), kind=kind)
+    both = side_by_side(judged, kind=kind, match="number" if match == "number" else "id")
+    study = study_judges(with_families(both, families), kind=kind)
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:
         show.print_json({"judges": study.to_json() | {"signatures": list(signatures)}})
         return
-    _draw(study)
-    for line in study.words:
-        click.echo(line)
+    show_judges(study)
     for name, signature in zip(study.names, signatures, strict=True):
         show.note(f"signature of {name}: {signature}")
 
 
-def _draw(study: JudgesStudy) -> None:
+def show_judges(study: JudgesStudy) -> None:
+    """Every table of the study, then its words."""
     table = Table(
         title=f"Judges on {study.n_agents} agents × {study.n_items} items, agreement on {study.units}",
         title_justify="left",
@@ -87,6 +94,29 @@ def _draw(study: JudgesStudy) -> None:
         table.add_row(show.safe(agent.agent), *(f"place {place}" for place in agent.places))
     for item in study.items:
         table.add_row(show.safe(item.item), *(f"{show.fixed(value, 2)} SD" for value in item.difficulty))
+    show.console().print(table)
+    for shifts in study.shifts:
+        _show_shifts(shifts)
+    for line in study.words:
+        click.echo(printable(line))
+
+
+def _show_shifts(shifts: JudgeShifts) -> None:
+    one, other = show.safe(shifts.one), show.safe(shifts.other)
+    table = Table(
+        title=f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
+        title_justify="left",
+    )
+    for column in ("agents or family", "shift", "interval", "p (Holm)"):
+        table.add_column(column, justify="left" if column.startswith("agents") else "right")
+    for agent in [agent for number, agent in enumerate(shifts.agents) if agent.moves or number < MOST_SHOWN]:
+        interval = f"{agent.low:+.2f} … {agent.high:+.2f} ({shifts.level:.0%})"
+        table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))
+    for row in shifts.families:
+        whose = f", that of {show.safe(' and '.join(row.judges))}" if row.judges else ""
+        interval = "–" if row.low is None or row.high is None else f"{row.low:+.2f} … {row.high:+.2f} ({row.level:.0%})"
+        name = f"family {show.safe(row.family)} ({row.n_agents}{whose})"
+        table.add_row(name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm))
     show.console().print(table)
 
 

@@ -34,6 +34,14 @@ labels = click.option(
     help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, perhaps item, and numbers. No fit sees "
     "them.",
 )
+family = click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="JUDGE=NAME",
+    callback=lambda _ctx, _parameter, said: _pairs(said),
+    help="The family of a judge, as its agents say it in meta.family; before `family:` in the judge's config.",
+)
 
 rule = click.option(
     "--rule",
@@ -74,6 +82,16 @@ def numbers(text: str) -> tuple[float, ...]:
     if not all(0 < number < float("inf") for number in found):
         raise click.BadParameter(f"{text!r} holds a number that is not above 0. Give, for example, 1,2,5.")
     return found
+
+
+def _pairs(said: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in said:
+        name, sign, value = text.rpartition("=")
+        if not (name and sign and value):
+            raise click.BadParameter(f"{text!r} is no JUDGE=NAME. Give, for example, gpt-4o-mini=gpt.")
+        pairs[name] = value
+    return pairs
 
 
 def _with_charts(path: Path | None) -> Path | None:

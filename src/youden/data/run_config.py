@@ -25,6 +25,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 _POOLS = ("agents", "items")
 
 _Text = Annotated[str, Field(min_length=1)]
+_OF_A_DESIGN = ("design", "percent", "options", "independent", "n_independent", "holdout", "rule")
 
 
 class Extension(BaseModel):
@@ -61,6 +62,7 @@ class RunConfig(BaseModel):
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     max_missing: share of trials without an answer above which the run stops.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
+    trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
 
@@ -80,6 +82,7 @@ class RunConfig(BaseModel):
     holdout_partners: Annotated[int, Field(ge=1)] = 3
     seed: Annotated[int, Field(ge=0)] = 0
     extensions: list[Extension] = Field(default_factory=list)
+    trials_of: _Text | None = None
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
@@ -89,6 +92,20 @@ class RunConfig(BaseModel):
     def _one_budget(self) -> Self:
         if self.calls is not None and self.percent is not None:
             raise ValueError("calls and percent are both given; keep one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _trials_come_from_one_place(self) -> Self:
+        if self.trials_of is not None:
+            own = {name: getattr(self, name) for name in _OF_A_DESIGN}
+            if wrong := [
+                name
+                for name, value in own.items()
+                if value != RunConfig.model_fields[name].get_default(call_default_factory=True)
+            ]:
+                raise ValueError(
+                    f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
+                )
         return self
 
     @property
@@ -105,8 +122,8 @@ class RunConfig(BaseModel):
 def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:
     """The config at `path` (`configs/NAME` is also looked for among the shipped ones), then `changes` by key.
 
-    Relative paths in the file (pool, judge, store, out) start at the file's folder; those in `changes` where the program runs.
-    A pool `datasets/NAME` that is not there is left as it is, for `read_pool` to find. The default name is the file's.
+    Relative paths in the file (pool, judge, trials_of, store, out) start at the file's folder; those in `changes` where the
+    program runs. A pool `datasets/NAME` that is not there is left for `read_pool` to find. The default name is the file's.
 
     Raises: ConfigError naming file, key, what arrived and what is allowed.
     """
@@ -126,7 +143,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         step |= {key: _relative("pool", step[key], folder) for key in step.keys() & _POOLS}
         if not step["focus"]:
             del step["focus"]
-    for key in data.keys() & {"pool", "judge", "store", "out"}:
+    for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
         data[key] = _relative(key, data[key], folder)
     if not data["extensions"]:
         del data["extensions"]
@@ -201,7 +218,7 @@ def _is_path(key: str, value: object) -> bool:
         return False
     if key == "judge":
         return value.endswith((".yaml", ".yml"))
-    return key in ("pool", "out") or (key == "store" and "://" not in value)
+    return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
 
 
 def _shipped(pool: str, folder: Path) -> bool:

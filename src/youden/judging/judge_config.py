@@ -21,7 +21,7 @@ from youden.resources import roots
 
 __all__ = ["OPENAI", "JudgeConfig", "load_judge_config", "price"]
 
-_ANY_JUDGE = {"name", "backend", "parameters"}
+_ANY_JUDGE = {"name", "backend", "parameters", "family"}
 _WITHOUT_CALLS = _ANY_JUDGE | {"of", "judges", "vote"}
 
 

@@ -52,7 +52,8 @@ class JudgeConfig(BaseModel):
     in flight, `start_concurrency` how many at first. `seconds_per_call` is what a call is thought to take, for the plan's
     minutes alone. `of` is the judge that `replay` repeats, None for the one whose answers
     the store holds; `judges` and `vote` belong to a jury. base_url None is the provider's own.
-    `batch_discount` is the share of the price that the provider takes off in a batch.
+    `batch_discount` is the share of the price that the provider takes off in a batch. `family` says which agents, by their
+    meta.family, are this judge's own kind; it is never sent and decides nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -84,6 +85,7 @@ class JudgeConfig(BaseModel):
     of: JudgeConfig | None = None
     judges: tuple[JudgeConfig, ...] = ()
     vote: Literal["majority", "mean"] = "majority"
+    family: str | None = Field(default=None, min_length=1, max_length=100)
 
     _price_source: str = PrivateAttr(default="the judge's config")
     _batched: bool = PrivateAttr(default=False)

@@ -49,6 +49,11 @@ def plan_extension(config: RunConfig, step: Extension, *, width: float | None = 
             f"{folder.path} has no answers yet that could be extended. Run it first: {folder.command()}",
             slug="extend-unjudged",
         )
+    if config.trials_of is not None:
+        raise ConfigError(
+            f"{folder.path} asks a part of the trials of {config.trials_of}. Extend that run, and judge a part of it again.",
+            slug="extend-part",
+        )
     if width is not None and (step.agents is None or step.calls is not None):
         raise ConfigError(
             f"A half width of {width:g} says how many calls joining agents get. Give --width with --agents and without --calls.",

@@ -12,7 +12,7 @@ import numpy as np
 
 from youden.protocol.independent import IndependentTrials
 from youden.types import INDEPENDENT, PAIRED, PairedTrials, Plan, Pool
-from youden.types.arrays import Bools, Codes, Ids
+from youden.types.arrays import Bools, Codes, Ids, Positions
 
 
 class TrialColumns(TypedDict):
@@ -49,8 +49,8 @@ def appended(plan: Plan, added: TrialColumns) -> TrialColumns:
     )
 
 
-def plan_rows(plan: Plan, rows: Bools, pool: Pool) -> Plan:
-    """Some trials of a plan as a plan."""
+def plan_rows(plan: Plan, rows: Bools | Positions, pool: Pool) -> Plan:
+    """Some trials of a plan as a plan. rows: bool[N], or positions in order."""
     columns = TrialColumns(
         item=plan.item[rows],
         first=plan.first[rows],

@@ -6,8 +6,8 @@ It knows how ids are matched and what may not be compared; it refuses to know ho
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
 
@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from youden.data.run_folder import RunFolder
-from youden.errors import ConfigError
+from youden.errors import ConfigError, RunFolderError
+from youden.judging.judge_config import load_judge_config
 from youden.protocol.scores import train_scores
-from youden.types import MISSING_REASONS, Rates, ScoreKind, Verdicts
-from youden.types.arrays import Floats, Ids
+from youden.types import MISSING_REASONS, PAIRED, Rates, ScoreKind, Verdicts
+from youden.types.arrays import Bools, Floats, Ids
 
 MatchItems = Literal["id", "number"]
 _TRIAL = ["item", "first", "second", "arm", "other_item", "replicate"]
@@ -27,12 +28,15 @@ _PAIR = ["item", "first", "second"]
 
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
-    """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone."""
+    """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
+    meta.family, of those that have one; family: the judge's own, None unknown."""
 
     name: str
     digest: str | None
     rates: Rates
     result: Verdicts | None
+    families: Mapping[str, str] = field(default_factory=dict)
+    family: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,8 @@ class SideBySide:
     """Runs on their shared agents and items.
 
     scores: float[R, K, J], NaN unseen; weight: float[R, K, J]. hard, soft: float[R, U], each judge's answer to unit u, NaN where
-    it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½).
+    it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
+    int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
     """
 
     names: tuple[str, ...]
@@ -51,13 +56,29 @@ class SideBySide:
     units: Literal["trials", "ordered pairs"]
     hard: Floats
     soft: Floats
+    first: Ids
+    second: Ids
+    paired: Bools
+    families: tuple[str | None, ...]
+    judge_families: tuple[str | None, ...]
 
 
 def read_judged(folder: RunFolder) -> JudgedRun:
     """The run in `folder`, judged or imported. Raises: RunFolderError."""
     judged = folder.has("plan.parquet")
     result = folder.read_verdicts(folder.read_plan()) if judged else None
-    return JudgedRun(folder.path.name, folder.read_pool().digest, folder.read_rates(), result)
+    pool = folder.read_pool()
+    families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
+    return JudgedRun(folder.path.name, pool.digest, folder.read_rates(), result, families, _family(folder))
+
+
+def _family(folder: RunFolder) -> str | None:
+    """What the run's judge says its family is; None where its config is no longer there or says nothing."""
+    try:
+        config = load_judge_config(folder.read_config().judge)
+    except (ConfigError, RunFolderError):
+        return None
+    return config.family or (config.of.family if config.of else None)
 
 
 def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", match: MatchItems = "id") -> SideBySide:
@@ -108,7 +129,7 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
             raise ConfigError(
                 f"{names[a]} and {names[b]} answered no {'trial' if as_trials else 'pair'} in common. "
-                "Judge the same plan with both (the same design, budget and seed), or dense plans.",
+                "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
                 slug="judges-trials",
             )
     return SideBySide(
@@ -120,7 +141,24 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         units="trials" if as_trials else "ordered pairs",
         hard=hard,
         soft=np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(len(runs))]),
+        first=table.index.get_level_values("first").to_numpy(np.int32),
+        second=table.index.get_level_values("second").to_numpy(np.int32),
+        paired=table.index.get_level_values("arm").to_numpy() == PAIRED if as_trials else np.ones(len(table), np.bool_),
+        families=tuple(next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents),
+        judge_families=tuple(run.family for run in runs),
     )
+
+
+def with_families(both: SideBySide, said: Mapping[str, str]) -> SideBySide:
+    """`both` with the families that `said` gives to judges by name. Raises: ConfigError [judge-family]."""
+    if unknown := sorted(set(said) - set(both.names)):
+        raise ConfigError(
+            f"A family was given for '{unknown[0]}', but the judges are {', '.join(both.names)}. Write --family NAME=FAMILY "
+            "with one of these names.",
+            slug="judge-family",
+        )
+    families = tuple(said.get(name, own) for name, own in zip(both.names, both.judge_families, strict=True))
+    return replace(both, judge_families=families)
 
 
 def _item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:

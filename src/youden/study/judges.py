@@ -18,7 +18,9 @@ from youden.stats.curl import curl_quantiles
 from youden.stats.links import LINKS
 from youden.stats.metrics import Metric, spearman
 from youden.stats.ranks import ranks
+from youden.study.judge_shifts import JudgeShifts, judge_shifts
 from youden.study.judged_runs import SideBySide
+from youden.study.shift_words import shift_words
 from youden.types import Json, ScoreKind, Scores
 from youden.types.arrays import Floats
 
@@ -70,7 +72,8 @@ class HardItem:
 
 @dataclass(frozen=True)
 class JudgesStudy:
-    """Everything about judges on what they share; alpha: Krippendorff's over all judges at once."""
+    """Everything about judges on what they share; alpha: Krippendorff's over all judges at once; shifts: of
+    every two whose trials allow it."""
 
     names: tuple[str, ...]
     n_agents: int
@@ -81,6 +84,7 @@ class JudgesStudy:
     curl: dict[str, dict[str, Curl]]
     agents: tuple[Disagreement, ...]
     items: tuple[HardItem, ...]
+    shifts: tuple[JudgeShifts, ...]
     words: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
@@ -95,6 +99,7 @@ class JudgesStudy:
             "curl": {run: {link: asdict(row) for link, row in rows.items()} for run, rows in self.curl.items()},
             "agents": [asdict(row) for row in self.agents],
             "items": [asdict(row) for row in self.items],
+            "shifts": [_plain(shifts.to_json()) for shifts in self.shifts],
             "words": list(self.words),
         }
 
@@ -106,6 +111,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         for value, weight in zip(both.scores, both.weight, strict=True)
     ]
     pairings = tuple(_pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2))
+    shifts, few = _shifts(both)
     places = np.stack([ranks(fit.ability_) for fit in fits])
     apart = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN]
     scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
@@ -124,8 +130,20 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         },
         agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
         items=tuple(HardItem(both.item_ids[j], tuple(_or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
-        words=tuple(_words(pairings, both.units)),
+        shifts=shifts,
+        words=(*_words(pairings, both.units), *(line for one in shifts for line in shift_words(one)), *few),
     )
+
+
+def _shifts(both: SideBySide) -> tuple[tuple[JudgeShifts, ...], list[str]]:
+    """Of every two judges, the later against the earlier; and why there are none of some."""
+    found, few = [], []
+    for one, other in combinations(range(len(both.names)), 2):
+        try:
+            found.append(judge_shifts(both, one, other))
+        except StatisticsError as error:
+            few.append(f"{both.names[one]} and {both.names[other]}: {error.message}")
+    return tuple(found), few
 
 
 def predicted_on(link: str, scores: Floats) -> Floats:
@@ -199,6 +217,8 @@ def _plain(value: Json | float) -> Json:
     """NaN (no interval) as null, all the way down."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
     return None if isinstance(value, float) and np.isnan(value) else value
 
 

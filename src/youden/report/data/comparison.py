@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.data.run_folder import RunFolder
-from youden.errors import RunFolderError
+from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.report.data.evidence import gather, open_texts
 from youden.report.data.openings import find_sources, sample_trials
 from youden.report.data.report import Trials
@@ -19,6 +19,9 @@ from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import TrialBook, same_trials
 from youden.stats.metrics import Metric, spearman
 from youden.stats.ranks import ranks
+from youden.study.judge_shifts import judge_shifts
+from youden.study.judged_runs import read_judged, side_by_side
+from youden.study.shift_words import shift_words
 from youden.types import PAIRED, Verdicts
 from youden.types.arrays import Floats
 
@@ -61,7 +64,8 @@ class Disagreement:
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Two fitted runs. correlation: Spearman of abilities, None below 3 shared agents or where all are equal; trials: the
-    first run's with the second judge's answers, None where a run was imported."""
+    first run's with the second judge's answers, None where a run was imported; shifts: what trials both answered say of agents
+    that move and of judges that favour their own family, in sentences."""
 
     one: Summary
     two: Summary
@@ -69,6 +73,7 @@ class Comparison:
     correlation: Metric | None
     disagreements: tuple[Disagreement, ...]
     trials: Trials | None
+    shifts: tuple[str, ...]
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
 
@@ -104,9 +109,18 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         correlation=spearman(abilities[0], abilities[1]) if comparable else None,
         disagreements=disagreements,
         trials=trials,
+        shifts=() if trials is None else _shifts(one, two),
         agent_ids=evidence.rates.agent_ids,
         item_ids=evidence.rates.item_ids,
     )
+
+
+def _shifts(one: RunFolder, two: RunFolder) -> tuple[str, ...]:
+    try:
+        both = side_by_side([read_judged(one), read_judged(two)])
+        return tuple(shift_words(judge_shifts(both, 0, 1)))
+    except (ConfigError, StatisticsError) as error:
+        return (error.message,)
 
 
 def other_answers(mine: Verdicts, theirs: Verdicts) -> Floats:

@@ -1,0 +1,188 @@
+"""Is a self-preference found that is there, and none claimed that is not? The paper's dense answers replayed as two judges.
+
+Judge A answers a cyclic plan of 2 % of the dense calls, judge B a balanced 500 of its trials (`protocol.subsample`), and both
+go through what `youden rejudge` and `youden compare` print (`study.judge_shifts`). A yes is D ≥ ½ of the public data; each
+judge turns it round with a chance of its own ('noise': A's, B's), or, where noise is 'graded', says yes with chance D (1, .25,
+0). B's yes-chance for a trial is moved by a difference of each of its agents' own (normal, 'own_sd') and, where a preference
+is planted, by c for each agent of the family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent of the
+family; 'chance': c = .1 before chances are cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left).
+`python benchmarks/rejudge.py [--simulations 400] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON. Rows of
+the first six without a preference take 2.5 times as many simulations, for a rate near 5 % is told from 6; later rows a quarter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from youden.data.peer_prediction import import_results
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.protocol.subsample import subsample
+from youden.stats.agreement import cohen_kappa
+from youden.study.judge_shifts import judge_shifts
+from youden.study.judged_runs import JudgedRun, side_by_side
+from youden.study.replay import World, make_world
+from youden.types import PAIRED, Plan, Verdicts
+from youden.types.arrays import Bools, Floats
+
+SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
+DOMAINS = {"PubMed": "pubmed_200_config_results", "SAMSum": "samsum_200_config_results"}
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table. strongest: the family is A's best agents, else drawn at random."""
+
+    domain: str = "PubMed"
+    plant: str = "yes-rate"
+    family: int = 10
+    own_sd: float = 0.05
+    noise: str = "0.05, 0.1"
+    strongest: bool = False
+    calls: int = 500
+    percent: float = 2.0
+
+
+BASE = [Case(domain=domain, plant=plant) for domain in ("PubMed", "SAMSum") for plant in ("yes-rate", "none", "chance")]
+OTHERS = [
+    replace(Case(), plant=plant, **changes)
+    for changes in (
+        {"own_sd": 0.0},
+        {"family": 5},
+        {"family": 3},
+        {"noise": "0, 0.05"},
+        {"noise": "0.1, 0.2"},
+        {"noise": "graded"},
+        {"strongest": True},
+        {"calls": 1000},
+    )
+    for plant in ("yes-rate", "none")
+]
+
+
+def said_yes(plan: Plan, chance: Floats, rng: np.random.Generator) -> Verdicts:
+    """A judge that says yes with `chance` to each paired trial, and no to every independent one."""
+    answer = np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0)
+    return Verdicts(plan, answer, answer.copy(), np.zeros(len(plan), dtype=np.int8), {"name": "replayed D"})
+
+
+def named(
+    name: str, result: Verdicts, *, families: dict[str, str] | None = None, family: str | None = None
+) -> JudgedRun:
+    """The judged run, and who is of which family."""
+    return JudgedRun(name, result.plan.pool_digest, tally(result), result, families or {}, family)
+
+
+def rise(before: Floats, after: Floats, n_family: Floats) -> float:
+    """By how much the yes-rate rises with each agent of the family in a trial."""
+    x = n_family - n_family.mean()
+    return float(x.ravel() @ (after - before).ravel() / (x.ravel() @ x.ravel()))
+
+
+def simulate(case: Case, world: World, *, seed: int) -> Figures:
+    """One A, one B, one comparison."""
+    rng = np.random.default_rng([seed, 11])
+    pool, K = world.pool, world.pool.n_agents
+    D: Floats = np.nan_to_num(world.paired)
+    plan = make_plan(pool, design="cyclic", percent=case.percent, seed=seed)
+    if case.noise == "graded":
+        a = b = D.clip(0, 1)
+    else:
+        a, b = (np.abs((D >= 0.5) - float(turned)) for turned in case.noise.split(","))
+    best = np.argsort(-D.mean(axis=(0, 2)))
+    member: Bools = np.zeros(K, dtype=np.bool_)
+    member[(best if case.strongest else rng.permutation(K))[: case.family]] = True
+    own = case.own_sd * rng.standard_normal(K)
+    ordered = ~np.eye(K, dtype=np.bool_)
+    before = (b + own[:, None] + own)[:, ordered]
+    flat = np.clip(before, 0, 1)
+    in_family = member.astype(np.float64)
+    each = np.broadcast_to((in_family[:, None] + in_family)[ordered], flat.shape)
+    c = {"none": 0.0, "chance": 0.1, "yes-rate": 0.1}[case.plant]
+    for _ in range(8 if case.plant == "yes-rate" else 0):
+        c *= 0.1 / rise(flat, np.clip(before + c * each, 0, 1), each)
+    moved = np.zeros_like(b)
+    moved[:, ordered] = np.clip(before + c * each, 0, 1)
+    arrives = rise(flat, moved[:, ordered], each)
+
+    trials = plan.item, plan.first, plan.second
+    one = said_yes(plan, a[trials], rng)
+    part = subsample(plan, pool, calls=case.calls, seed=seed)
+    other = said_yes(part, moved[part.item, part.first, part.second], rng)
+    families = {
+        agent: "own" if is_own else "other" for agent, is_own in zip(world.rates.agent_ids, member, strict=True)
+    }
+    both = side_by_side([named("A", one, families=families), named("B", other, family="own")])
+    found = judge_shifts(both, 0, 1, seed=seed)
+    family = next(row for row in found.families if row.family == "own")
+    used = plan.arm == PAIRED
+    true = float(spearmanr(effects(plan, moved[trials], used), effects(plan, one.answer, used)).statistic)
+    answered = ~np.isnan(both.hard[1])
+    low, high = (-np.inf if family.low is None else family.low), (np.inf if family.high is None else family.high)
+    return {
+        "claimed": "B" in family.favoured_by,
+        "shift": family.shift,
+        "arrives": arrives,
+        "covers": low <= arrives <= high,
+        "an_agent_moves": any(agent.moves for agent in found.agents),
+        "agents_moving": sum(agent.moves for agent in found.agents),
+        "same": float((both.hard[0] == both.hard[1])[answered].mean()),
+        "kappa": cohen_kappa(both.hard[0][answered], both.hard[1][answered]),
+        "rho_seen": found.rho_seen or 0.0,
+        "rho_same": found.rho_same or 0.0,
+        "rho": found.rho.rho if found.rho else 0.0,
+        "rho_true": true,
+        "rho_covers": bool(found.rho and found.rho.low <= true <= found.rho.high),
+        "rho_width": found.rho.high - found.rho.low if found.rho else 0.0,
+    }
+
+
+def effects(plan: Plan, answer: Floats, used: Bools) -> Floats:
+    """Least squares answer ≈ x_first + x_second."""
+    X = np.zeros((int(used.sum()), plan.n_agents))
+    rows = np.arange(len(X))
+    X[rows, plan.first[used]] = X[rows, plan.second[used]] = 1
+    return np.asarray(np.linalg.lstsq(X, answer[used], rcond=None)[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simulations", type=int, default=400)
+    parser.add_argument("--smoke", action="store_true", help="a few simulations of the first rows")
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    cases, n = (BASE[:2], 4) if arguments.smoke else (BASE + OTHERS, arguments.simulations)
+    worlds: dict[str, World] = {}
+    for domain in dict.fromkeys(case.domain for case in cases):
+        rates = import_results(arguments.shared / "eval_results" / DOMAINS[domain]).rates
+        worlds[domain] = make_world(rates, difference_only=True)
+    table = []
+    for case in cases:
+        seeds = range(n // 4 if case not in BASE else n * 5 // 2 if case.plant == "none" else n)
+        draws = [simulate(case, worlds[case.domain], seed=seed) for seed in seeds]
+        print(f"{case}: {len(seeds)} done", file=sys.stderr, flush=True)
+        means = {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
+        table.append(
+            asdict(case)
+            | {"simulations": len(seeds)}
+            | means
+            | {"shift_sd": float(np.std([draw["shift"] for draw in draws], ddof=1))}
+        )
+    said = {"seeds": "0 … simulations − 1", "bar": {"claimed, planted": 0.8, "not claimed, none": 0.94}}
+    text = json.dumps(said | {"rows": table}, indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""A run judged again, in part, by another judge: the part's plan, and what the two judges say side by side.
+
+It knows which runs can be judged again; it refuses to know how agreement is measured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from youden.data.run_config import RunConfig
+from youden.data.run_folder import RunFolder
+from youden.errors import RunFolderError
+from youden.judging.judge_config import load_judge_config
+from youden.judging.registry import REPLAY
+from youden.pipeline import PlannedRun, plan_run
+from youden.study.judged_runs import JudgedRun, read_judged, side_by_side, with_families
+from youden.study.judges import JudgesStudy, study_judges
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRejudge:
+    """Part of a judged run, planned for another judge. of: the run's folder; first: what its judge said."""
+
+    of: RunFolder
+    first: JudgedRun
+    again: PlannedRun
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """Both judges on what both answered. retest: whether they are one and the same judge, asked twice."""
+
+    study: JudgesStudy
+    retest: bool
+    words: tuple[str, ...]
+
+
+def plan_rejudge(
+    run: RunFolder,
+    *,
+    judge: str,
+    calls: int,
+    seed: int = 0,
+    out: Path | None = None,
+    store: str | None = None,
+    max_cost: float | None = None,
+    max_missing: float | None = None,
+) -> PlannedRejudge:
+    """Plan `calls` of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
+
+    Raises: RunFolderError [rejudge-import], [rejudge-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
+    """
+    if not run.has("plan.parquet"):
+        run.read_pool()
+        raise RunFolderError(
+            f"{run.path} was imported and holds no trials, so none can be asked again. Judge a dense or cyclic plan on its pool "
+            "with `youden run`, and put both side by side with `youden compare`.",
+            slug="rejudge-import",
+        )
+    if not run.has("verdicts.parquet"):
+        raise RunFolderError(
+            f"{run.path} is planned but not judged, so there is nothing to compare with. Judge it first: {run.command()}.",
+            slug="rejudge-unjudged",
+        )
+    name = re.sub(r"[^\w .+-]+", "-", f"{run.path.resolve().name}-by-{load_judge_config(judge).name}").lstrip("-. +")[
+        :100
+    ]
+    folder = run.path.resolve().parent / name if run.path.name in ("", "..") else run.path.with_name(name)
+    folder = folder if out is None else out
+    if folder.resolve() == run.path.resolve():
+        raise RunFolderError(
+            f"{run.path} cannot hold another judge's answers beside its own. Give another --out, or leave it out.",
+            slug="rejudge-itself",
+        )
+    first = read_judged(run)
+    said = {"max_cost": max_cost, "store": store, "max_missing": max_missing}
+    judged = run.read_config()
+    config = RunConfig(
+        name=name,
+        pool=judged.pool,
+        extensions=judged.extensions,
+        judge=judge,
+        trials_of=str(run.path),
+        calls=calls,
+        seed=seed,
+        out=str(folder),
+    ).model_copy(update={key: value for key, value in said.items() if value is not None})
+    return PlannedRejudge(run, first, plan_run(config))
+
+
+def compare_rejudged(planned: PlannedRejudge, *, families: Mapping[str, str] | None = None) -> Rejudged:
+    """What the judged and fitted second run says beside the first. families: judges' own, by the judges' names.
+
+    Raises: as `side_by_side` and `study_judges`; ConfigError [judge-family].
+    """
+    again = planned.again
+    ours, theirs = again.folder.judged_by(), planned.of.judged_by()
+    name = str(ours.get("name")) if again.judge.backend == REPLAY else again.judge.name
+    runs = [
+        replace(planned.first, name=str(theirs.get("name"))),
+        replace(read_judged(again.folder), name=name),
+    ]
+    study = study_judges(with_families(side_by_side(runs), families or {}))
+    retest = ours == theirs
+    words = (
+        f"Both runs were judged by {theirs.get('name')}, asked the same way: this is a test and a retest. What differs is "
+        "the judge's own noise, and nothing here speaks of another judge.",
+    )
+    return Rejudged(study, retest, words if retest else ())

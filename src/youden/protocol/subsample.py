@@ -1,0 +1,141 @@
+"""Takes a balanced part of a plan's own trials, for another judge to answer.
+
+It knows agents, items and slots; it refuses to know what anybody answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.protocol.columns import plan_rows
+from youden.protocol.probes import probes_of
+from youden.types import PAIRED, Plan, Pool
+from youden.types.arrays import Bools, Ids, Positions
+
+MOST_INDEPENDENT = 0.05
+"""Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
+
+
+def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0) -> Plan:
+    """A plan of at most `calls` trials of `plan` (None: all that may be learned from), in its order.
+
+    Where every slot holds all agents of its item: whole slots in random order, items anew before again, as many as fit; elsewhere
+    single paired trials, spread evenly over agents, then items, without a slot. Independent trials get their share, at most 5 %,
+    and what fills no slot; they are pooled. Trials that touch held-out cells and probes stay out.
+
+    Raises: PlanError [subsample-pool] where the plan speaks of another pool, [subsample-calls] for more calls than trials,
+    [subsample-few] for fewer than 4 paired trials an agent.
+    """
+    if plan.pool_digest != pool.digest:
+        raise PlanError(
+            f"The run judged another pool (digest {plan.pool_digest[:12]}) than '{pool.name}' is now ({pool.digest[:12]}): "
+            "its trials speak of other texts. Bring back the pool it judged, or rank the new one with `youden run`.",
+            slug="subsample-pool",
+        )
+    rows = _usable(plan)
+    paired, apart = rows[plan.arm[rows] == PAIRED], rows[plan.arm[rows] != PAIRED]
+    if calls is None:
+        calls = len(rows)
+    if calls > len(plan):
+        raise PlanError(
+            f"{calls:,} calls were asked for, but the run has {len(plan):,} trials. Give {len(plan):,} calls or fewer.",
+            slug="subsample-calls",
+        )
+    rng = np.random.default_rng([seed, 5])
+    n_apart = min(len(apart), ceil(calls * min(MOST_INDEPENDENT, len(apart) / len(rows))))
+    whole = calls >= len(rows)
+    n_paired = len(paired) if whole else min(len(paired), calls - n_apart)
+    if n_paired < 2 * plan.n_agents:
+        least = min(ceil(2 * plan.n_agents / (1 - MOST_INDEPENDENT)) + 1, len(plan))
+        raise PlanError(
+            f"{calls:,} calls leave {n_paired:,} paired trials for {plan.n_agents} agents, and each needs 4. "
+            f"Give {least:,} calls or more, of a run that has them.",
+            slug="subsample-few",
+        )
+    slotted = _complete(plan, paired)
+    if whole:
+        chosen = paired
+    elif slotted:
+        chosen = _slots(plan, paired, n_paired, rng)
+    else:
+        chosen = _spread(plan, paired, n_paired, rng)
+    chosen = np.sort(np.append(chosen, _spread(plan, apart, min(len(apart), calls - len(chosen)), rng)))
+    part = plan_rows(plan, chosen, pool)
+    n_paired = int((part.arm == PAIRED).sum())
+    return replace(
+        part,
+        slot=part.slot if slotted else np.full(len(chosen), -1, dtype=np.int32),
+        split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
+        options={"calls": calls, "trials_of": plan.digest[:12]},
+        independent="pooled",
+        seed=seed,
+        notes=(
+            f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(apart):,} independent trials of "
+            f"another run's plan ({plan.digest[:12]})",
+        ),
+    )
+
+
+def _usable(plan: Plan) -> Positions:
+    """Rows that touch training cells alone and are no probes."""
+    train = plan.split.train
+    other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
+    return np.flatnonzero(train[plan.first, plan.item] & train[plan.second, other] & ~probes_of(plan))
+
+
+def _complete(plan: Plan, paired: Positions) -> bool:
+    """Whether in every slot each agent with a cell on its item stands once first."""
+    slot, first = plan.slot[paired].astype(np.int64), plan.first[paired]
+    if len(slot) == 0 or (slot < 0).any():
+        return False
+    _, place, size = np.unique(slot, return_inverse=True, return_counts=True)
+    agents = np.bincount(np.unique(place * plan.n_agents + first) // plan.n_agents)
+    on_item: Bools = plan.split.train.sum(axis=0)[plan.item[paired]] == size[place]
+    return bool((agents == size).all() and on_item.all())
+
+
+def _slots(plan: Plan, paired: Positions, n: int, rng: np.random.Generator) -> Positions:
+    slot, start, size = np.unique(plan.slot[paired], return_index=True, return_counts=True)
+    order = rng.permutation(len(slot))
+    order = order[np.argsort(_occurrence(plan.item[paired][start[order]]), kind="stable")]
+    kept = slot[order[np.cumsum(size[order]) <= n]]
+    return paired[np.isin(plan.slot[paired], kept)]
+
+
+def _spread(plan: Plan, rows: Positions, n: int, rng: np.random.Generator) -> Positions:
+    """n of `rows`: again and again the agent seen least, against the partner seen least, on the item seen least."""
+    if n >= len(rows):
+        return rows
+    rows = rng.permutation(rows)
+    first, second, item = plan.first[rows], plan.second[rows], plan.item[rows]
+    seen, on_item = np.zeros(plan.n_agents), np.zeros(plan.n_items)
+    left = np.ones(len(rows), dtype=np.bool_)
+    own = [np.flatnonzero((first == i) | (second == i)) for i in range(plan.n_agents)]
+    for _ in range(n):
+        i = int(np.argmin(seen))
+        while len(own[i]) == 0:
+            seen[i] = np.inf
+            i = int(np.argmin(seen))
+        mine = own[i]
+        cost = (seen[first[mine]] + seen[second[mine]]) * (n + 1) + on_item[item[mine]]
+        row = int(mine[np.argmin(cost)])
+        left[row] = False
+        for agent in (int(first[row]), int(second[row])):
+            own[agent] = own[agent][own[agent] != row]
+            seen[agent] += 1
+        on_item[item[row]] += 1
+    return rows[~left]
+
+
+def _occurrence(values: Ids) -> Positions:
+    """How often each value stood before: int[N]."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    start = np.searchsorted(ordered, ordered)
+    count = np.empty(len(values), dtype=np.int64)
+    count[order] = np.arange(len(values)) - start
+    return count

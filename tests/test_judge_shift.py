@@ -1,0 +1,114 @@
+"""One judge against another, agent by agent: what moves, what only looks as if it did, and how alike they would rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import StatisticsError
+from youden.stats.judge_ranking import ranking_seen
+from youden.stats.judge_shift import judge_shift
+from youden.types.arrays import Floats, Ids
+
+K = 8
+
+
+def all_pairs(times: int = 6) -> tuple[Ids, Ids]:
+    first, second = np.nonzero(~np.eye(K, dtype=bool))
+    return np.tile(first, times).astype(np.int32), np.tile(second, times).astype(np.int32)
+
+
+def answers(first: Ids, second: Ids, *, seed: int, effect: Floats | None = None) -> Floats:
+    rng = np.random.default_rng(seed)
+    effect = np.linspace(0.1, 0.4, K) if effect is None else effect
+    return (rng.random(len(first)) < effect[first] + effect[second]).astype(float)
+
+
+def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
+    first, second = all_pairs()
+    one = answers(first, second, seed=0)
+    other = np.where(np.arange(len(one)) < 150, one, np.nan)
+    found = judge_shift(first, second, one, other, n_agents=K)
+    assert found.n_trials == 150
+    assert np.abs(found.shift).max() < 1e-9
+    assert found.p_holm.min() > 0.99
+    assert found.slope == pytest.approx(1)
+    assert ranking_seen(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=15, deadline=None)
+def test_effects_equal_plain_least_squares(seed: int) -> None:
+    first, second = all_pairs()
+    one, other = answers(first, second, seed=seed), answers(first, second, seed=seed + 1)
+    seen = np.random.default_rng(seed).random(len(one)) < 0.5
+    found = judge_shift(first, second, one, np.where(seen, other, np.nan), n_agents=K)
+    X = np.zeros((len(first), K))
+    X[np.arange(len(first)), first] = X[np.arange(len(first)), second] = 1
+    a = np.linalg.lstsq(X, one, rcond=None)[0]
+    solved = np.linalg.lstsq(np.column_stack([X, one])[seen], other[seen], rcond=None)[0]
+    e = solved[:K] + solved[K] * a
+    line = np.polyfit(a, e, 1)
+    np.testing.assert_allclose(found.one, a, atol=1e-9)
+    np.testing.assert_allclose(found.other, e, atol=1e-9)
+    np.testing.assert_allclose(found.shift, e - np.polyval(line, a), atol=1e-9)
+    assert found.slope == pytest.approx(line[0])
+
+
+def test_an_agent_that_moves_is_found_and_a_judge_that_is_less_sure_moves_nobody() -> None:
+    first, second = all_pairs(40)
+    rng = np.random.default_rng(3)
+    one = answers(first, second, seed=1)
+    turned = np.where(rng.random(len(one)) < 0.25, 1 - one, one)
+    plain = judge_shift(first, second, one, turned, n_agents=K)
+    assert plain.slope == pytest.approx(0.5, abs=0.1)
+    assert plain.p_holm.min() > 0.05
+    favoured = ((first == 2) | (second == 2)) & (rng.random(len(one)) < 0.4)
+    moved = judge_shift(first, second, one, np.where(favoured, 1.0, turned), n_agents=K)
+    assert np.argmax(moved.shift) == np.argmin(moved.p_holm) == 2
+    assert moved.p_holm[2] < 0.001
+    assert moved.low[2] > 0
+
+
+def test_an_agent_that_one_judge_never_met_is_unknown() -> None:
+    first, second = all_pairs()
+    one = answers(first, second, seed=0)
+    other = np.where((first == 5) | (second == 5), np.nan, one)
+    found = judge_shift(first, second, one, other, n_agents=K)
+    assert np.flatnonzero(~found.known).tolist() == [5]
+    assert np.isfinite(found.shift[found.known]).all()
+
+
+def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
+    """Two judges of the same abilities, the second on few trials: what is seen falls short, what is inferred does not."""
+    first, second = all_pairs(60)
+    effect = np.random.default_rng(5).uniform(0.05, 0.45, K)
+    seen, inferred, covered = [], [], 0
+    for seed in range(20):
+        one, other = (answers(first, second, seed=2 * seed + n, effect=effect) for n in (0, 1))
+        few = np.random.default_rng(seed).permutation(len(first)) < 80
+        found = judge_shift(first, second, one, np.where(few, other, np.nan), n_agents=K)
+        rho = ranking_seen(found, rng=np.random.default_rng(seed), n_draws=500)
+        seen.append(np.corrcoef(found.other_seen, found.one)[0, 1])
+        inferred.append(rho.rho)
+        covered += rho.low <= 0.95 <= rho.high
+    assert np.mean(seen) < np.mean(inferred)
+    assert covered >= 16
+
+
+def test_too_few_trials_are_refused() -> None:
+    first, second = all_pairs(1)
+    one = answers(first, second, seed=0)
+    other = np.where(np.arange(len(one)) < 10, one, np.nan)
+    with pytest.raises(StatisticsError) as caught:
+        judge_shift(first, second, one, other, n_agents=K)
+    assert caught.value.slug == "shift-few"
+
+
+def test_a_judge_that_always_says_yes_has_no_ranking_to_compare() -> None:
+    first, second = all_pairs()
+    one = np.ones(len(first))
+    found = judge_shift(first, second, one, answers(first, second, seed=0), n_agents=K)
+    assert np.isnan(ranking_seen(found, rng=np.random.default_rng(0)).rho)

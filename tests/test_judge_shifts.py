@@ -1,0 +1,114 @@
+"""Families and judges: a preference is claimed where it is shown, and every other case is said in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pools import answer_with, make_pool
+from youden.errors import ConfigError
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.study.judge_shifts import JudgeShifts, judge_shifts
+from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
+from youden.study.judges import study_judges
+from youden.study.shift_words import shift_words
+from youden.types import PAIRED, Plan
+
+POOL = make_pool(12, 20)
+FAMILIES = {f"a{i}": "Own" if i in (1, 4, 7, 10) else "rest" for i in range(12)}
+OWN = np.array([FAMILIES[f"a{i}"] == "Own" for i in range(12)])
+
+
+def plan_of(*, calls: int = 1300) -> Plan:
+    return make_plan(POOL, design="cyclic", calls=calls, n_independent=40, seed=1)
+
+
+def judged(plan: Plan, name: str, *, seed: int, favour: float = 0.0, family: str | None = None) -> JudgedRun:
+    """Yes with chance .3 and more for better agents, `favour` more for each agent of the family Own."""
+    rng = np.random.default_rng(seed)
+    ability = np.linspace(0.2, 0, 12)
+    chance = 0.3 + ability[plan.first] + ability[plan.second]
+    chance += favour * (OWN[plan.first].astype(float) + OWN[plan.second])
+    result = answer_with(plan, np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0).astype(float))
+    return JudgedRun(name, plan.pool_digest, tally(result), result, FAMILIES, family)
+
+
+def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> SideBySide:
+    plan = plan_of()
+    return side_by_side([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
+
+
+def words(shifts: JudgeShifts) -> str:
+    return " ".join(shift_words(shifts))
+
+
+def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
+    found = judge_shifts(both(favour=0.15, other="own "), 0, 1)
+    own = next(row for row in found.families if row.family == "Own")
+    assert own.favoured_by == ("B",)
+    assert own.judges == ("B",)
+    assert own.n_agents == 4
+    assert own.low is not None
+    assert own.low > 0
+    assert "B favours agents of its own family Own (4)" in words(found)
+    assert "A third judge would tell" in words(found)
+    assert "A's own family is not known" in words(found)
+
+
+def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
+    found = judge_shifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
+    assert {row.family: row.favoured_by for row in found.families} == {"Own": (), "rest": ()}
+    assert {row.level for row in found.families} == {0.95}
+    turned = judge_shifts(both(favour=0.15, one="rest"), 0, 1)
+    assert {row.family: row.favoured_by for row in turned.families} == {"Own": (), "rest": ("A",)}
+    assert {row.level for row in turned.families} == {0.9}
+
+
+def test_without_a_preference_none_is_claimed() -> None:
+    found = judge_shifts(both(other="Own"), 0, 1)
+    assert all(row.favoured_by == () for row in found.families)
+    assert "No self-preference of B is shown" in words(found)
+    assert "No agent moves beyond chance" in words(found)
+    assert found.rho is not None
+    assert found.rho.low <= found.rho.rho <= found.rho.high <= 1
+
+
+def test_what_cannot_be_tested_is_said() -> None:
+    assert "No agent both judged is of B's family, other" in words(judge_shifts(both(other="other"), 0, 1))
+    shared = words(judge_shifts(both(favour=0.3, one="own", other="Own"), 0, 1))
+    assert shared.count("are of one family, Own: a preference they share cannot be seen") == 1
+    assert "favours" not in shared
+    nobody = replace(both(other="Own"), families=(None,) * 12)
+    assert "agents of two families or more are needed" in words(judge_shifts(nobody, 0, 1))
+    alone = replace(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
+    single = judge_shifts(alone, 0, 1)
+    assert all(row.favoured_by == () for row in single.families)
+    assert "too few on one side to claim a preference" in words(single)
+
+
+def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
+    named = with_families(both(favour=0.15), {"B": "Own"})
+    assert judge_shifts(named, 0, 1).families[0].favoured_by == ("B",)
+    with pytest.raises(ConfigError) as caught:
+        with_families(named, {"C": "Own"})
+    assert caught.value.slug == "judge-family"
+
+
+def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
+    study = study_judges(both(favour=0.15, other="Own"))
+    said = json.loads(json.dumps(study.to_json(), allow_nan=False))["shifts"][0]
+    assert said["n_trials"] == (plan_of().arm == PAIRED).sum()
+    assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
+    assert said["families"][0]["favoured_by"] == ["B"]
+    assert any("B favours" in line for line in study.words)
+    plan = plan_of(calls=100)
+    few = study_judges(side_by_side([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
+    assert few.shifts == () or few.shifts[0].n_trials >= 24
+    answers = answer_with(plan, np.full(len(plan), 0.5), missing=np.arange(len(plan)) > 12)
+    none = study_judges(side_by_side([judged(plan, "A", seed=1), JudgedRun("B", None, tally(answers), answers)]))
+    assert none.shifts == ()
+    assert any("shifts of agents need 4 trials each" in line for line in none.words)

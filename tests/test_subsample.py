@@ -1,0 +1,105 @@
+"""Part of a plan for another judge: its own trials, balanced over agents, never more than asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pools import make_pool
+from youden.errors import PlanError
+from youden.protocol.plan import make_plan
+from youden.protocol.probes import probes_of
+from youden.protocol.subsample import subsample
+from youden.types import INDEPENDENT, PAIRED, Plan
+from youden.types.arrays import Ids
+
+POOL = make_pool(10, 30)
+DESIGNS = {
+    "cyclic": {"calls": 1000},
+    "dense": {},
+    "nlogn": {"percent": 40},
+    "adaptive": {"calls": 700, "options": {"rounds": 2}},
+}
+
+
+def rows(plan: Plan) -> set[tuple[int, ...]]:
+    names = ("item", "first", "second", "arm", "other_item", "replicate")
+    return set(zip(*(plan.columns()[name].tolist() for name in names), strict=True))
+
+
+def trials_of(plan: Plan) -> Ids:
+    paired = plan.arm == PAIRED
+    return np.bincount(np.append(plan.first[paired], plan.second[paired]), minlength=plan.n_agents).astype(np.int32)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_a_part_is_the_plans_own_trials_and_asks_all_agents_alike(design: str) -> None:
+    plan = make_plan(POOL, **{"holdout": 0.0, "seed": 1, "design": design} | DESIGNS[design])
+    part = subsample(plan, POOL, calls=200, seed=3)
+    assert len(part) == 200
+    assert rows(part) <= rows(plan)
+    assert len(rows(part)) == 200
+    assert np.ptp(trials_of(part)) <= 2
+    assert part.independent == "pooled"
+    assert part.pool_digest == POOL.digest
+    assert 0 < part.characters < plan.characters
+    again = subsample(plan, POOL, calls=200, seed=3)
+    assert again.digest == part.digest
+    assert subsample(plan, POOL, calls=200, seed=4).digest != part.digest
+
+
+def test_whole_slots_of_different_items_are_taken_and_the_rest_is_independent() -> None:
+    plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
+    part = subsample(plan, POOL, calls=207)
+    paired = part.arm == PAIRED
+    assert (np.bincount(part.slot[paired])[np.unique(part.slot[paired])] == 10).all()
+    assert len(np.unique(part.item[paired])) == len(np.unique(part.slot[paired])) == 19
+    assert (part.arm == INDEPENDENT).sum() == 17
+
+
+def test_all_trials_are_taken_where_all_are_asked_for() -> None:
+    plan = make_plan(POOL, design="cyclic", calls=400, seed=1)
+    for part in (subsample(plan, POOL), subsample(plan, POOL, calls=len(plan))):
+        assert len(part) == len(plan) - probes_of(plan).sum()
+        assert np.array_equal(part.slot, plan.slot[~probes_of(plan)])
+
+
+def test_held_out_cells_are_never_asked() -> None:
+    for design in ("cyclic", "dense"):
+        plan = make_plan(POOL, design=design, holdout=0.2, seed=1)
+        part = subsample(plan, POOL, calls=300)
+        other = np.where(part.arm == PAIRED, part.item, part.other_item)
+        assert not plan.split.holdout[part.first, part.item].any()
+        assert not plan.split.holdout[part.second, other].any()
+        assert not part.split.holdout.any()
+        assert np.array_equal(part.split.train, plan.split.train)
+
+
+def test_probes_stay_out() -> None:
+    plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
+    marked = replace(plan, options={**plan.options, "probes": 20})
+    first = np.flatnonzero(plan.arm == INDEPENDENT)[:20]
+    probes = rows(replace(plan, **{name: column[first] for name, column in plan.columns().items()}))
+    assert not rows(subsample(marked, POOL)) & probes
+
+
+def test_slots_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
+    plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
+    cut = np.flatnonzero((plan.slot != 3) | (plan.first != 2))
+    plan = replace(plan, **{name: column[cut] for name, column in plan.columns().items()})
+    part = subsample(plan, POOL, calls=200)
+    assert (part.slot == -1).all()
+    assert np.ptp(trials_of(part)) <= 2
+
+
+@pytest.mark.parametrize(("calls", "slug"), [(1001, "subsample-calls"), (20, "subsample-few")])
+def test_more_than_there_is_and_less_than_says_anything_are_refused(calls: int, slug: str) -> None:
+    plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
+    with pytest.raises(PlanError) as caught:
+        subsample(plan, POOL, calls=calls)
+    assert caught.value.slug == slug
+    with pytest.raises(PlanError) as caught:
+        subsample(plan, make_pool(10, 31), calls=200)
+    assert caught.value.slug == "subsample-pool"
