@@ -3,11 +3,12 @@
 A paired answer is D, cut to [0, 1]. OLD is drawn at random; NEW is OLD's twin: item by item a fair coin swaps OLD's answers with
 those of the agent nearest in ability, so that both are equal over items of this kind and no two items alike. A true difference
 is put on top by turning a share of NEW's answers to 0 (or 1). Look 1 is a cyclic plan of 1 % of the dense calls; whoever is
-undecided goes on by the calls asked for, or, where none are, by twice the calls. Margin .05.
+undecided goes on by the calls asked for, on the two alone (`youden extend --focus`), or, where none are, by as many calls again.
+Margin .05.
 
 worse_1: 'worse' at look 1. worse_ever: at either. pass_ever: better or no worse at either. asked: undecided at look 1 with a
 number of calls; decided: of these, those that look 2 decides. items: undecided with more items asked for. percent: median of the
-calls asked for, in all, of the dense calls. cells: a plan of the design nlogn, one look, the fit's HC2 errors.
+calls asked for, of the dense calls. cells: a plan of the design nlogn, one look, the fit's HC2 errors.
 
 `python benchmarks/gate.py [--runs 400] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON; run r has the seed r.
 """
@@ -24,6 +25,7 @@ import numpy as np
 from youden.data.peer_prediction import import_results
 from youden.practice.gate import MARGIN, Gated, Look, gated
 from youden.practice.gate_answers import outlooks
+from youden.protocol.grow import add_calls
 from youden.protocol.plan import make_plan
 from youden.study.replay import make_world
 from youden.types import PAIRED, Plan, Pool, Verdicts
@@ -88,13 +90,13 @@ def two_looks(pool: Pool, paired: Floats, *, difference: float, n_runs: int, see
         verdicts = [first.verdict]
         if first.needed is not None:
             wanted = first.needed.calls
-            calls = len(plan) + (wanted or len(plan))
-            verdicts.append(looked(make_plan(pool, calls=calls, seed=run), answers, new, old, look=2).verdict)
+            grown = add_calls(plan, pool, calls=wanted or len(plan), focus=(new, old) if wanted else ())
+            verdicts.append(looked(grown, answers, new, old, look=2).verdict)
             asked += wanted is not None
             items += wanted is None
             if wanted is not None:
                 decided += verdicts[-1] != "undecided"
-                percents.append(100 * calls / plan.n_dense_calls)
+                percents.append(100 * (len(grown) - len(plan)) / plan.n_dense_calls)
         worse_1 += verdicts[0] == "worse"
         worse += "worse" in verdicts
         passed += bool({"better", "no worse"} & set(verdicts))

@@ -7,7 +7,7 @@ estimated and how the outcome is shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -85,10 +85,23 @@ class Gate:
         return min((row.verdict for row in self.agents), key=order.index)
 
     @property
+    def focus(self) -> tuple[str, ...]:
+        """Whom more calls are to be spent on: undecided agents that ask for some, and the baseline; nobody where none do."""
+        asking = tuple(row.agent for row in self._asking)
+        return (*asking, self.baseline) if asking else ()
+
+    @property
     def needed(self) -> Needed | None:
-        """The most calls that an undecided agent asks for; None where none can be asked for."""
-        asked = [row.needed for row in self.agents if row.needed and row.needed.calls]
-        return max(asked, key=lambda needed: needed.calls or 0, default=None)
+        """Calls that decide all who ask for some, None where nobody does. A row's own are for it and the baseline alone."""
+        most = max((row.needed for row in self._asking if row.needed), key=lambda one: one.calls or 0, default=None)
+        if most is None or most.calls is None or not self.extends:
+            return most
+        times = len(self.focus) / 2
+        return replace(most, calls=int(most.calls * times), usd=None if most.usd is None else most.usd * times)
+
+    @property
+    def _asking(self) -> tuple[Gated, ...]:
+        return tuple(row for row in self.agents if row.verdict == "undecided" and row.needed and row.needed.calls)
 
     def to_json(self) -> dict[str, Json]:
         return asdict(self) | {"verdict": self.verdict}

@@ -126,22 +126,23 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         second_weight=weight.second[used],
         n_items=plan.n_items,
     )
-    now = max(1, round(int((plan.slot >= 0).sum()) / plan.n_agents))
-    growth = growth_of(plan)
-    turn = growth.anchors + 2 * sum(map(len, growth.joined))
+    n_slots = found.n_trials.sum(axis=1) / 2
     ways = 2 if plan.options.get("pairs") == "unordered" else 1
-    slots = _steps(now, plan.n_items * (plan.n_agents - 1) // ways)
-    left = variance_left(slots, now=now, n_items=plan.n_items)
+    most = plan.n_items * (growth_of(plan).anchors - 1) // ways
 
     def outlook(new: int, old: int) -> Outlook:
-        return Outlook(
-            *paired_difference(found, new, old),
-            (slots - now) * turn,
-            left,
-            np.minimum(slots, plan.n_items),
-        )
+        now = max(1, round(float(n_slots[[new, old]].mean())))
+        slots = _steps(now, most)
+        calls = (slots - now) * calls_a_slot(plan, n_agents=2)
+        left = variance_left(slots, now=now, n_items=plan.n_items)
+        return Outlook(*paired_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
 
     return outlook
+
+
+def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
+    """Calls of both arms that a slot takes which counts for some agents alone, each once first and once second."""
+    return 2 * n_agents * (2 if plan.independent == "twin" else 1)
 
 
 def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:

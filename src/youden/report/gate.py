@@ -5,6 +5,7 @@ It knows wording, Markdown and XML; it computes nothing. Agents' names are other
 
 from __future__ import annotations
 
+import re
 import shlex
 from xml.etree import ElementTree as ET
 
@@ -58,7 +59,8 @@ def to_do(gate: Gate) -> str | None:
     in_all = (gate.calls or 0) + (needed.calls or 0)
     config = f"{gate.folder}/config.yaml"
     if gate.extends:
-        command = shlex.join(["youden", "extend", gate.folder, "--calls", str(needed.calls)])
+        focus = [word for agent in gate.focus for word in ("--focus", agent)]
+        command = shlex.join(["youden", "extend", gate.folder, "--calls", str(needed.calls), *focus])
     else:
         command = (
             f"{shlex.join(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
@@ -93,7 +95,8 @@ def render_markdown(gate: Gate) -> str:
     lines += ["", *(f"- {quoted(sentence(gate, row))}" for row in gate.agents if row.verdict == "undecided")]
     command = to_do(gate)
     if command is not None:
-        lines += ["", *(f"    {line}" for line in printable(command).splitlines())]
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+        lines += ["", f"{fence}sh", printable(command), fence]
     return "\n".join([*lines, "", quoted(footing(gate)), "", f"<sub>{quoted(gate.signature)}</sub>", ""])
 
 

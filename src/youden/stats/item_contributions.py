@@ -94,8 +94,9 @@ def item_contributions(
 
 
 def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
-    """v = n/(n−1)·Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) where that is more, v̄ the mean of v over all pairs of agents.
+    """v = n/(n−1)·Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) where that is more.
 
+    v̄: what trials of all agents vary by, at as many trials as these two have.
     noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents, at most v, and own = v − noise. One partner in K − 1 is the
     other agent, and what both share cancels.
 
@@ -112,7 +113,9 @@ def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
     if n < 2:
         raise StatisticsError(f"Both agents were seen on {n} items. A difference needs 2.", slug="difference-items")
     U, K = of.by_item[seen], int(seen.sum())
-    all_pairs = 2 / (K - 1) * float(((U - U.mean(axis=0)) ** 2).sum())
+    n_trials = of.n_trials.sum(axis=1)
+    a_trial = float((((U - U.mean(axis=0)) ** 2).sum(axis=1) * n_trials[seen]).sum()) / (K - 1)
+    all_pairs = a_trial * float((1 / n_trials[both]).sum())
     alone = float(((of.by_item[new] - of.by_item[old]) ** 2).sum())
     shrunk = (alone * (n - 1) + _PRIOR_ITEMS * all_pairs) / (n - 1 + _PRIOR_ITEMS)
     variance = n / (n - 1) * max(alone, shrunk)
