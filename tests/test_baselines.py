@@ -153,7 +153,7 @@ def test_uv_of_rank_one_gives_a_rank_one_matrix_back() -> None:
 @given(seed=st.integers(0, 10**6), penalty=st.floats(0.1, 1.5))
 def test_the_nuclear_norm_fit_is_optimal(seed: int, penalty: float) -> None:
     """The subgradient: with X = UΣVᵀ, residual R on observed cells obeys UᵀR = penalty·Vᵀ and ‖R‖₂ ≤ penalty."""
-    value = additive(n_agents=5, n_items=7, seed=seed)
+    value = additive(n_agents=5, n_items=7, seed=seed) / 2  # predictions are clipped at ±1, where the optimum is not
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nuclear_norm, "_TOLERANCE", 1e-10)
         x = NuclearNorm(penalty=penalty, max_rounds=10_000).fit(value).predict()
