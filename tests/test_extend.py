@@ -14,6 +14,7 @@ from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pool_writer import write_pool
 from youden.data.run_folder import RunFolder
+from youden.judging.asked_alone import asked_alone
 from youden.types import Pool
 
 K, J = 5, 8
@@ -197,5 +198,80 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     (here / "b.yaml").write_text(yaml.safe_dump(judge | {"name": "b"}))
     ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json")
     assert ended.code == 0, ended.err
+    assert "A run that grew is ranked here by the additive fit" in ended.out
     ended = youden("extend", "runs/r-by-b", "--calls", "60")
     assert (ended.code, "[extend-part]" in ended.err) == (2, True), ended.err
+
+
+@pytest.mark.parametrize("dies", ["write_verdicts", "write_pool", "write_config", "write_rates"])
+def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(
+    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    words = ("extend", "runs/r", "--calls", "30")
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, dies, die)
+        assert youden(*words).code == 130
+    asked = server.n_requests
+    ended = youden(*words)
+    assert ended.code == 0, ended.err
+    assert server.n_requests == asked
+    config = yaml.safe_load((here / "runs/r/config.yaml").read_text())
+    assert config["extensions"] == [{"calls": 30}]
+    assert youden("fit", "runs/r").code == 0
+
+
+def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on(youden: Youden, here: Path) -> None:
+    assert youden("extend", "runs/r", "--calls", "30").code == 0
+    ended = youden("run", "r.yaml")
+    assert (ended.code, "[run-grown]" in ended.err) == (2, True), ended.err
+    assert "runs/r/config.yaml" in ended.err
+
+
+def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None}
+    write_config(
+        here / "adaptive.yaml",
+        pool="old",
+        design="adaptive",
+        calls=180,
+        n_independent=20,
+        judge=judge | {"price_in": 100, "price_out": 100},
+        max_cost=100.0,
+    )
+    assert youden("run", "adaptive.yaml").code == 0
+    spent = RunFolder(here / "runs/adaptive").read_facts().calls
+    assert spent is not None
+    assert spent.usd
+    assert youden("plan", "adaptive.yaml").code == 0
+    assert youden("fit", "runs/adaptive").code == 0
+    assert youden("run", "adaptive.yaml").code == 0
+    again = RunFolder(here / "runs/adaptive").read_facts().calls
+    assert again is not None
+    assert again.usd == pytest.approx(spent.usd)
+
+
+def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    with asked_alone(here / "runs/r/verdicts.db", run="r"):
+        asked = server.n_requests
+        ended = youden("extend", "runs/r", "--calls", "30")
+        assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
+        assert server.n_requests == asked
+    assert youden("extend", "runs/r", "--calls", "30").code == 0
+
+
+def test_a_cap_for_once_does_not_stay_in_the_runs_config(youden: Youden, here: Path) -> None:
+    assert youden("extend", "runs/r", "--calls", "30", "--max-cost", "0.5").code == 0
+    assert "max_cost" not in yaml.safe_load((here / "runs/r/config.yaml").read_text())
+
+
+def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, here: Path) -> None:
+    ended = youden("extend", "runs/r", "--calls", "10000", "--dry-run")
+    assert "no more are left" in ended.err

@@ -135,7 +135,7 @@ def test_several_agents_share_the_error(tmp_path: Path) -> None:
 
 def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
     def row(verdict: str) -> Gated:
-        return Gated("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)  # type: ignore[arg-type]
+        return Gated("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
     def of(*verdicts: str) -> str:
         return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).verdict
@@ -292,7 +292,7 @@ EVIL = 'x" & <b>|a`\n## @all</testcase>\x00\x1b[31m\ud800\ufffe'
 
 
 def gate_of(agent: str, verdict: str = "undecided") -> Gate:
-    row = Gated(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, Needed(calls=1200, usd=0.5))  # type: ignore[arg-type]
+    row = Gated(agent, verdict, -0.02, -0.1, 0.06, 0.95, 1, 40, Needed(calls=1200, usd=0.5))
     return Gate("runs/my run", agent + "2", 0.05, "means", 800, True, f"sha|{agent}", (row,))
 
 
@@ -300,7 +300,7 @@ def gate_of(agent: str, verdict: str = "undecided") -> Gate:
 @settings(max_examples=80, deadline=None)
 def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
     gate = gate_of(agent, verdict)
-    root = ET.fromstring(render_junit(gate).encode())  # noqa: S314
+    root = ET.fromstring(render_junit(gate).encode())
     (case,) = root.iter("testcase")
     assert case.get("name") == printable(agent)
     assert {child.tag for child in case} <= {"failure", "error", "system-out"}
@@ -314,7 +314,7 @@ def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
 def test_junit_counts_worse_as_failures_and_undecided_as_errors() -> None:
     gate = gate_of("n")
     gate = replace(gate, agents=(*gate.agents, *gate_of("m", "worse").agents, *gate_of("o", "better").agents))
-    suite = ET.fromstring(render_junit(gate).encode()).find("testsuite")  # noqa: S314
+    suite = ET.fromstring(render_junit(gate).encode()).find("testsuite")
     assert suite is not None
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["3", "1", "1", "0"]
     assert [[child.tag for child in case] for case in suite.iter("testcase")] == [
@@ -338,7 +338,7 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert ended.code == 1
     assert "\x1b" not in ended.out + ended.err
     assert (tmp_path / "gate.md").read_text(encoding="utf-8").startswith("## ❌ worse")
-    assert ET.fromstring((tmp_path / "gate.xml").read_bytes()).get("failures") == "1"  # noqa: S314
+    assert ET.fromstring((tmp_path / "gate.xml").read_bytes()).get("failures") == "1"
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 

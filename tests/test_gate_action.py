@@ -49,7 +49,7 @@ def test_the_steps_gate_on_a_recorded_cassette(youden: Youden, server: WireServe
     def behave(_n: int, body: dict[str, object]) -> Reply:
         return Reply("NO" if "agent 0 says" in str(body) else same_item(body))
 
-    server.behave = behave  # type: ignore[assignment]
+    server.behave = behave
     pool = make_pool(5, 12)
     named = {0: "new-model", 1: "old-model"}
     agents = tuple(Agent(named.get(i, agent.id)) for i, agent in enumerate(pool.agents))
@@ -94,7 +94,7 @@ def test_the_steps_gate_on_a_recorded_cassette(youden: Youden, server: WireServe
     ]
     assert [one.returncode for one in ended] == [0, 0, 1], [one.stderr for one in ended]
     assert server.n_requests == asked
-    assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"  # noqa: S314
+    assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert summary.startswith("## ❌ worse: new-model against old-model")
     assert (checkout / "cassettes" / "gates.json").read_bytes() == committed

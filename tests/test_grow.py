@@ -268,3 +268,45 @@ def test_a_plan_that_grew_is_the_same_from_a_file(tmp_path: Path) -> None:
     folder.write_plan(plan)
     assert growth_of(folder.read_plan()) == growth_of(plan)
     assert folder.read_plan().digest == plan.digest
+
+
+@pytest.mark.parametrize("design", ["dense", "nlogn", "row"])
+@pytest.mark.parametrize("holdout", [0.0, 0.2])
+def test_a_cell_design_that_agents_joined_is_grown_by_focus_alone_and_keeps_its_intervals(
+    design: str, holdout: float
+) -> None:
+    plan = add_agents(make_plan(OLD, design=design, holdout=holdout, seed=2), MORE_AGENTS, calls=300)
+    with pytest.raises(PlanError, match=r"\[grow-cells\]"):
+        add_calls(plan, MORE_AGENTS, calls=200)
+    with pytest.raises(PlanError, match=r"\[grow-cells\]"):
+        add_items(plan, MORE_ITEMS)
+    later = add_calls(plan, MORE_AGENTS, calls=40, focus=(K, K + 1))
+    asked = comparisons(later)
+    assert len(set(asked)) == len(asked)
+    assert not np.isnan(ranked(answers(later)).low).any()
+
+
+def test_the_twins_of_focused_calls_move_nobody_else() -> None:
+    plan = first_plan(independent="twin", calls=520)
+    later = add_calls(plan, OLD, calls=80, focus=(2, 3))
+    before, after = ranked(answers(plan)), ranked(answers(later))
+    others = np.delete(np.arange(K), [2, 3])
+    assert (after.ability[others] == before.ability[others]).all()
+
+
+def test_an_anchor_whose_error_is_unknown_counts_by_its_new_trials_alone() -> None:
+    plan = make_plan(OLD, design="nlogn", holdout=0.0, seed=1)
+    later = add_calls(plan, OLD, calls=40, focus=(0,))
+    new = np.arange(len(later)) >= len(plan)
+    of_agent = ((later.first == 0) | (later.second == 0)) & (later.arm == PAIRED)
+    lost = of_agent & ~new
+    lost[np.flatnonzero(lost)[0]] = False
+    result = answer_with(later, answers(later).answer, missing=lost)
+    assert np.isnan(anchors_of(result).error[0])
+    assert ranked(result).n_trials[0] == (of_agent & new).sum()
+
+
+def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
+    plan = add_items(add_calls(first_plan(), OLD, calls=100_000), part_of(WHOLE, K, J + 6), calls=2 * K)
+    later = add_calls(plan, part_of(WHOLE, K, J + 6), calls=10 * K)
+    assert len(later) - len(plan) == 10 * K

@@ -70,7 +70,8 @@ def balanced(plan: Plan) -> bool:
     slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97
     (`benchmarks/cyclic.py`), at the same rank correlation.
     """
-    return bool((plan.slot >= 0).any() and plan.split.train.all())
+    slot = plan.slot[plan.arm == PAIRED]
+    return bool(len(slot) and (slot >= 0).all() and plan.split.train.all())
 
 
 def adaptive_means(result: Verdicts) -> Abilities:
@@ -140,7 +141,7 @@ def _grown(result: Verdicts) -> Abilities:
     n_old, n_new = growth.anchors, plan.n_agents - growth.anchors
     stretch = stretch_of(n_old)
     effect = _padded((anchors.ability - scale.centre) / stretch, n_new)
-    before = _padded(np.where(np.isnan(anchors.ability), 0.0, anchors.n_trials), n_new)
+    before = _padded(np.where(np.isnan(anchors.ability + anchors.error), 0.0, anchors.n_trials), n_new)
     variance = _padded((anchors.error / stretch) ** 2, n_new)
     now = placed.n_trials.astype(np.float64)
     n = before + now
@@ -151,6 +152,7 @@ def _grown(result: Verdicts) -> Abilities:
     freedom = _padded(anchors.freedom - PRIOR_SLOTS + 1, n_new) + PRIOR_SLOTS - 1 + placed.n_slots
     half = student.ppf((1 + LEVEL) / 2, freedom) * error
     low, high = ability - half, ability + half
+    n = np.where(now > 0, n, _padded(anchors.n_trials.astype(np.float64), n_new))
     same = np.flatnonzero(now[:n_old] == 0)
     for column, old in ((ability, anchors.ability), (error, anchors.error), (low, anchors.low), (high, anchors.high)):
         column[same] = old[same]
@@ -235,6 +237,7 @@ def place_beside(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bo
         beside.answer - anchors.fpr,
         scale=scale,
         n_agents=result.plan.n_agents,
+        finite=anchors.ranking == TRIALS,
     )
 
 

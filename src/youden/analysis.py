@@ -45,7 +45,6 @@ EVERYTHING_ASKED = (
     "Every comparison there is was asked: the intervals are about this judge on these items, so they have no width, and they "
     "say nothing of other items. Rank on more items to learn how far the ranking carries."
 )
-_PRIOR_SLOTS = 6
 SCORE_KINDS: tuple[ScoreKind, ...] = ("row", "symmetric")
 
 Groups = Mapping[str, str | None]

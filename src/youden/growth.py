@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import t as student
 
 from youden.abilities import (
     Abilities,
@@ -79,6 +80,7 @@ class _Drift:
     variance: Floats
     level: float
     level_variance: float
+    level_slots: int
 
     @property
     def p(self) -> Floats:
@@ -90,7 +92,10 @@ class _Drift:
 
     @property
     def level_p(self) -> float:
-        return float(_two_sided(np.array([self.level]), np.array([self.level_variance]))[0])
+        """Student's t, as slots are few."""
+        if not self.level_variance > 0:
+            return float("nan")
+        return float(2 * student.sf(abs(self.level) / np.sqrt(self.level_variance), max(self.level_slots - 1, 1)))
 
 
 def _two_sided(change: Floats, variance: Floats) -> Floats:
@@ -108,7 +113,7 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     scale = scale_from(result, anchors, rows=~new)
     n_old, n_before = growth.anchors, earlier.plan.n_agents
     drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
-    level = level_variance = np.nan
+    level, level_variance, level_slots = np.nan, np.nan, 0
     now = place_beside(result, anchors, scale, rows=new)
     beside = beside_of(result, rows=new)
     complete = learned_from(result, new) & anchors_alone(plan)
@@ -123,7 +128,7 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
         )
         drift[:n_old], variance[:n_old] = found.change, found.variance
         if growth.steps[-1].kind == "calls":
-            level, level_variance = found.level, found.level_variance
+            level, level_variance, level_slots = found.level, found.level_variance, found.level_slots
     elif len(beside.item):
         found = drift_beside(
             beside.item, beside.agent, beside.partner, beside.answer - anchors.fpr, effect=now.effect, scale=scale
@@ -136,7 +141,7 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     drift[placed] = now.effect[placed] - effect[placed]
     variance[placed] = now.variance[placed] + known[placed]
     stretch = stretch_of(n_old)
-    return _Drift(stretch * drift, stretch**2 * variance, level, level_variance)
+    return _Drift(stretch * drift, stretch**2 * variance, level, level_variance, level_slots)
 
 
 def _words(facts: GrowthFacts) -> list[str]:
@@ -148,7 +153,9 @@ def _words(facts: GrowthFacts) -> list[str]:
     if facts.joined_items:
         said.append(f"{len(facts.joined_items)} items joined.")
     moved = {
-        move.agent: (move.after or 0.0) - (move.before or 0.0) for move in facts.moves if move.before != move.after
+        move.agent: move.after - move.before
+        for move in facts.moves
+        if move.before is not None and move.after is not None and move.before != move.after
     }
     if moved:
         most = max(moved, key=lambda agent: abs(moved[agent]))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from youden.data.pool_writer import write_pool
 from youden.data.run_config import RunConfig
 from youden.data.run_folder import PoolSummary, RunFolder
 from youden.errors import ConfigError, ImportFormatError
+from youden.judging.asked_alone import asked_alone
 from youden.judging.batch import Batching
 from youden.judging.engine import check_cap, judge_plan
 from youden.judging.estimate import estimate
@@ -158,8 +159,8 @@ def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.Da
 
 
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
-    """Read the pool, load the judge, draw the plan, and write config.yaml, pool.json and plan.parquet; where the folder holds
-    answers to what the plan was before it grew, `judge_run` writes them, with the new answers.
+    """Read the pool, load the judge, draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder holds
+    answers to an earlier or later state of the plan, they stay until `judge_run` writes them with the new answers.
 
     batched: at the prices of the provider's Batch API.
 
@@ -172,15 +173,15 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     folder = RunFolder(config.folder)
     refuse_another_run(folder, plan, judge)
     planned = PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
-    if not (config.extensions and folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
-        _write_plan(planned)
+    if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
+        folder.write_plan(plan)
+        _write_config(planned)
     return planned
 
 
-def _write_plan(planned: PlannedRun) -> None:
-    planned.folder.write_config(planned.config)
+def _write_config(planned: PlannedRun) -> None:
     planned.folder.write_pool(summarise(planned.pool, source=str(planned.config.pool)))
-    planned.folder.write_plan(planned.plan)
+    planned.folder.write_config(planned.config)
 
 
 def judge_run(
@@ -194,7 +195,7 @@ def judge_run(
     """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan
     goes on from look to look, and its plan.parquet with it.
 
-    Raises: as `judge_async`; answers that came are in the store all the same.
+    Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
     spent = 0.0
 
@@ -216,10 +217,14 @@ def judge_run(
         spent += found.total_usd
         return found
 
-    earlier = _paid_for(planned.folder)
-    result = run_rounds(planned.plan, planned.pool, ask)
-    _write_plan(replace(planned, plan=result.plan))
-    planned.folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
+    folder, config = planned.folder, planned.config
+    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
+    with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
+        earlier = _paid_for(folder)
+        result = run_rounds(planned.plan, planned.pool, ask)
+        folder.write_plan(result.plan)
+        folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
+        _write_config(planned)
     return result
 
 

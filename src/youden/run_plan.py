@@ -82,13 +82,20 @@ def refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> Non
     if folder.has("rates.parquet") and not (folder.has("verdicts.parquet") or folder.has("plan.parquet")):
         other = "an imported run"
     elif folder.has("verdicts.parquet"):
+        if _grew_since(folder, plan):
+            raise RunFolderError(
+                f"{folder.path} has grown since this plan was made. Go on with `youden run {folder.file('config.yaml')}`, or "
+                "give this run another name or --out.",
+                slug="run-grown",
+            )
         if not _answers(folder, plan):
             other = "the answers to another plan (pool, design, budget, holdout or seed differ)"
         elif not _same_judge(folder.judged_by(), judge):
             other = "another judge's answers"
     if other:
         raise RunFolderError(
-            f"{folder.path} holds {other}. Give this run another name or --out, or delete that folder.",
+            f"{folder.path} holds {other}. Give this run another name or --out; with the old run's store (`store:` or --store) "
+            "nothing it paid for is asked again.",
             slug="run-other",
         )
 
@@ -108,6 +115,14 @@ def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
     return all(said.get(name) == value for name, value in judge.describe().items())
 
 
+def _grew_since(folder: RunFolder, plan: Plan) -> bool:
+    """Whether the folder's own plan is `plan` with steps added."""
+    if not folder.has("plan.parquet"):
+        return False
+    found = folder.read_plan()
+    return len(found) > len(plan) and grew_from(found, plan)
+
+
 def _answers(folder: RunFolder, plan: Plan) -> bool:
     """Whether the folder's answers are to `plan`, to what it was before it grew, or to what an adaptive one became."""
     if folder.judged_plan() == plan.digest:
@@ -116,7 +131,8 @@ def _answers(folder: RunFolder, plan: Plan) -> bool:
         return False
     found = folder.read_plan()
     if turns_of(plan) is None:
-        return found.digest == folder.judged_plan() and grew_from(plan, found)
+        # the plan alone is new: the answers to it were lost on their way into the folder, and are in the store
+        return found.digest == plan.digest or (found.digest == folder.judged_plan() and grew_from(plan, found))
     return found.pool_digest == plan.pool_digest and all(
         np.array_equal(old[: len(plan)], new)
         for old, new in zip(found.columns().values(), plan.columns().values(), strict=True)

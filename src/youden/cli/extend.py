@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,11 +59,12 @@ def command(
     slots of everybody, the very ones a larger budget would have drawn; --focus spends the calls on the agents it names.
 
     Calls and cost are shown first. The folder changes when the new answers are there, until then the same command resumes;
-    config.yaml then makes the whole run again. The report says what moved and whether an agent that was there drifted.
+    config.yaml then makes the whole run again, and the same --calls buy as many once more. The report says what moved and whether
+    an agent that was there drifted.
     """
     from youden.data.run_config import Extension
-    from youden.pipeline import fit_run, judge_run
-    from youden.practice.extend import plan_extension
+    from youden.data.run_folder import RunFolder
+    from youden.practice.extend import extend_run, plan_extension, too_wide
     from youden.report.write import write_report
 
     if (agents is not None) + (items is not None) + (calls is not None) == 0:
@@ -71,11 +73,15 @@ def command(
         raise click.UsageError("Give --agents first and --items in a second extension.")
     if focus and (agents is not None or items is not None):
         raise click.UsageError("--focus goes with --calls alone.")
+    kept = RunFolder(run).read_config()
     step = Extension(agents=agents, items=items, calls=calls, focus=list(focus))
     planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
     if planned.half_width is not None:
-        show.note(f"plan: intervals of {len(planned.joined)} joining agents will be about ± {planned.half_width:.3f}")
+        show.note(
+            f"plan: intervals of {len(planned.joined)} joining agents: about ± {planned.half_width:.3f}, if their answers vary "
+            "as those of the agent that varies most"
+        )
     said: dict[str, Json] = {
         "run": str(planned.run.folder.path),
         "cost": asdict(planned.cost),
@@ -87,9 +93,16 @@ def command(
             show.print_json({**said, "dry_run": True})
         return
     with progress_bar() as bar:
-        judge_run(planned.run, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
-    growth = fit_run(planned.run.folder).facts.growth
+        fitted = extend_run(planned, kept, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
+    growth = fitted.facts.growth
     summary = write_report(planned.run.folder).summary
+    wide = too_wide(planned, fitted, width) if width is not None else ()
+    if wide:
+        names = shlex.join(word for agent in wide for word in ("--focus", agent))
+        show.note(
+            f"warning: {len(wide)} of {len(planned.joined)} intervals are wider than ± {width:g}; more calls narrow them: "
+            f"youden extend {shlex.quote(str(run))} --calls N {names}"
+        )
     if as_json:
         show.print_json({**said, "dry_run": False, "growth": None if growth is None else asdict(growth)})
         return

@@ -53,12 +53,7 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
     Raises: ConfigError [store-url], [store-missing], [store-foreign], [store-newer];
     JudgeError [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed].
     """
-    text = str(place)
-    if "://" in text and not text.startswith("sqlite:///"):
-        raise ConfigError(
-            f"There is no store for '{text.partition('://')[0]}://'. Give a path, or sqlite:///path.", slug="store-url"
-        )
-    path = Path(unquote(text.removeprefix("sqlite:///")) if "://" in text else text)
+    path = store_path(place)
     if read_only and not path.is_file():
         raise ConfigError(f"There is no store at {path}. Judge the plan first, or give its path.", slug="store-missing")
     with _explained(path):
@@ -70,6 +65,16 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
         connection.close()
         raise
     return Store(connection, path)
+
+
+def store_path(place: str | Path) -> Path:
+    """Where the store at `sqlite:///path` or at a path is. Raises: ConfigError [store-url]."""
+    text = str(place)
+    if "://" in text and not text.startswith("sqlite:///"):
+        raise ConfigError(
+            f"There is no store for '{text.partition('://')[0]}://'. Give a path, or sqlite:///path.", slug="store-url"
+        )
+    return Path(unquote(text.removeprefix("sqlite:///")) if "://" in text else text)
 
 
 class Store:

@@ -14,6 +14,7 @@ from youden.data.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
 from youden.pools.agents import AgentsFile, AgentSpec
 from youden.pools.instructions import Instruction, load_instruction
+from youden.text.thesaurus import synonyms
 from youden.types import Cost, Item, Json
 
 Instructions = tuple[Instruction | None, Instruction | None]
@@ -56,8 +57,14 @@ class Generation:
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...]) -> Generation:
-    """Look up the instructions. Raises: ConfigError for one that is missing or does not fit."""
+    """Look up the instructions, and see that the steps can be taken here.
+
+    Raises: ConfigError for an instruction that is missing or does not fit, and for a step whose package is not installed
+    [synonyms-missing], before anything is paid for.
+    """
     folder = file.path.parent
+    if any(step.name == "synonyms" for agent in file.agents for step in agent.transforms):
+        synonyms("good")
     instructions = {
         agent.id: (
             None

@@ -7,26 +7,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, sqrt
+from pathlib import Path
 
 import numpy as np
 
+from youden.analysis import Analysis
 from youden.data.run_config import Extension, RunConfig
 from youden.data.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.estimate import estimate
-from youden.pipeline import PlannedRun, plan_run
+from youden.pipeline import PlannedRun, fit_run, judge_run, plan_run
 from youden.protocol.blocks import growth_of, scored_sides
 from youden.protocol.columns import plan_rows
 from youden.protocol.grow import LEAST_SLOTS
-from youden.types import PAIRED, Cost, Plan
+from youden.types import PAIRED, Cost, Plan, Progress
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedExtension:
     """An extension before anything is asked.
 
-    asked: the new calls alone; cost: of them. joined: agents that are new. half_width: what their 95 % intervals will about have,
-    on the scale of abilities; None where no agent joins.
+    asked: the new calls alone; cost: of them. joined: agents that are new. half_width: what their 95 % intervals will have if
+    their answers vary as those of the agent that varies most; None where no agent joins.
     """
 
     run: PlannedRun
@@ -59,6 +61,9 @@ def plan_extension(config: RunConfig, step: Extension, *, width: float | None = 
             f"A half width of {width:g} says how many calls joining agents get. Give --width with --agents and without --calls.",
             slug="extend-width",
         )
+    if _is_unfinished(folder, config, step, width=width):
+        config, step = config.model_copy(update={"extensions": config.extensions[:-1]}), config.extensions[-1]
+        return _planned(config, step)
     planned = _planned(config, step)
     if width is not None and planned.half_width is not None:
         more = (planned.half_width / width) ** 2
@@ -67,6 +72,19 @@ def plan_extension(config: RunConfig, step: Extension, *, width: float | None = 
         calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
         planned = _planned(config, step.model_copy(update={"calls": calls}))
     return planned
+
+
+def _is_unfinished(folder: RunFolder, config: RunConfig, step: Extension, *, width: float | None) -> bool:
+    """Whether `step` is the last one of the run already, and was stopped between its answers and the ranking."""
+    if not config.extensions or _wanted(config.extensions[-1], width) != _wanted(step, width):
+        return False
+    fitted = folder.read_signature().parts.get("plan") if folder.has("signature.json") else None
+    return fitted != folder.judged_plan()[:12]
+
+
+def _wanted(step: Extension, width: float | None) -> tuple[object, ...]:
+    places = [None if place is None else Path(place).resolve() for place in (step.agents, step.items)]
+    return (*places, tuple(step.focus), None if width else step.calls)
 
 
 def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
@@ -85,7 +103,7 @@ def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
 
 
 def _half_width(run: PlannedRun, n_before: int) -> float | None:
-    """The median half width of the agents that are ranked already, at the number of trials of those that join."""
+    """The widest of the agents that are ranked already, at the number of trials of those that join."""
     plan, sides = run.plan, scored_sides(run.plan)
     known = [
         (row.high - row.low) / 2 * sqrt(row.n_trials)
@@ -97,4 +115,29 @@ def _half_width(run: PlannedRun, n_before: int) -> float | None:
     paired = plan.arm == PAIRED
     scored = np.append(plan.first[paired & sides.first], plan.second[paired & sides.second])
     n_trials = np.bincount(scored, minlength=plan.n_agents)[n_before:]
-    return float(np.median(known) / np.sqrt(np.median(n_trials)))
+    return float(max(known) / np.sqrt(np.median(n_trials)))
+
+
+def too_wide(planned: PlannedExtension, fitted: Analysis, width: float) -> tuple[str, ...]:
+    """Joining agents whose intervals came out more than a tenth wider than ± `width`."""
+    ranking = fitted.ranking.set_index("agent")
+    half = (ranking["high"] - ranking["low"]) / 2
+    return tuple(agent for agent in planned.joined if not half[agent] <= 1.1 * width)
+
+
+def extend_run(
+    planned: PlannedExtension,
+    config: RunConfig,
+    *,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    log: Path | None = None,
+) -> Analysis:
+    """Ask, and fit the run that has grown. config: what its config.yaml goes on from, without what holds for this once (a cap).
+
+    Raises: as `judge_run`.
+    """
+    run = planned.run
+    judge_run(run, progress=progress, retry_failed=retry_failed, log=log)
+    run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions}))
+    return fit_run(run.folder)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.abilities import abilities_of, trial_weights
+from youden.abilities import abilities_of, learned_from, trial_weights
 from youden.data.run_folder import RunFolder
 from youden.judging.judge_config import load_judge_config
 from youden.judging.registry import JURY, REPLAY
-from youden.protocol.blocks import growth_of
+from youden.protocol.blocks import first_in_slots, growth_of
 from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
@@ -68,7 +68,7 @@ class GateAnswers:
 
 def read_answers(folder: RunFolder) -> GateAnswers:
     """The answers in `folder`. Raises: RunFolderError where it is not judged and fitted."""
-    if not folder.has("plan.parquet"):
+    if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
         return _imported(folder)
     plan = folder.read_plan()
     result = folder.read_verdicts(plan)
@@ -85,7 +85,7 @@ def read_answers(folder: RunFolder) -> GateAnswers:
         digest=hasher.hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
-        extends=bool((plan.slot >= 0).any()) and turns_of(plan) is None,
+        extends=turns_of(plan) is None and (first_in_slots(plan) or bool(growth_of(plan).steps)),
         usd_a_call=_usd_a_call(folder, plan),
     )
 
@@ -115,7 +115,7 @@ def _imported(folder: RunFolder) -> GateAnswers:
 
 def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
     plan, weight = result.plan, trial_weights(result.plan)
-    used = (plan.slot >= 0) & result.answered
+    used = learned_from(result) if growth_of(plan).steps else (plan.slot >= 0) & result.answered
     found = item_contributions(
         plan.first[used],
         plan.second[used],
@@ -146,12 +146,16 @@ def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
 
 
 def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:
-    """Variances go as one over the paired calls, up to every pair of cells there is."""
+    """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
     scores = train_scores(rates, None if plan is None else plan.split, kind="symmetric")
     model = ClippedLinear().fit(scores)
     more: Positions = np.empty(0, dtype=np.int64)
     ratio: Floats = np.empty(0)
-    if plan is not None:
+    if plan is not None and first_in_slots(plan):
+        now = max(1, round(int((plan.arm == PAIRED).sum()) / plan.n_agents))
+        then = _steps(now, plan.n_items * (plan.n_agents - 1))
+        more, ratio = (then - now) * calls_a_slot(plan, n_agents=2), now / then
+    elif plan is not None:
         on_item = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
         now = int((plan.arm == PAIRED).sum())
         then = _steps(now, int((on_item * (on_item - 1)).sum()))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from youden.types import Json, Plan, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Json, Plan, Verdicts
 from youden.types.arrays import Bools
 
 T = TypeVar("T", bound=np.generic)
@@ -82,8 +82,18 @@ def growth_of(plan: Plan) -> Growth:
     return TypeAdapter(Growth).validate_python(said)
 
 
+def first_in_slots(plan: Plan) -> bool:
+    """Whether the first plan's paired trials stand in slots."""
+    steps = growth_of(plan).steps
+    first = np.arange(len(plan)) < (steps[0].row if steps else len(plan))
+    return bool((plan.slot[first & (plan.arm == PAIRED)] >= 0).any())
+
+
 class Sides(NamedTuple):
-    """Of every row, bool[N] each: whether it counts for its first, for its second agent, and whether its slot is complete."""
+    """Of every row, bool[N] each: whether it counts for its first, for its second agent, and whether its slot is complete.
+
+    An independent row counts as complete unless its step asked no complete slots.
+    """
 
     first: Bools
     second: Bools
@@ -102,6 +112,11 @@ def scored_sides(plan: Plan) -> Sides:
             sides.first[rows] = np.isin(plan.first[rows], block.scored)
             sides.second[rows] = np.isin(plan.second[rows], block.scored)
             sides.complete[rows] = False
+    for row, following in pairwise([*(step.row for step in growth_of(plan).steps), n]):
+        step = slice(row, following)
+        apart = plan.arm[step] == INDEPENDENT
+        if not (sides.complete[step] & ~apart).any():
+            sides.complete[step] = False
     return sides
 
 

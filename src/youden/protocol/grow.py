@@ -12,7 +12,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.anchored import Comparison, anchored_independent, anchored_trials
-from youden.protocol.blocks import Block, Step, StepKind, growth_of, scored_sides
+from youden.protocol.blocks import Block, Step, StepKind, first_in_slots, growth_of, scored_sides
 from youden.protocol.columns import appended, arms, characters, trial_columns
 from youden.protocol.designs.checks import PairRule
 from youden.protocol.designs.cyclic import Slot, joined, slots
@@ -42,7 +42,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
             f"Give at least {grower.calls_of(LEAST_SLOTS * 2 * len(new), n_scored=len(new))} calls.",
             slug="grow-calls",
         )
-    return grower.made("agents", [grower.anchored(new, budget)], scored=new)
+    return grower.made("agents", [grower.anchored(new, budget)], budget, scored=new)
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
@@ -56,7 +56,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     n_new = pool.n_items - plan.n_items
     per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
     budget = grower.paired_of(calls, default=int(per_item * n_new + 0.5), n_scored=pool.n_agents)
-    return grower.made("items", grower.turns(budget, {len(grower.growth.item_sets): n_new}))
+    return grower.made("items", grower.turns(budget, {len(grower.growth.item_sets): n_new}), budget)
 
 
 def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()) -> Plan:
@@ -69,9 +69,9 @@ def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()
     grower = _Grower(plan, pool)
     budget = calls // 2 if plan.independent == "twin" else calls
     if focus:
-        return grower.made("calls", [grower.anchored(focus, budget)], scored=focus)
+        return grower.made("calls", [grower.anchored(focus, budget)], budget, scored=focus)
     sizes = {number: len(items) for number, items in enumerate(grower.growth.item_sets)}
-    return grower.made("calls", grower.turns(budget, sizes))
+    return grower.made("calls", grower.turns(budget, sizes), budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class _Grower:
         """Paired calls among `calls` of both arms."""
         if calls is None:
             return default
-        return calls // 2 if self.plan.independent == "twin" else calls - self.n_independent(n_scored)
+        return calls // 2 if self.plan.independent == "twin" else max(0, calls - self.n_independent(n_scored))
 
     def calls_of(self, n_paired: int, *, n_scored: int) -> int:
         """Calls of both arms that hold `n_paired` paired ones."""
@@ -149,14 +149,13 @@ class _Grower:
 
     def turns(self, n_paired: int, sizes: dict[int, int]) -> list[_Drawn]:
         """Turns on sets of items, in proportion to their sizes: a turn is a slot of all anchors and one of each later group."""
-        if not (self.plan.slot >= 0).any():
+        if not first_in_slots(self.plan):
             raise PlanError(
                 f"A plan of the design '{self.plan.design}' has no slots to go on with. Make a run with a larger budget and the "
                 "same store (what was answered is not asked again), or name agents to focus on.",
                 slug="grow-cells",
             )
-        groups = self.growth.joined
-        size = self.growth.anchors + 2 * sum(map(len, groups))
+        groups, size = self.growth.joined, self.largest_slot(())
         n_turns = n_paired // size
         if n_turns < 1:
             raise PlanError(
@@ -166,10 +165,12 @@ class _Grower:
             )
         share = np.floor(np.cumsum(list(sizes.values())) / sum(sizes.values()) * n_turns + 0.5).astype(int)
         drawn: list[_Drawn] = []
+        owed = 0
         for set_, n in zip(sizes, np.diff(share, prepend=0).tolist(), strict=True):
-            found, items = self.complete(set_, n)
+            found, items = self.complete(set_, n + owed)
             drawn.append(found)
             n_slots = len(np.unique(found.trials.slot))
+            owed += n - n_slots
             drawn += [self.anchored(group, 2 * len(group) * n_slots, items=items, set_=set_) for group in groups]
         return drawn
 
@@ -196,13 +197,16 @@ class _Grower:
         end = min(later, default=int(slot.max(initial=-1)) + 1)
         return end - block.start
 
-    def made(self, kind: StepKind, drawn: list[_Drawn], *, scored: tuple[int, ...] = ()) -> Plan:
+    def made(self, kind: StepKind, drawn: list[_Drawn], budget: int, *, scored: tuple[int, ...] = ()) -> Plan:
         """The plan with what was drawn after its own. Raises: PlanError [grow-all] where that is nothing."""
         plan, pool = self.plan, self.pool
         parts = zip(*(vars(one.trials).values() for one in drawn), strict=True)
         paired = PairedTrials(*(np.concatenate(columns) for columns in parts))
         if len(paired.item) == 0:
-            raise PlanError("Every comparison there is was asked already. Add items or agents.", slug="grow-all")
+            raise PlanError(
+                "Every slot there is was asked already. Add items or agents; where pairs are left, focus on an agent finds them.",
+                slug="grow-all",
+            )
         apart = self.apart(paired, kind, scored)
         columns = appended(plan, trial_columns(paired, apart))
         step = Step(kind, len(plan), pool.n_agents, pool.n_items, pool.digest)
@@ -222,8 +226,18 @@ class _Grower:
             agent_ids=tuple(agent.id for agent in pool.agents),
             item_ids=tuple(item.id for item in pool.items),
             characters=characters(pool, columns),
-            notes=(*plan.notes, self.note(kind, len(paired.item), len(apart.item), scored)),
+            notes=(
+                *plan.notes,
+                self.note(kind, len(paired.item), len(apart.item), scored)
+                + (
+                    "" if budget - len(paired.item) < self.largest_slot(scored) else f" of {budget:,}: no more are left"
+                ),
+            ),
         )
+
+    def largest_slot(self, scored: tuple[int, ...]) -> int:
+        """Paired calls of a turn, or of a slot for `scored` alone: a budget is not split below it."""
+        return 2 * len(scored) if scored else self.growth.anchors + 2 * sum(map(len, self.growth.joined))
 
     def apart(self, paired: PairedTrials, kind: StepKind, scored: tuple[int, ...]) -> IndependentTrials:
         """The independent arm of what was drawn."""
@@ -234,7 +248,7 @@ class _Grower:
 
     def note(self, kind: StepKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
         """What a reader is told of the step."""
-        asked = f"{n_paired:,} paired and {n_independent:,} independent calls"
+        asked = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
             who = f"{len(scored)} agents joined, compared with {self.growth.anchors} of the first plan"
         elif kind == "items":

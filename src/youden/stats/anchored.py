@@ -110,12 +110,15 @@ def stretch_of(n_anchors: int) -> float:
     return (n_anchors - 2) / (n_anchors - 1)
 
 
-def place(item: Ids, agent: Ids, partner: Ids, slot: Ids, answer: Floats, *, scale: Scale, n_agents: int) -> Placed:
+def place(
+    item: Ids, agent: Ids, partner: Ids, slot: Ids, answer: Floats, *, scale: Scale, n_agents: int, finite: bool = True
+) -> Placed:
     """The mean of r = y − centre − effect_partner − level_item over each agent's trials, and its variance.
 
     E_si = sum of i's r − mean in slot s; u_i = S/(S−1)·ΣE²/n_i, shrunk as if the anchors' noise had been seen in 6 slots more;
     variance = u_i/n_i·(1 − n_i/(2JK0)) + linking; linking = Σ_j (its share of item j − the anchors')²·var(level_j)
-    + Σ_k (its share of anchor k − 1/K0)²·var(effect_k).
+    + Σ_k (its share of anchor k − 1/K0)²·var(effect_k), and var(centre) for agents that are no anchors themselves.
+    finite: whether the error is against these comparisons, all answered; else against more of their kind, without 1 − n_i/(2JK0).
 
     One row a trial and scored agent: item, agent (0 … n_agents − 1), partner (an anchor), slot: int[T]; answer: float[T].
 
@@ -143,9 +146,10 @@ def place(item: Ids, agent: Ids, partner: Ids, slot: Ids, answer: Floats, *, sca
         variance[enough] = shrunk / n[enough]
     of_item = _shares(agent, item, n_agents, n_items)
     of_partner = _shares(agent, partner, n_agents, n_anchors)
-    left = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors))
+    left = np.maximum(0.0, 1 - n / (2 * n_items * n_anchors)) if finite else np.ones(n_agents)
     linking = (of_item - scale.share) ** 2 @ scale.level_variance
     linking += (of_partner - 1 / n_anchors) ** 2 @ scale.effect_variance
+    linking[n_anchors:] += scale.centre_variance
     linking = np.where(n > 0, linking, np.nan)
     return Placed(effect, variance * left + linking, linking, n.astype(np.int32), n_slots.astype(np.int32))
 

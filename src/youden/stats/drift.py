@@ -17,13 +17,14 @@ from youden.types.arrays import Floats, Ids, freeze
 @dataclass(frozen=True, eq=False)
 class Drift:
     """change: float[K0], of each anchor's effect, new answers less what the scale says; variance: float[K0]; NaN where no new
-    trial tells. level, level_variance: of all answers together, NaN where fewer than 2 slots tell.
+    trial tells. level, level_variance: of all answers together, from level_slots slots; NaN where fewer than 2 tell.
     """
 
     change: Floats
     variance: Floats
     level: float
     level_variance: float
+    level_slots: int
 
     def __post_init__(self) -> None:
         freeze([self.change, self.variance])
@@ -52,7 +53,7 @@ def drift_in_slots(item: Ids, first: Ids, second: Ids, slot: Ids, answer: Floats
         level = float(mean[known].mean())
         level_variance = float(mean[known].var(ddof=1)) / len(known) + scale.centre_variance
     stretch = (n_anchors - 1) / (n_anchors - 2)
-    return Drift(stretch * change, stretch**2 * variance + scale.effect_variance, level, level_variance)
+    return Drift(stretch * change, stretch**2 * variance + scale.effect_variance, level, level_variance, len(known))
 
 
 def drift_beside(item: Ids, agent: Ids, partner: Ids, answer: Floats, *, effect: Floats, scale: Scale) -> Drift:
@@ -70,7 +71,7 @@ def drift_beside(item: Ids, agent: Ids, partner: Ids, answer: Floats, *, effect:
     np.add.at(met, (partner, agent), 1)
     share = met / np.maximum(met.sum(axis=1, keepdims=True), 1)
     variance += scale.effect_variance + scale.pair_variance * (share**2).sum(axis=1)
-    return Drift(change, variance, np.nan, np.nan)
+    return Drift(change, variance, np.nan, np.nan, 0)
 
 
 def _means(agent: Ids, residual: Floats, n_agents: int, *, share: float) -> tuple[Floats, Floats]:

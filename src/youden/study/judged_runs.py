@@ -17,6 +17,7 @@ import pandas as pd
 from youden.data.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.judge_config import load_judge_config
+from youden.protocol.blocks import growth_of
 from youden.protocol.scores import train_scores
 from youden.types import MISSING_REASONS, PAIRED, Rates, ScoreKind, Verdicts
 from youden.types.arrays import Bools, Floats, Ids
@@ -46,6 +47,7 @@ class SideBySide:
     scores: float[R, K, J], NaN unseen; weight: float[R, K, J]. hard, soft: float[R, U], each judge's answer to unit u, NaN where
     it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
+    grown: whether one of the runs was extended.
     """
 
     names: tuple[str, ...]
@@ -61,6 +63,7 @@ class SideBySide:
     paired: Bools
     families: tuple[str | None, ...]
     judge_families: tuple[str | None, ...]
+    grown: bool
 
 
 def read_judged(folder: RunFolder) -> JudgedRun:
@@ -146,6 +149,7 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         paired=table.index.get_level_values("arm").to_numpy() == PAIRED if as_trials else np.ones(len(table), np.bool_),
         families=tuple(next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents),
         judge_families=tuple(run.family for run in runs),
+        grown=any(run.result is not None and growth_of(run.result.plan).steps for run in runs),
     )
 
 

@@ -104,6 +104,12 @@ class JudgesStudy:
         }
 
 
+GROWN = (
+    "A run that grew is ranked here by the additive fit on what both judges' agents and items share, for comparison alone; its own "
+    "ranking, on the scale of its first agents, is in ranking.csv and its report."
+)
+
+
 def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesStudy:
     """Agreement of judges on agents, items, curl and single units. Raises: StatisticsError of the fit."""
     fits = [
@@ -131,7 +137,12 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
         items=tuple(HardItem(both.item_ids[j], tuple(_or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
         shifts=shifts,
-        words=(*_words(pairings, both.units), *(line for one in shifts for line in shift_words(one)), *few),
+        words=(
+            *_words(pairings, both.units),
+            *([GROWN] if both.grown else []),
+            *(line for one in shifts for line in shift_words(one)),
+            *few,
+        ),
     )
 
 
