@@ -219,6 +219,7 @@ def scale_from(result: Verdicts, anchors: Abilities, *, rows: Bools | None = Non
         plan.item[own],
         plan.first[own],
         plan.second[own],
+        plan.slot[own],
         result.answer[own] - anchors.fpr,
         ability=anchors.ability,
         error=anchors.error,

@@ -55,8 +55,8 @@ def minutes(value: float | None) -> str:
     """`about 4 minutes`."""
     if value is None:
         return "unknown time"
-    if value < 1:
-        return "under a minute"
+    if value < 1.5:
+        return "under a minute" if value < 1 else "about a minute"
     return f"about {value:,.0f} minutes" if value < 120 else f"about {value / 60:,.1f} hours"
 
 

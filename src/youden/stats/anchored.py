@@ -20,8 +20,8 @@ _PRIOR_SLOTS = 6
 class Scale:
     """What anchors' trials tell: y ≈ centre + effect_i + effect_k + level_j.
 
-    centre_variance: on the same items; noise: variance of an answer beyond all this; pair_variance: of what two agents have
-    in common beyond their effects.
+    centre_variance: against all answers on these items; noise: variance of an answer beyond all this; cell_variance: the part
+    of it that is an agent's own on an item; pair_variance: of what two agents have in common beyond their effects.
 
     effect, effect_variance: float[K0], of the additive effects, mean 0; level, level_variance: float[J], of the items, shrunk
     to 0 by how far they differ beyond noise; an unseen item has level 0 and the variance of all. share: float[J], of the anchors'
@@ -31,6 +31,7 @@ class Scale:
     centre: float
     centre_variance: float
     noise: float
+    cell_variance: float
     pair_variance: float
     effect: Floats
     effect_variance: Floats
@@ -60,16 +61,17 @@ class Placed:
 
 
 def scale_of(
-    item: Ids, first: Ids, second: Ids, answer: Floats, *, ability: Floats, error: Floats, n_items: int
+    item: Ids, first: Ids, second: Ids, slot: Ids, answer: Floats, *, ability: Floats, error: Floats, n_items: int
 ) -> Scale:
     """The scale of anchors with abilities and standard errors float[K0], from their own trials.
 
     An ability is a mean over the other anchors, so its effect is (K0−1)/(K0−2)·(θ_i − θ̄). An item's level is the mean residual
     of its n_j trials times σ²_b/(σ²_b + σ²/n_j), with variances by moments.
 
-    item, first, second: int[T]; answer: float[T], on the scale of abilities. An agent without an ability has effect 0.
+    item, first, second, slot: int[T], slot −1 where there is none; answer: float[T], on the scale of abilities. An agent without
+    an ability has effect 0.
     """
-    check_trials(item, first, second, answer=answer)
+    check_trials(item, first, second, slot, answer=answer)
     centre, stretch = float(np.nanmean(ability)), stretch_of(len(ability))
     effect = np.nan_to_num((ability - centre) / stretch)
     residual = answer - centre - effect[first] - effect[second]
@@ -79,18 +81,40 @@ def scale_of(
     freedom = len(answer) - int(seen.sum()) - len(ability)
     noise = float(((residual - mean[item]) ** 2).sum()) / freedom if freedom > 0 else 0.0
     between = max(0.0, float((mean[seen] ** 2 - noise / n[seen]).mean())) if freedom > 0 else 0.0
+    share = n / max(len(answer), 1)
     trust = np.divide(between * n, between * n + noise, out=np.zeros(n_items), where=between * n + noise > 0)
+    beyond = residual - trust[item] * mean[item]
+    own = min(_cell_variance(first, second, slot, beyond, len(ability)), noise / 4)
+    centre_variance = (noise - 2 * own + 4 * own * float(_left_of_items(share))) / max(len(answer), 1)
     return Scale(
         centre=centre,
-        centre_variance=noise / max(len(answer), 1),
+        centre_variance=centre_variance,
         noise=noise,
-        pair_variance=_pair_variance(first, second, residual - trust[item] * mean[item], len(ability)),
+        cell_variance=own,
+        pair_variance=_pair_variance(first, second, beyond, len(ability)),
         effect=effect,
         effect_variance=(np.nan_to_num(error) / stretch) ** 2,
         level=trust * mean,
         level_variance=between * (1 - trust),
-        share=n / max(len(answer), 1),
+        share=share,
     )
+
+
+def _cell_variance(first: Ids, second: Ids, slot: Ids, residual: Floats, n_agents: int) -> float:
+    """What an agent's two answers of a slot have in common: their mean product over agents and slots, at least 0."""
+    inside = slot >= 0
+    cell = np.tile(slot[inside], 2) * np.int64(n_agents) + np.append(first[inside], second[inside])
+    _, at, n = np.unique(cell, return_inverse=True, return_counts=True)
+    e = np.tile(residual[inside], 2)
+    product = (np.bincount(at, e) ** 2 - np.bincount(at, e**2)) / 2
+    return max(0.0, float(product[n == 2].mean())) if (n == 2).any() else 0.0
+
+
+def _left_of_items(share: Floats) -> Floats:
+    """Σ_j (w_j − 1/J)² / Σ_j w_j², how much of the items' own variance a mean over shares w of all J items keeps: float[...]."""
+    squares = (share**2).sum(axis=-1)
+    off = ((share - 1 / share.shape[-1]) ** 2).sum(axis=-1)
+    return np.asarray(np.divide(off, squares, out=np.ones_like(squares), where=squares > 0), dtype=np.float64)
 
 
 def _pair_variance(first: Ids, second: Ids, residual: Floats, n_agents: int) -> float:
@@ -118,7 +142,8 @@ def place(
     E_si = sum of i's r − mean in slot s; u_i = S/(S−1)·ΣE²/n_i, shrunk as if the anchors' noise had been seen in 6 slots more;
     variance = u_i/n_i·(1 − n_i/(2JK0)) + linking; linking = Σ_j (its share of item j − the anchors')²·var(level_j)
     + Σ_k (its share of anchor k − 1/K0)²·var(effect_k), and var(centre) for agents that are no anchors themselves.
-    finite: whether the error is against these comparisons, all answered; else against more of their kind, without 1 − n_i/(2JK0).
+    finite: whether the error is against these comparisons, all answered: then what an agent has of its own on an item is no error
+    as far as it met all items alike; else against more of their kind, without 1 − n_i/(2JK0) too.
 
     One row a trial and scored agent: item, agent (0 … n_agents − 1), partner (an anchor), slot: int[T]; answer: float[T].
 
@@ -150,6 +175,9 @@ def place(
     linking = (of_item - scale.share) ** 2 @ scale.level_variance
     linking += (of_partner - 1 / n_anchors) ** 2 @ scale.effect_variance
     linking[n_anchors:] += scale.centre_variance
+    if finite and scale.cell_variance > 0:
+        of_slot = 2 * scale.cell_variance / (scale.noise + scale.cell_variance)
+        left *= 1 - of_slot + of_slot * _left_of_items(of_item)
     linking = np.where(n > 0, linking, np.nan)
     return Placed(effect, variance * left + linking, linking, n.astype(np.int32), n_slots.astype(np.int32))
 

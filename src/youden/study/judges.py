@@ -105,8 +105,8 @@ class JudgesStudy:
 
 
 GROWN = (
-    "A run that grew is ranked here by the additive fit on what both judges' agents and items share, for comparison alone; its own "
-    "ranking, on the scale of its first agents, is in ranking.csv and its report."
+    "A run that grew is ranked here by the additive fit on what the judges' agents and items share, for comparison alone; its "
+    "own ranking, on the scale of its first agents, is in ranking.csv and its report."
 )
 
 
