@@ -36,7 +36,8 @@ def here(tmp_path: Path, server: WireServer, youden: Youden) -> Path:
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
     write_config(tmp_path / "r.yaml", pool="old", calls=110, n_independent=20, judge=judge | {"price": 0})
-    assert youden("run", "r.yaml").code == 0
+    assert youden("judge", "r.yaml").code == 0
+    assert youden("fit", "runs/r").code == 0
     return tmp_path
 
 
@@ -88,6 +89,7 @@ def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_
     assert server.n_requests - answered < json.loads(ended.out)["cost"]["calls"]
 
 
+@pytest.mark.slow
 def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, here: Path, server: WireServer) -> None:
     for step in (
         ["--agents", "new", "--calls", "60"],

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
 import yaml
 
 from commands import Youden, write_config
@@ -45,6 +46,7 @@ def test_the_workflow_names_no_secret_and_runs_youden_alone() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_steps_gate_on_a_recorded_cassette(youden: Youden, server: WireServer, tmp_path: Path) -> None:
     def behave(_n: int, body: dict[str, object]) -> Reply:
         return Reply("NO" if "agent 0 says" in str(body) else same_item(body))

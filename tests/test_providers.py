@@ -22,6 +22,7 @@ TABLED = {
 """Our judges by litellm's names of their models."""
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "put back when the test ends")

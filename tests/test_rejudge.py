@@ -54,7 +54,8 @@ def here(tmp_path: Path, server: WireServer, youden: Youden) -> Path:
     write_config(tmp_path / "second.yaml", **judge, model="b", price=0, family="own")
     write_config(tmp_path / "paid.yaml", **judge, model="b", price_in=1000, price_out=1000, max_tokens=1)
     write_config(tmp_path / "mine.yaml", pool="pool", judge="first.yaml", calls=1000, n_independent=40)
-    assert youden("run", "mine.yaml").code == 0
+    assert youden("judge", "mine.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
     return tmp_path
 
 
@@ -142,7 +143,8 @@ def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: P
 def test_agents_without_families_are_told_apart_by_nobody(youden: Youden, tmp_path: Path) -> None:
     write_pool(pool_of(families=False), tmp_path / "pool")
     write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
-    assert youden("run", "mine.yaml").code == 0
+    assert youden("judge", "mine.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
     ended = youden("rejudge", "runs/mine", "--judge", "lexical", "--calls", "200")
     assert ended.code == 0, ended.err
     assert "meta: {family: …}" in ended.out
@@ -165,7 +167,8 @@ def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, 
     assert refused("runs/mine", *part).endswith("[rejudge-unjudged]")
     assert youden("judge", "mine.yaml").code == 0
     assert "youden fit" in refused("runs/mine", *part)
-    assert youden("run", "mine.yaml").code == 0
+    assert youden("judge", "mine.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
     assert refused("runs/mine", *part, "--out", "runs/mine").endswith("[rejudge-itself]")
     assert refused("runs/mine", "--judge", "lexical", "--calls", "5000").endswith("[subsample-calls]")
     assert refused("runs/mine", "--judge", "lexical", "--calls", "10").endswith("[subsample-few]")
