@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from youden.protocol.columns import columns_at
 from youden.types import INDEPENDENT, PAIRED, Json, Plan, Verdicts
 from youden.types.arrays import Bools
 
@@ -165,13 +166,8 @@ def _part(result: Verdicts, rows: Bools, *, n_agents: int, n_items: int) -> Verd
     plan, split = result.plan, result.plan.split
     smaller = replace(
         plan,
-        item=plan.item[rows],
-        first=plan.first[rows],
-        second=plan.second[rows],
+        **columns_at(plan, rows),
         arm=plan.arm[rows],
-        other_item=plan.other_item[rows],
-        replicate=plan.replicate[rows],
-        slot=plan.slot[rows],
         n_agents=n_agents,
         n_items=n_items,
         agent_ids=plan.agent_ids[:n_agents],

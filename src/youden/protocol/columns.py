@@ -49,9 +49,9 @@ def appended(plan: Plan, added: TrialColumns) -> TrialColumns:
     )
 
 
-def plan_rows(plan: Plan, rows: Bools | Positions, pool: Pool) -> Plan:
-    """Some trials of a plan as a plan. rows: bool[N], or positions in order."""
-    columns = TrialColumns(
+def columns_at(plan: Plan, rows: Bools | Positions) -> TrialColumns:
+    """Some trials of a plan. rows: bool[N], or positions in order."""
+    return TrialColumns(
         item=plan.item[rows],
         first=plan.first[rows],
         second=plan.second[rows],
@@ -59,6 +59,11 @@ def plan_rows(plan: Plan, rows: Bools | Positions, pool: Pool) -> Plan:
         replicate=plan.replicate[rows],
         slot=plan.slot[rows],
     )
+
+
+def plan_rows(plan: Plan, rows: Bools | Positions, pool: Pool) -> Plan:
+    """Some trials of a plan as a plan. rows: bool[N], or positions in order."""
+    columns = columns_at(plan, rows)
     return replace(plan, **columns, arm=plan.arm[rows], characters=characters(pool, columns))
 
 
