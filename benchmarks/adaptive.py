@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.peer_prediction import import_results
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
-from youden.rounds import run_rounds
-from youden.study.budget import study_budget
+from youden.run.rounds import run_rounds
+from youden.study.budget.curves import study_budget
 from youden.study.replay import make_world
-from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.types.arrays import Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 DOMAINS = {

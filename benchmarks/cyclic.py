@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from youden.data.peer_prediction import import_results
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import PAIRED, Agent, Item, Pool, Rates, Verdicts
+from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.stats.clipped_linear import ClippedLinear
-from youden.stats.trial_mean import TrialMean
-from youden.types import PAIRED, Agent, Item, Pool, Rates, Verdicts
-from youden.types.arrays import Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.trials.trial_mean import TrialMean
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 DOMAINS = {

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from youden.judging.asking import at_risk
+from youden.judging.asking.dispatch import at_risk
 from youden.judging.engine import judge_plan
-from youden.judging.store import open_store
-from youden.pipeline import rank
+from youden.judging.store.answers import open_store
+from youden.nouns import Verdicts
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.types import Verdicts
+from youden.run.pipeline import rank
 
 CONCURRENCY = 64
 TESTS = Path(__file__).parents[1] / "tests"

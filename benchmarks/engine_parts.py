@@ -22,12 +22,12 @@ import numpy as np
 
 from youden.errors import BudgetError
 from youden.judging.backends.scripted import Scripted
+from youden.judging.call.pace import Pace
+from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.judge_config import JudgeConfig, load_judge_config
-from youden.judging.pace import Pace
-from youden.judging.store import open_store
+from youden.judging.store.answers import open_store
+from youden.nouns import Agent, Completion, Item, Plan, Pool, Request, Verdicts
 from youden.protocol.plan import make_plan
-from youden.types import Agent, Completion, Item, Plan, Pool, Request, Verdicts
 
 Measured = dict[str, Any]
 ENVIRONMENT = {"OPENAI_API_KEY": "k"}
@@ -126,8 +126,8 @@ def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
 
 
 def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
-    from youden.analysis import analyse
     from youden.protocol.rates import tally
+    from youden.run.analysis import analyse
 
     pool = make_pool(n_agents, n_items, characters=1500)
     times = [(time.perf_counter(), time.process_time())]

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from youden.abilities import Abilities, abilities_of
-from youden.data.peer_prediction import import_results
-from youden.protocol.grow import add_agents
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.nouns.arrays import Floats
+from youden.protocol.extension.grow import add_agents
 from youden.protocol.plan import make_plan
-from youden.stats.anchored import stretch_of
+from youden.run.abilities import Abilities, abilities_of
+from youden.stats.trials.anchored import stretch_of
 from youden.study.replay import make_world
-from youden.types import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.types.arrays import Floats
 
 PERCENT = 2.0
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"

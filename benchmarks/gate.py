@@ -22,14 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.peer_prediction import import_results
-from youden.practice.gate import MARGIN, Gated, Look, gated
-from youden.practice.gate_answers import outlooks
-from youden.protocol.grow import add_calls
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import PAIRED, Plan, Pool, Verdicts
+from youden.nouns.arrays import Floats
+from youden.practice.gate.answers import outlooks
+from youden.practice.gate.decision import MARGIN, Gated, Look, gated
+from youden.protocol.extension.grow import add_calls
 from youden.protocol.plan import make_plan
 from youden.study.replay import make_world
-from youden.types import PAIRED, Plan, Pool, Verdicts
-from youden.types.arrays import Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 DOMAINS = {"PubMed": "pubmed_200_config_results", "SAMSum": "samsum_200_config_results"}

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from youden.nouns import Agent, Item, Pool, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.types import Agent, Item, Pool, Verdicts
 
 CASES = {
     "dense 50 agents": ("dense", 50),

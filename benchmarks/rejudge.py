@@ -21,16 +21,16 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from youden.data.peer_prediction import import_results
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import PAIRED, Plan, Verdicts
+from youden.nouns.arrays import Bools, Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.subsample import subsample
-from youden.stats.agreement import cohen_kappa
-from youden.study.judge_shifts import judge_shifts
-from youden.study.judged_runs import JudgedRun, side_by_side
+from youden.stats.judges.agreement import cohen_kappa
+from youden.study.judges.judge_shifts import judge_shifts
+from youden.study.judges.judged_runs import JudgedRun, side_by_side
 from youden.study.replay import World, make_world
-from youden.types import PAIRED, Plan, Verdicts
-from youden.types.arrays import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 DOMAINS = {"PubMed": "pubmed_200_config_results", "SAMSum": "samsum_200_config_results"}

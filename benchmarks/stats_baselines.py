@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
+from youden.nouns import SplitRule
+from youden.nouns.arrays import Bools, Floats
 from youden.protocol.split import draw_split
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.baselines import BASELINES
-from youden.stats.clipped_linear import ClippedLinear
-from youden.types import SplitRule
-from youden.types.arrays import Bools, Floats
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 C = 1.6

@@ -14,9 +14,9 @@ from time import process_time
 
 import numpy as np
 
-from youden.stats.ability_intervals import IntervalMethod, intervals
-from youden.stats.additivity import additive_effects, residual_map
-from youden.types.arrays import Bools, Floats
+from youden.nouns.arrays import Bools, Floats
+from youden.stats.additive.ability_intervals import IntervalMethod, intervals
+from youden.stats.curl.additivity import additive_effects, residual_map
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 DATA = "pubmed_200_config_results"

@@ -19,10 +19,10 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import lsqr
 from scipy.stats import spearmanr
 
-from youden.stats.ability_intervals import intervals
-from youden.stats.curl import curl_ecdf, curl_quantiles
-from youden.stats.pair_model import fit_pair_model
-from youden.types.arrays import Floats, Ids
+from youden.nouns.arrays import Floats, Ids
+from youden.stats.additive.ability_intervals import intervals
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+from youden.stats.trials.pair_model import fit_pair_model
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction" / "eval_results"
 K, J = 30, 200

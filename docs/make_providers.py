@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from youden import cli
-from youden.cli.show import minutes
-from youden.judging.judge_config import load_judge_config
+from youden.cli.terms.show import minutes
+from youden.judging.config.reading import load_judge_config
 
 PAGE = Path(__file__).with_name("providers.md")
 BEGIN, END = "<!-- made by docs/make_providers.py: begin -->", "<!-- end -->"

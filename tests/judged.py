@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from youden.judging.judge_config import JudgeConfig, load_judge_config
-from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Split
+from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Split
 
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}

@@ -14,7 +14,7 @@ from judged import dense_plan, judge_config
 from pools import make_pool
 from youden.errors import YoudenError
 from youden.judging.engine import judge_plan
-from youden.judging.store import open_store
+from youden.judging.store.answers import open_store
 
 
 def main() -> None:

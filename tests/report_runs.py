@@ -13,12 +13,12 @@ import numpy as np
 from commands import write_config
 from pools import answer_with, make_pool
 from wire_server import WireServer
-from youden.data.pool_writer import write_pool
-from youden.data.run_config import load_run_config
-from youden.data.run_folder import RunFolder
-from youden.pipeline import fit_run, plan_run
-from youden.types import PAIRED, Plan, Pool
-from youden.types.arrays import Bools, Floats
+from youden.data.folder.run_config import load_run_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.writer import write_pool
+from youden.nouns import PAIRED, Plan, Pool
+from youden.nouns.arrays import Bools, Floats
+from youden.run.pipeline import fit_run, plan_run
 
 Answers = Callable[[Plan], Floats]
 

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.types import Verdicts
 
 ids = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5).filter(lambda value: bool(value.strip())),

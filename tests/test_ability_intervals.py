@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
-from youden.stats.ability_intervals import intervals
-from youden.stats.additivity import additive_effects
-from youden.stats.clipped_linear import ClippedLinear
-from youden.stats.refits import refit_abilities
-from youden.types import Scores
-from youden.types.arrays import Floats
+from youden.nouns import Scores
+from youden.nouns.arrays import Floats
+from youden.stats.additive.ability_intervals import intervals
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.refits import refit_abilities
+from youden.stats.curl.additivity import additive_effects
 
 METHODS = ("hc2", "multinomial", "items", "jackknife")
 

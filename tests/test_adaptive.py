@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from worlds import dense_world, verdicts
-from youden.abilities import adaptive_means, standing_of
-from youden.data.pool_writer import write_pool
-from youden.data.run_config import RunConfig
+from youden.data.folder.run_config import RunConfig
+from youden.data.pools.writer import write_pool
 from youden.errors import PlanError, StatisticsError
-from youden.pipeline import fit_run, judge_run, plan_run
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.protocol.designs.adaptive import Adaptive, Turns, turns_of
 from youden.protocol.plan import make_plan
-from youden.rounds import run_rounds
-from youden.stats.trial_mean import trial_mean
-from youden.stats.weighted_mean import weighted_mean
+from youden.run.abilities import adaptive_means, standing_of
+from youden.run.pipeline import fit_run, judge_run, plan_run
+from youden.run.rounds import run_rounds
+from youden.stats.trials.trial_mean import trial_mean
+from youden.stats.trials.weighted_mean import weighted_mean
 from youden.study.replay import World, replay
-from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats import elimination
-from youden.stats.additive import Solution, solve_additive, solve_cells
-from youden.stats.cells import check_cells
-from youden.stats.elimination import Equations, equate, fit_plain
-from youden.stats.layouts import DenseTable, SparseTable, make_table
+from youden.stats.additive import elimination
+from youden.stats.additive.cells import check_cells
+from youden.stats.additive.elimination import Equations, equate, fit_plain
+from youden.stats.additive.layouts import DenseTable, SparseTable, make_table
+from youden.stats.additive.solver import Solution, solve_additive, solve_cells
 
 
 class Problem(NamedTuple):

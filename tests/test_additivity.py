@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.additivity import additive_effects, additive_r2, additive_residuals, rank_one_test, residual_map
-from youden.stats.clipped_linear import ClippedLinear
-from youden.types.arrays import Floats
+from youden.nouns.arrays import Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.curl.additivity import additive_effects, additive_r2, additive_residuals, rank_one_test, residual_map
 
 
 def gappy(seed: int, *, shape: tuple[int, int] = (5, 9), gaps: float = 0.4) -> Floats:

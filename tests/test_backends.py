@@ -13,13 +13,13 @@ from judged import ENVIRONMENT, KEY, dense_plan
 from pools import make_pool
 from wire_server import Fault, Reply, WireServer, well_behaved
 from youden.errors import ConfigError, JudgeError
-from youden.judging.connection import Connection
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.failures import CallError
-from youden.judging.judge_config import load_judge_config
 from youden.judging.registry import JUDGES, calling_judge
-from youden.judging.store import open_store
-from youden.types import Judge, Message, Request
+from youden.judging.store.answers import open_store
+from youden.nouns import Judge, Message, Request
 
 MODELS = {"openai": "m", "wire": "m", "litellm": "hosted_vllm/m"}
 INSTALLED = [name for name in MODELS if name != "litellm" or find_spec("litellm")]

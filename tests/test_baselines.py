@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import ConfigError, StatisticsError
+from youden.nouns import Scores
+from youden.nouns.arrays import Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.baselines import BASELINES, nuclear_norm
 from youden.stats.baselines.folds import draw_folds
 from youden.stats.baselines.isotonic import IsotonicOnTop
 from youden.stats.baselines.nuclear_norm import GRID, NuclearNorm
 from youden.stats.baselines.svd import ImputedSVD
 from youden.stats.baselines.uv import UVFactorisation
-from youden.stats.clipped_linear import ClippedLinear
-from youden.types import Scores
-from youden.types.arrays import Floats
 
 EVERY = pytest.mark.parametrize("name", list(BASELINES))
 

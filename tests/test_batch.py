@@ -20,15 +20,15 @@ from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
-from youden.judging.batch import Batching
-from youden.judging.batch_lines import Limits, Line, parts, results
-from youden.judging.connection import Connection
+from youden.judging.batches.lines import Limits, Line, parts, results
+from youden.judging.batches.registry import BATCHES, batch_provider
+from youden.judging.batches.waiting import Batching
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.judging.call.retry import RetryPolicy
 from youden.judging.engine import judge_plan
-from youden.judging.failures import CallError
-from youden.judging.registry import BATCHES, batch_provider
-from youden.judging.retry import RetryPolicy
-from youden.judging.store import Store, open_store
-from youden.types import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
+from youden.judging.store.answers import Store, open_store
+from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -203,11 +203,11 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
     """The steps are cut off behind the provider's work, before its reply is noted."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": ("youden.judging.batch_jobs.Jobs.uploaded"),
-            "create": ("youden.judging.batch_jobs.Jobs.started"),
-            "look": ("youden.judging.batch.InBatches._merge"),
-            "fetch": ("youden.judging.batch.results"),
-            "merge": ("youden.judging.batch_jobs.Jobs.forget"),
+            "upload": ("youden.judging.batches.jobs.Jobs.uploaded"),
+            "create": ("youden.judging.batches.jobs.Jobs.started"),
+            "look": ("youden.judging.batches.waiting.InBatches._merge"),
+            "fetch": ("youden.judging.batches.waiting.results"),
+            "merge": ("youden.judging.batches.jobs.Jobs.forget"),
         }[at]
 
         def die(*_: Any, **__: Any) -> None:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.additive import solve_additive
-from youden.stats.box import fit_box, pursue, sets_by_dual
-from youden.stats.cells import check_cells
-from youden.stats.elimination import equate
+from youden.stats.additive.box import fit_box, pursue, sets_by_dual
+from youden.stats.additive.cells import check_cells
+from youden.stats.additive.elimination import equate
+from youden.stats.additive.solver import solve_additive
 
 
 def saturated(seed: int, *, spread: float = 0.5) -> dict[str, np.ndarray | int]:

@@ -12,16 +12,16 @@ from click.testing import CliRunner
 from pools import make_pool
 from worlds import dense_world, verdicts, write_run
 from youden.cli import youden
-from youden.data.peer_prediction import import_results
+from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.stats.metrics import spearman
-from youden.stats.trial_mean import TrialMean
-from youden.study.budget import BudgetRow, BudgetStudy, study_budget
-from youden.study.budget_words import budget_json, budget_words, parse_goal, recommend
-from youden.study.pilot import imagine, read_dense_or_imagine
+from youden.stats.base.metrics import spearman
+from youden.stats.trials.trial_mean import TrialMean
+from youden.study.budget.curves import BudgetRow, BudgetStudy, study_budget
+from youden.study.budget.pilot import imagine, read_dense_or_imagine
+from youden.study.budget.words import budget_json, budget_words, parse_goal, recommend
 from youden.study.replay import World, make_world, open_world, read_world, replay
 
 

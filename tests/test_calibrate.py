@@ -15,16 +15,16 @@ from scipy.stats import binom
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer
-from youden.data.pool_reader import read_pool
-from youden.data.pool_writer import write_pool
-from youden.judging.tape import Tape, inserted
-from youden.practice.judge_measures import Measures, measure
-from youden.practice.judge_verdict import Outcome, decide
-from youden.practice.known_truth import KnownTruth, draw_known_truth
+from youden.data.pools.reader import read_pool
+from youden.data.pools.writer import write_pool
+from youden.judging.cassette.tape import Tape, inserted
+from youden.nouns import PAIRED, Verdicts
+from youden.nouns.arrays import Floats
+from youden.practice.calibrate.judge_measures import Measures, measure
+from youden.practice.calibrate.judge_verdict import Outcome, decide
+from youden.practice.calibrate.known_truth import KnownTruth, draw_known_truth
 from youden.protocol.plan import make_plan
-from youden.stats.proportions import proportion
-from youden.types import PAIRED, Verdicts
-from youden.types.arrays import Floats
+from youden.stats.base.proportions import proportion
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from youden.errors import StatisticsError
-from youden.stats.cell_agreement import cell_correlation
+from youden.stats.judges.cell_agreement import cell_correlation
 
 
 def cells(n_agents: int, n_items: int, *, rho: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -12,14 +12,14 @@ import pytest
 
 from commands import Youden
 from pools import make_pool
-from youden.data.peer_prediction import import_agents
-from youden.data.pool_reader import read_pool
-from youden.data.pool_writer import write_pool
-from youden.pools.addressing import addresses_a_judge
-from youden.pools.check import check_pool
-from youden.pools.findings import Checked
+from youden.data.importers.peer_prediction import import_agents
+from youden.data.pools.reader import read_pool
+from youden.data.pools.writer import write_pool
+from youden.nouns import Agent, Item, Pool
+from youden.pools.look.addressing import addresses_a_judge
+from youden.pools.look.check import check_pool
+from youden.pools.look.findings import Checked
 from youden.protocol.designs import DESIGNS
-from youden.types import Agent, Item, Pool
 
 HONEST = {"faithful", "stylistic", "strategic"}
 
@@ -192,7 +192,7 @@ def test_a_pool_without_words_is_checked() -> None:
 
 def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {(cost.design, cost.judge): cost for cost in check_pool(honest).costs}
-    monkeypatch.setattr("youden.pools.costs.DRAWN_UP_TO", 0)
+    monkeypatch.setattr("youden.pools.look.costs.DRAWN_UP_TO", 0)
     estimated = check_pool(honest)
     assert {"dense", "cyclic"} <= {cost.design for cost in estimated.costs}
     assert {cost.design for cost in estimated.costs} | {note.split("'")[1] for note in estimated.notes} == set(DESIGNS)

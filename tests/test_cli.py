@@ -12,8 +12,8 @@ import pytest
 
 from commands import Youden, write_config, write_pool
 from youden import cli
-from youden.data.run_folder import RunFolder
-from youden.types import Scores, Signature
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Scores, Signature
 
 RUN_FILES = {
     "config.yaml",
@@ -418,7 +418,7 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkey
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("youden.pipeline.judge_run", interrupt)
+    monkeypatch.setattr("youden.run.pipeline.judge_run", interrupt)
     ended = youden("demo")
     assert ended.code == 130
     assert "resumes" in ended.err

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
-from youden.stats.clipped_linear import ClippedLinear
-from youden.types import Scores
+from youden.nouns import Scores
+from youden.stats.additive.clipped_linear import ClippedLinear
 
 
 def scores(value: np.ndarray, weight: np.ndarray) -> Scores:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from youden.errors import StatisticsError
-from youden.stats.comparisons import compare_agents, holm, rank_sets
-from youden.stats.ranks import rank_ranges
-from youden.types.arrays import Floats
+from youden.nouns.arrays import Floats
+from youden.stats.base.ranks import rank_ranges
+from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
 
 
 def centred(K: int, *, variance: float = 1.0) -> Floats:

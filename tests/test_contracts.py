@@ -9,7 +9,7 @@ import pytest
 
 from pools import make_pool
 from youden.judging.backends.lexical import Lexical
-from youden.judging.connection import Connection
+from youden.judging.call.connection import Connection
 from youden.judging.registry import JUDGES, makes_calls
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan

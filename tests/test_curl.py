@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats import curl
-from youden.stats.curl import curl_ecdf, curl_quantiles, n_rectangles
-from youden.types.arrays import Floats
+from youden.nouns.arrays import Floats
+from youden.stats.curl import quantiles as curl
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
 
 LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
 

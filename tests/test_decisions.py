@@ -15,13 +15,13 @@ from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
-from youden.judging.decisions import label_odds, spoken_for
+from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.judge_config import load_judge_config
-from youden.judging.parsing import read_answer
-from youden.judging.prompts import load_prompt
-from youden.judging.store import open_store
-from youden.types import Completion
+from youden.judging.question.decisions import label_odds, spoken_for
+from youden.judging.question.parsing import read_answer
+from youden.judging.question.prompts import load_prompt
+from youden.judging.store.answers import open_store
+from youden.nouns import Completion
 
 SAME = load_prompt("same-source")
 GAIN = load_prompt("information-gain")

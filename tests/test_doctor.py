@@ -11,8 +11,8 @@ import pytest
 from commands import Youden
 from judged import ENVIRONMENT, KEY, judge_config
 from wire_server import Reply, WireServer
+from youden.judging.config.reading import load_judge_config
 from youden.judging.doctor import STEPS, Diagnosis, diagnose
-from youden.judging.judge_config import load_judge_config
 
 ODDS = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
 

@@ -20,10 +20,10 @@ from pools import make_pool
 from wire_server import Fault, Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
 from youden.judging.backends.scripted import Scripted
+from youden.judging.call.failures import CallError
 from youden.judging.engine import judge_plan
-from youden.judging.failures import CallError
-from youden.judging.store import Store, open_store
-from youden.types import MISSING_REASONS, PAIRED, Completion, Plan, Request, Verdicts
+from youden.judging.store.answers import Store, open_store
+from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Request, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)

@@ -13,10 +13,10 @@ import pytest
 
 from judged import dense_plan
 from pools import make_pool
-from youden.judging import prices
+from youden.judging.config import prices
+from youden.judging.config.reading import load_judge_config
 from youden.judging.duration import expected_duration, seconds_in_flight
 from youden.judging.estimate import estimate
-from youden.judging.judge_config import load_judge_config
 from youden.protocol.plan import make_plan
 
 POOL = make_pool(3, 6)

@@ -11,7 +11,7 @@ import pytest
 from commands import Youden, write_config
 from pools import make_pool
 from youden.data.exporting import pool_table, write_tables
-from youden.data.pool_reader import read_pool
+from youden.data.pools.reader import read_pool
 from youden.errors import ConfigError
 
 

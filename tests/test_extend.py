@@ -12,10 +12,10 @@ import yaml
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
-from youden.data.pool_writer import write_pool
-from youden.data.run_folder import RunFolder
-from youden.judging.asked_alone import asked_alone
-from youden.types import Pool
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.writer import write_pool
+from youden.judging.store.asked_alone import asked_alone
+from youden.nouns import Pool
 
 K, J = 5, 8
 WHOLE = make_pool(K + 2, J + 2)

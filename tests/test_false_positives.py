@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from pools import answer_with, make_pool
-from youden.analysis import analyse
+from youden.nouns import INDEPENDENT
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.stats.false_positives import false_positive_alarms
-from youden.types import INDEPENDENT
+from youden.run.analysis import analyse
+from youden.stats.trials.false_positives import false_positive_alarms
 
 
 def drawn(seed: int, n: int = 3000, n_agents: int = 10) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:

@@ -18,17 +18,17 @@ from commands import Youden, write_config
 from commands import write_pool as write_table
 from pools import answer_with, make_pool
 from worlds import write_run
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
-from youden.pipeline import fit_run, summarise
-from youden.practice.gate import Gate, Gated, Look, Needed, gate_run, gated
-from youden.practice.gate_answers import outlooks, read_answers
-from youden.protocol.grow import add_agents, add_calls
+from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
+from youden.nouns.arrays import Floats
+from youden.practice.gate.answers import outlooks, read_answers
+from youden.practice.gate.decision import Gate, Gated, Look, Needed, gate_run, gated
+from youden.protocol.extension.grow import add_agents, add_calls
 from youden.protocol.plan import make_plan
-from youden.report.gate import render_junit, render_markdown, to_do
+from youden.report.pages.gate import render_junit, render_markdown, to_do
+from youden.run.pipeline import fit_run, summarise
 from youden.text.printable import printable
-from youden.types import PAIRED, Agent, Plan, Pool, Verdicts
-from youden.types.arrays import Floats
 
 POOL = make_pool(8, 60)
 
@@ -89,7 +89,7 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
 def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     from functools import partial
 
-    from youden.rounds import run_rounds
+    from youden.run.rounds import run_rounds
 
     plan = make_plan(POOL, design="adaptive", calls=1500, seed=0)
     result = run_rounds(plan, POOL, partial(answered, dense=world(gap=0.4)))

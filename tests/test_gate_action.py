@@ -16,8 +16,8 @@ import yaml
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
-from youden.data.pool_writer import write_pool
-from youden.types import Agent
+from youden.data.pools.writer import write_pool
+from youden.nouns import Agent
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "github-actions"
 WORKFLOW = yaml.safe_load((EXAMPLE / "gate.yml").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from youden.data.gate_ledger import GateLedger, read_ledger, write_ledger
+from youden.data.folder.gate_ledger import GateLedger, read_ledger, write_ledger
 from youden.errors import RunFolderError
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)

@@ -12,14 +12,14 @@ import pytest
 
 from commands import Youden, write_config
 from wire_server import Reply, WireServer
-from youden.data.pool_reader import read_pool
+from youden.data.pools.reader import read_pool
 from youden.errors import ReplayMissError
-from youden.judging.cassette import read_cassette
-from youden.judging.tape import Tape, inserted
-from youden.pools.agents import load_agents
-from youden.pools.generate import Generated, generate
-from youden.pools.generation import plan_generation
-from youden.pools.item_sources import read_items
+from youden.judging.cassette.lines import read_cassette
+from youden.judging.cassette.tape import Tape, inserted
+from youden.pools.make.agents import load_agents
+from youden.pools.make.generate import Generated, generate
+from youden.pools.make.generation import plan_generation
+from youden.pools.make.item_sources import read_items
 
 AGENTS = """
 seed: 3

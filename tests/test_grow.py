@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
-from youden.abilities import Abilities, abilities_of, anchors_of, place_beside, scale_from
-from youden.analysis import analyse
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
-from youden.growth import growth_facts
-from youden.protocol.blocks import before_last_step, complete_part, grew_from, growth_of, scored_sides
-from youden.protocol.grow import add_agents, add_calls, add_items
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
+from youden.nouns.arrays import Floats
+from youden.protocol.extension.blocks import before_last_step, complete_part, grew_from, growth_of, scored_sides
+from youden.protocol.extension.grow import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.stats.anchored import stretch_of
-from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
-from youden.types.arrays import Floats
+from youden.run.abilities import Abilities, abilities_of, anchors_of, place_beside, scale_from
+from youden.run.analysis import analyse
+from youden.run.extension import growth_facts
+from youden.stats.trials.anchored import stretch_of
 
 K, J = 8, 20
 

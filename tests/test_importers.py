@@ -14,9 +14,9 @@ import pytest
 from commands import Youden
 from youden.data.importers import IMPORTERS
 from youden.data.importers.joining import ImportedPool
-from youden.data.pool_reader import read_pool
+from youden.data.pools.reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
-from youden.pools.bring import bring
+from youden.pools.bring.importing import bring
 
 TOOLS = Path(__file__).parent / "tools"
 TINY = """task: tiny

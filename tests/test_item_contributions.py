@@ -8,15 +8,15 @@ from scipy.stats import t as student
 
 from pools import make_pool
 from youden.errors import StatisticsError
+from youden.nouns import Plan
+from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
-from youden.stats.item_contributions import (
+from youden.stats.trials.item_contributions import (
     ItemContributions,
     item_contributions,
     paired_difference,
     variance_left,
 )
-from youden.types import Plan
-from youden.types.arrays import Floats
 
 
 def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:

@@ -8,8 +8,8 @@ import pytest
 
 from judged import ENVIRONMENT, KEY
 from youden.errors import ConfigError, JudgeError
-from youden.judging.judge_config import load_judge_config, price
-from youden.types import Priced
+from youden.judging.config.reading import load_judge_config, price
+from youden.nouns import Priced
 
 API = {"backend": "openai", "model": "m"}
 

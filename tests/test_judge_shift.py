@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.judge_ranking import ranking_seen
-from youden.stats.judge_shift import judge_shift
-from youden.types.arrays import Floats, Ids
+from youden.nouns.arrays import Floats, Ids
+from youden.stats.judges.judge_ranking import ranking_seen
+from youden.stats.judges.judge_shift import judge_shift
 
 K = 8
 

@@ -10,13 +10,13 @@ import pytest
 
 from pools import answer_with, make_pool
 from youden.errors import ConfigError
+from youden.nouns import PAIRED, Plan
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.study.judge_shifts import JudgeShifts, judge_shifts
-from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
-from youden.study.judges import study_judges
-from youden.study.shift_words import shift_words
-from youden.types import PAIRED, Plan
+from youden.study.judges.agreement import study_judges
+from youden.study.judges.judge_shifts import JudgeShifts, judge_shifts
+from youden.study.judges.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
+from youden.study.judges.shift_words import shift_words
 
 POOL = make_pool(12, 20)
 FAMILIES = {f"a{i}": "Own" if i in (1, 4, 7, 10) else "rest" for i in range(12)}

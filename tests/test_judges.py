@@ -16,13 +16,13 @@ from pools import answer_with, make_pool
 from worlds import verdicts, write_run
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
+from youden.nouns import Rates, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.stats.agreement import cohen_kappa, krippendorff_alpha
-from youden.stats.curl import curl_quantiles
-from youden.study.judged_runs import JudgedRun, side_by_side
-from youden.study.judges import predicted_on, study_judges
-from youden.types import Rates, Verdicts
+from youden.stats.curl.quantiles import curl_quantiles
+from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
+from youden.study.judges.agreement import predicted_on, study_judges
+from youden.study.judges.judged_runs import JudgedRun, side_by_side
 
 
 def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:

@@ -15,11 +15,11 @@ from pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import BudgetError, ConfigError
 from youden.judging.backends.jury import Jury
+from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
-from youden.judging.judge_config import load_judge_config
-from youden.judging.store import open_store
-from youden.types import MISSING_REASONS
+from youden.judging.store.answers import open_store
+from youden.nouns import MISSING_REASONS
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.label_shift import label_shift
-from youden.types.arrays import Bools, Floats
+from youden.nouns.arrays import Bools, Floats
+from youden.stats.judges.label_shift import label_shift
 
 
 def slow_p(value: Floats, member: Bools, covariate: Floats, *, shift: float) -> float:

@@ -16,15 +16,15 @@ from scipy.stats import kendalltau, spearmanr
 from commands import Ended, Youden, write_config, write_pool
 from pools import make_pool
 from report_runs import judged
+from youden.data.folder.run_folder import RunFolder
 from youden.data.labels import read_labels
-from youden.data.run_folder import RunFolder
 from youden.errors import ConfigError, ImportFormatError
-from youden.practice.labels import open_labels, validate
+from youden.nouns import LabelFacts, Validation
+from youden.practice.labels.validation import open_labels, validate
 from youden.report.data.report import build_report
-from youden.report.markdown import render_markdown
-from youden.report.page import render_page
-from youden.stats.metrics import sampled_auc
-from youden.types import LabelFacts, Validation
+from youden.report.pages.markdown import render_markdown
+from youden.report.pages.page import render_page
+from youden.stats.base.metrics import sampled_auc
 
 AGENTS = [f"a{i}" for i in range(8)]
 

@@ -12,8 +12,8 @@ from scipy.stats import spearmanr
 
 from youden.errors import JudgeError, PlanError, YoudenError
 from youden.judging.backends.lexical import Lexical, fit_cut, sample_pairs
+from youden.nouns import INDEPENDENT, PAIRED, Agent, BatchJudge, Item, Plan, Pool, Split, Verdicts
 from youden.text.words import words
-from youden.types import INDEPENDENT, PAIRED, Agent, BatchJudge, Item, Plan, Pool, Split, Verdicts
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
 SAMSUM_VERDICTS = "eval_results/samsum_200_config_results/tvd_mi_individual_examples"

@@ -13,12 +13,12 @@ import pytest
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
+from youden.judging.call.failures import CallError
+from youden.judging.call.pace import Pace
+from youden.judging.call.retry import LONGEST_WAIT, RetryPolicy, Tries
+from youden.judging.call.slots import COOLDOWN, Slots
 from youden.judging.engine import judge_plan
-from youden.judging.failures import CallError
-from youden.judging.pace import Pace
-from youden.judging.retry import LONGEST_WAIT, RetryPolicy, Tries
-from youden.judging.slots import COOLDOWN, Slots
-from youden.judging.store import open_store
+from youden.judging.store.answers import open_store
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)

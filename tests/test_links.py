@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.link_table import links_table
-from youden.stats.links import CLIP, LINKS, Link
+from youden.stats.base.links import CLIP, LINKS, Link
+from youden.stats.curl.link_table import links_table
 
 EVERY = pytest.mark.parametrize("link", LINKS.values(), ids=list(LINKS))
 scores = st.floats(-CLIP, CLIP)

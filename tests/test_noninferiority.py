@@ -10,7 +10,7 @@ from scipy.stats import chi2
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.stats.noninferiority import chance_decided, decide, look_error
+from youden.stats.trials.noninferiority import chance_decided, decide, look_error
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from openai import AsyncOpenAI
 from judged import KEY
 from wire_server import Fault, Reply, WireServer, completion
 from youden.judging.backends.openai import OpenAIJudge
-from youden.judging.connection import Connection
-from youden.judging.failures import CallError, fate
-from youden.types import Message, Request
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError, fate
+from youden.nouns import Message, Request
 
 URL = "http://127.0.0.1:9/v1"
 CONNECTION = Connection("test", URL, 5.0, api_key=KEY)

@@ -10,8 +10,8 @@ from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
 from youden.errors import StatisticsError
-from youden.stats.pair_model import PairModel, Variances, fit_pair_model
-from youden.types.arrays import Floats, Ids
+from youden.nouns.arrays import Floats, Ids
+from youden.stats.trials.pair_model import PairModel, Variances, fit_pair_model
 
 
 class Trials(NamedTuple):

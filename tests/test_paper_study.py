@@ -10,12 +10,11 @@ from click.testing import CliRunner
 
 from worlds import dense_world
 from youden.cli import youden
-from youden.data.peer_prediction import import_results
+from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError
-from youden.pipeline import import_peer_prediction
-from youden.study import paper_figures as printed
-from youden.study.paper import by_domain, study_paper
-from youden.study.paper_figures import domain_of
+from youden.run.pipeline import import_peer_prediction
+from youden.study.paper.printed import domain_of
+from youden.study.paper.tables import by_domain, printed, study_paper
 from youden.study.replay import make_world
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.judging.parsing import find_label, read_answer
-from youden.judging.prompts import load_prompt
-from youden.types import Completion
+from youden.judging.question.parsing import find_label, read_answer
+from youden.judging.question.prompts import load_prompt
+from youden.nouns import Completion
 
 SAME = load_prompt("same-source")
 GAIN = load_prompt("information-gain")

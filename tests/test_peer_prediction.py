@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from youden.data.paper_groups import paper_groups
-from youden.data.peer_prediction import DIFFERENCE_ONLY, import_agents, import_results
-from youden.data.pool_reader import read_pool
-from youden.data.pool_writer import write_pool
+from youden.data.importers.paper_groups import paper_groups
+from youden.data.importers.peer_prediction import DIFFERENCE_ONLY, import_agents, import_results
+from youden.data.pools.reader import read_pool
+from youden.data.pools.writer import write_pool
 from youden.errors import ImportFormatError
 
 MATRIX = [[0, 1, 0.25], [-0.75, 0, 0], [0.1, 0.7, 0]]

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.data.pool_reader import read_pool
-from youden.data.pool_writer import write_pool
+from youden.data.pools.reader import read_pool
+from youden.data.pools.writer import write_pool
 from youden.errors import PoolError
-from youden.types import Agent, Item, Pool
+from youden.nouns import Agent, Item, Pool
 
 AGENTS = ['{"id": "a", "group": "g"}', '{"id": "b", "meta": {"instruction": "be brief"}}']
 ITEMS = ['{"id": "x", "prompt": "what is x?"}', '{"id": "y"}']

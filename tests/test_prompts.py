@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import ConfigError
-from youden.judging.prompts import fence, load_prompt, parse_prompt
-from youden.judging.questions import characters
-from youden.types import Request
+from youden.judging.question.prompts import fence, load_prompt, parse_prompt
+from youden.judging.question.questions import characters
+from youden.nouns import Request
 
 HEAD = 'labels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1'
 BODY = "A {{first}} B {{second}} mark {{fence}}"

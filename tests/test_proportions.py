@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, multinomial
 
 from youden.errors import StatisticsError
-from youden.stats.proportions import difference, paired_difference, proportion
+from youden.stats.base.proportions import difference, paired_difference, proportion
 
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

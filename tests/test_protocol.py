@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from youden.errors import PlanError
+from youden.nouns import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
@@ -16,7 +17,6 @@ from youden.protocol.probes import probes_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.protocol.split import draw_split
-from youden.types import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
 
 DESIGN_NAMES = ["dense", "cyclic", "adaptive", "row", "column", "hybrid", "nlogn"]
 ARMS = ["twin", "pooled"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from youden.judging.judge_config import load_judge_config
-from youden.judging.prices import table_price
+from youden.judging.config.prices import table_price
+from youden.judging.config.reading import load_judge_config
 from youden.resources import roots
 
 DOCS = Path(__file__).parents[1] / "docs"

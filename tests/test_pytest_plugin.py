@@ -18,14 +18,14 @@ import youden
 from judged import KEY, dense_plan
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
-from youden.data.pool_writer import write_pool
+from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, JudgeError, ReplayMissError
-from youden.judging.cassette import read_cassette
-from youden.judging.tape import Tape, difference, inserted
+from youden.judging.cassette.lines import read_cassette
+from youden.judging.cassette.tape import Tape, difference, inserted
 
 pytest_plugins = ["pytester"]
 
-for module in ("pipeline", "report.write", "cli.run", "cli.generate", "pools.generate", "judging.backends.openai"):
+for module in ("run.pipeline", "report.pages.write", "cli.ask.run", "cli.ask.generate", "pools.make.generate", "judging.backends.openai"):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
 import_module("vl_convert")
 

@@ -13,11 +13,11 @@ from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
 from youden.errors import StatisticsError
-from youden.stats.clipped_linear import ClippedLinear
-from youden.stats.curl import curl_quantiles
-from youden.stats.links import LINKS
-from youden.stats.rasch import Rasch
-from youden.types.arrays import Floats
+from youden.nouns.arrays import Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.rasch import Rasch
+from youden.stats.base.links import LINKS
+from youden.stats.curl.quantiles import curl_quantiles
 
 CURVED = pytest.mark.parametrize("link", ["probit", "logit"])
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from commands import Youden
-from youden.data.pool_reader import read_pool
-from youden.data.run_folder import RunFolder
-from youden.judging.cassette import Cassette, entry, write_cassette
-from youden.judging.judge_config import load_judge_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.reader import read_pool
+from youden.judging.cassette.lines import Cassette, entry, write_cassette
+from youden.judging.config.reading import load_judge_config
+from youden.nouns import PAIRED, Completion, Plan
 from youden.protocol.plan import make_plan
+from youden.report.charts.pictures import mark, picture_spec
 from youden.report.data.report import build_report
-from youden.report.pictures import mark, picture_spec
-from youden.types import PAIRED, Completion, Plan
 
 pytest_plugins = ["pytester"]
 
@@ -64,7 +64,7 @@ def agents_of(plan: Plan, row: int) -> set[str]:
 
 
 def test_the_config_example_is_a_config(tmp_path: Path) -> None:
-    from youden.data.run_config import load_run_config
+    from youden.data.folder.run_config import load_run_config
 
     (example,) = blocks("yaml")
     (tmp_path / "mine.yaml").write_text(example, encoding="utf-8")

@@ -16,10 +16,10 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer
 from worlds import write_run
-from youden.data.pool_writer import write_pool
-from youden.data.run_config import load_run_config
-from youden.data.run_folder import RunFolder
-from youden.types import Pool
+from youden.data.folder.run_config import load_run_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.writer import write_pool
+from youden.nouns import Pool
 
 N_AGENTS, N_ITEMS = 10, 20
 

@@ -13,10 +13,10 @@ from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError, ReplayMissError
+from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.judge_config import load_judge_config
-from youden.judging.store import open_store
-from youden.types import Plan, Verdicts
+from youden.judging.store.answers import open_store
+from youden.nouns import Plan, Verdicts
 
 POOL = make_pool(4, 5)
 PLAN = dense_plan(POOL)

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from report_runs import by_ability, judged
-from youden.data.run_folder import PoolSummary, RankingRow, RunFolder
+from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.pipeline import fit_run
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan
 from youden.protocol.plan import make_plan
+from youden.report.charts.frames import Frame
 from youden.report.data.checks import false_alarms
 from youden.report.data.comparison import compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
@@ -26,8 +27,7 @@ from youden.report.data.ranking import headline, rank_agents
 from youden.report.data.report import build_report
 from youden.report.data.shown import clipped, readable
 from youden.report.data.trials import KINDS, Chosen, TrialBook, answers_differ, same_trials
-from youden.report.frames import Frame
-from youden.types import INDEPENDENT, PAIRED, Agent, Plan
+from youden.run.pipeline import fit_run
 
 ROWS = (
     RankingRow("a", "g", 0.8, 0.7, 0.9, 1, 2, 10),

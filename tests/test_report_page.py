@@ -17,13 +17,13 @@ import pytest
 from commands import Youden
 from pools import make_pool
 from report_runs import judged
-from youden.report import vega
+from youden.nouns import Agent, Item, Pool
+from youden.report.charts import vega
+from youden.report.charts.pictures import mark, picture_spec
 from youden.report.data.report import build_report
-from youden.report.embed import json_text
-from youden.report.markdown import quoted, render_markdown
-from youden.report.page import render_page
-from youden.report.pictures import mark, picture_spec
-from youden.types import Agent, Item, Pool
+from youden.report.pages.embed import json_text
+from youden.report.pages.markdown import quoted, render_markdown
+from youden.report.pages.page import render_page
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from youden.data.run_config import RunConfig, dump_run_config, load_run_config
+from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.errors import ConfigError
 
 

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from run_folders import equal, ids, write_judged
-from youden.data.run_config import RunConfig
-from youden.data.run_files import MADE_BY
-from youden.data.run_folder import PoolSummary, RankingRow, RunFolder
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_files import MADE_BY
+from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.errors import RunFolderError
-from youden.pools.recipe import read_recipe
-from youden.types import (
+from youden.nouns import (
     Agent,
     CallFacts,
     HoldoutFacts,
@@ -30,6 +29,7 @@ from youden.types import (
     Signature,
     Verdicts,
 )
+from youden.pools.make.recipe import read_recipe
 
 numbers = st.floats(-1, 1) | st.just(np.nan)
 

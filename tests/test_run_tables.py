@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from run_folders import equal, ids, write_judged
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
+from youden.nouns import Plan, Rates, Split, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.types import Plan, Rates, Split, Verdicts
 
 
 @st.composite

@@ -9,10 +9,10 @@ from pathlib import Path
 from judged import dense_plan, judge_config
 from pools import make_pool
 from youden.judging.backends.scripted import Scripted
+from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.judge_config import load_judge_config
-from youden.judging.store import open_store
-from youden.types import Completion, Plan, Request, Verdicts
+from youden.judging.store.answers import open_store
+from youden.nouns import Completion, Plan, Request, Verdicts
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)

@@ -11,20 +11,20 @@ from click.testing import CliRunner
 
 from worlds import dense_world, write_run
 from youden.cli import youden
-from youden.data.peer_prediction import import_results
+from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
+from youden.nouns import SplitRule
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.protocol.split import draw_split
-from youden.stats.clipped_linear import ClippedLinear
-from youden.stats.link_table import links_table
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.curl.link_table import links_table
 from youden.study.additivity import additivity_words
 from youden.study.baselines import baselines_words, study_baselines
 from youden.study.contrast import Contrast, contrast
 from youden.study.links import study_links
 from youden.study.replay import World, make_world
-from youden.study.sparsity import PAPER_REGIMES, Regime, study_sparsity
-from youden.study.sparsity_words import sparsity_words
-from youden.types import SplitRule
+from youden.study.sparsity.curves import PAPER_REGIMES, Regime, study_sparsity
+from youden.study.sparsity.words import sparsity_words
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pytest
 from judged import dense_plan
 from pools import make_pool
 from youden import __version__
+from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.judge_config import load_judge_config
 from youden.judging.registry import JUDGES, makes_calls
-from youden.judging.store import open_store
+from youden.judging.store.answers import open_store
 
 HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
 
@@ -38,7 +38,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
-    code = "from youden.judging.judge_config import load_judge_config\n" + "\n".join(
+    code = "from youden.judging.config.reading import load_judge_config\n" + "\n".join(
         f"load_judge_config({name!r})" for name in ("gpt-4o-mini", "llama3-70b", "local", "lexical", "replay")
     )
     assert loaded_by(code) & {"openai", "litellm", "pandas"} == set()
@@ -48,7 +48,7 @@ def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with a judge of its own, installed as pip would: a module and its dist-info."""
     (tmp_path / "parrots.py").write_text(
-        "from youden.types import Completion\n"
+        "from youden.nouns import Completion\n"
         "class Parrot:\n"
         "    def __init__(self, connection):\n"
         "        self.name = connection.name\n"

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import ConfigError, JudgeError, YoudenError
-from youden.judging.failures import Failure
-from youden.judging.store import BATCH, open_store
-from youden.types import Completion
+from youden.judging.call.failures import Failure
+from youden.judging.store.answers import BATCH, open_store
+from youden.nouns import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -84,8 +84,8 @@ def test_a_killed_process_loses_no_flushed_answer(tmp_path: Path) -> None:
     path = tmp_path / "v.db"
     script = f"""
 import os, signal
-from youden.judging.store import open_store
-from youden.types import Completion
+from youden.judging.store.answers import open_store
+from youden.nouns import Completion
 store = open_store({str(path)!r})
 for n in range(500):
     store.add(f"k{{n}}", Completion("YES", "stop", "m", 1, 1))

@@ -9,11 +9,11 @@ import pytest
 
 from pools import make_pool
 from youden.errors import PlanError
+from youden.nouns import INDEPENDENT, PAIRED, Plan
+from youden.nouns.arrays import Ids
 from youden.protocol.plan import make_plan
 from youden.protocol.probes import probes_of
 from youden.protocol.subsample import subsample
-from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.arrays import Ids
 
 POOL = make_pool(10, 30)
 DESIGNS = {

@@ -13,9 +13,9 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.stats.trial_mean import TrialMean, trial_mean
-from youden.types import INDEPENDENT, PAIRED, Plan, Split, Verdicts
-from youden.types.arrays import Bools, Floats, Ids
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Verdicts
+from youden.nouns.arrays import Bools, Floats, Ids
+from youden.stats.trials.trial_mean import TrialMean, trial_mean
 
 
 class Drawn(NamedTuple):

@@ -14,10 +14,10 @@ from judged import dense_plan, judge_config
 from pools import make_pool
 from youden.judging.backends.scripted import Scripted
 from youden.judging.engine import judge_plan
-from youden.judging.questions import characters
-from youden.judging.store import open_store
-from youden.judging.truncation import MARK, Truncation, shortened
-from youden.types import Request
+from youden.judging.question.questions import characters
+from youden.judging.question.truncation import MARK, Truncation, shortened
+from youden.judging.store.answers import open_store
+from youden.nouns import Request
 
 SHORT = make_pool(3, 4)
 texts = SHORT.texts.copy()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from report_runs import judged
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.report.data.trials import KINDS
 from youden.view.runs import Runs, find_runs, state_of

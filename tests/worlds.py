@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from pools import answer_with, make_pool
-from youden.data.run_folder import RunFolder
-from youden.pipeline import fit_run, summarise
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import PAIRED, Pool, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
+from youden.run.pipeline import fit_run, summarise
 from youden.study.replay import World, make_world
-from youden.types import PAIRED, Pool, Verdicts
 
 
 def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -> Verdicts:

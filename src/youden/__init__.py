@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from youden import stats
-    from youden.data.pool_reader import read_pool
-    from youden.judging.batch import Batching
-    from youden.pipeline import judge, judge_async, rank
+    from youden.data.pools.reader import read_pool
+    from youden.judging.batches.waiting import Batching
     from youden.protocol.plan import make_plan
     from youden.protocol.rates import tally
     from youden.protocol.scores import holdout_scores, train_scores
-    from youden.stats.clipped_linear import ClippedLinear
-    from youden.stats.trial_mean import TrialMean
+    from youden.run.pipeline import judge, judge_async, rank
+    from youden.stats.additive.clipped_linear import ClippedLinear
+    from youden.stats.trials.trial_mean import TrialMean
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "read_pool": "youden.data.pool_reader",
-    "Batching": "youden.judging.batch",
+    "read_pool": "youden.data.pools.reader",
+    "Batching": "youden.judging.batches.waiting",
     "make_plan": "youden.protocol.plan",
-    "judge": "youden.pipeline",
-    "judge_async": "youden.pipeline",
-    "rank": "youden.pipeline",
+    "judge": "youden.run.pipeline",
+    "judge_async": "youden.run.pipeline",
+    "rank": "youden.run.pipeline",
     "tally": "youden.protocol.rates",
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
-    "ClippedLinear": "youden.stats.clipped_linear",
-    "TrialMean": "youden.stats.trial_mean",
+    "ClippedLinear": "youden.stats.additive.clipped_linear",
+    "TrialMean": "youden.stats.trials.trial_mean",
 }
 
 __all__ = [

@@ -15,9 +15,9 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
-from youden.types import Pool
+from youden.nouns import Pool
 
 ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.cells import shown
 from youden.data.importers.loose_table import table_rows
+from youden.data.pools.grid import shown
 from youden.errors import ImportFormatError
-from youden.types.arrays import Floats, freeze
+from youden.nouns.arrays import Floats, freeze
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from youden.errors import YoudenError
-from youden.judging.connection import Connection
-from youden.judging.decisions import TOP_LOGPROBS
-from youden.judging.failures import CallError, ends_the_run
-from youden.judging.judge_config import JudgeConfig, price
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError, ends_the_run
+from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.question.decisions import TOP_LOGPROBS
 from youden.judging.registry import calling_judge
-from youden.types import Completion
+from youden.nouns import Completion
 
 Status = Literal["ok", "warning", "failed", "skipped"]
 

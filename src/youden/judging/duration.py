@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from youden.judging.judge_settings import JudgeConfig
+from youden.judging.config.settings import JudgeConfig
 
 ASSUMED_SECONDS = 1.0
 """A call of a few hundred tokens with one word for an answer, where the judge's config does not say `seconds_per_call`."""

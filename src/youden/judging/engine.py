@@ -12,23 +12,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from youden.errors import ConfigError, InputError
-from youden.judging.asking import Asking, Terms
+from youden.judging.asking.calling import Caller
+from youden.judging.asking.dispatch import Asking, Terms
+from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.backends.jury import Jury
 from youden.judging.backends.replay import Replay
-from youden.judging.batch import Batching, InBatches
-from youden.judging.batch_jobs import Jobs
-from youden.judging.budget import Budget
-from youden.judging.calling import Caller
-from youden.judging.cassette import recorded
-from youden.judging.columns import VerdictColumns
-from youden.judging.judge_config import JudgeConfig, load_judge_config
-from youden.judging.questions import Questions
-from youden.judging.registry import JURY, REPLAY, batch_judge, batch_provider, calling_judge
-from youden.judging.retry import RetryPolicy
-from youden.judging.sight import EventLog, Sight
-from youden.judging.store import Store
-from youden.judging.tape import played, playing, plays_only, record
-from youden.types import Judge, Plan, Pool, Progress, Verdicts
+from youden.judging.batches.jobs import Jobs
+from youden.judging.batches.registry import batch_provider
+from youden.judging.batches.waiting import Batching, InBatches
+from youden.judging.call.budget import Budget
+from youden.judging.call.retry import RetryPolicy
+from youden.judging.cassette.lines import recorded
+from youden.judging.cassette.tape import played, playing, plays_only, record
+from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.question.questions import Questions
+from youden.judging.registry import JURY, REPLAY, batch_judge, calling_judge
+from youden.judging.store.answers import Store
+from youden.judging.store.arriving import VerdictColumns
+from youden.nouns import Judge, Plan, Pool, Progress, Verdicts
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from youden.judging.config.reading import JudgeConfig
 from youden.judging.duration import expected_duration
-from youden.judging.judge_config import JudgeConfig
-from youden.types import Cost, Plan, Pool
+from youden.nouns import Cost, Plan, Pool
 
 SAMPLE = 200
 """Texts that are really tokenized; the others have as many tokens a character."""

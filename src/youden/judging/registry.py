@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from youden.errors import ConfigError
-from youden.judging.batch_provider import BatchProvider
-from youden.judging.connection import Connection
-from youden.judging.retry import RetryPolicy
+from youden.judging.call.connection import Connection
+from youden.nouns import BatchJudge, Json, Judge
 from youden.registry import Registry
-from youden.types import BatchJudge, Json, Judge
 
 JURY = "jury"
 REPLAY = "replay"
@@ -35,14 +33,6 @@ JUDGES: Registry[type] = Registry(
         "wire": "youden.judging.backends.wire:WireJudge",
     },
 )
-
-
-BATCHES: Registry[type] = Registry(
-    "youden.batches",
-    "batch-provider",
-    dict.fromkeys(("openai", "wire"), "youden.judging.backends.openai_batch:OpenAIBatches"),
-)
-"""Providers of batches by the backend whose judges they serve."""
 
 
 def makes_calls(backend: str) -> bool:
@@ -69,8 +59,3 @@ def batch_judge(backend: str, parameters: Mapping[str, Json]) -> BatchJudge:
             f"The judge '{backend}' does not take these parameters: {dict(parameters)} ({error}). Correct or remove them.",
             slug="judge-parameters",
         ) from None
-
-
-def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
-    """The Batch API behind `connection`. Raises: ConfigError [unknown-batch-provider]."""
-    return cast(BatchProvider, BATCHES.load(backend)(connection, policy=policy))

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.analysis import Analysis
-from youden.data.run_config import Extension, RunConfig
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_config import Extension, RunConfig
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.estimate import estimate
-from youden.pipeline import PlannedRun, fit_run, judge_run, plan_run
-from youden.protocol.blocks import growth_of, scored_sides
+from youden.nouns import PAIRED, Cost, Plan, Progress
 from youden.protocol.columns import plan_rows
-from youden.protocol.grow import LEAST_SLOTS
-from youden.types import PAIRED, Cost, Plan, Progress
+from youden.protocol.extension.blocks import growth_of, scored_sides
+from youden.protocol.extension.grow import LEAST_SLOTS
+from youden.run.analysis import Analysis
+from youden.run.pipeline import PlannedRun, fit_run, judge_run, plan_run
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from youden.data.run_config import RunConfig
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.judging.judge_config import load_judge_config
+from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import REPLAY
-from youden.pipeline import PlannedRun, plan_run
-from youden.study.judged_runs import JudgedRun, read_judged, side_by_side, with_families
-from youden.study.judges import JudgesStudy, study_judges
+from youden.run.pipeline import PlannedRun, plan_run
+from youden.study.judges.agreement import JudgesStudy, study_judges
+from youden.study.judges.judged_runs import JudgedRun, read_judged, side_by_side, with_families
 
 
 @dataclass(frozen=True, eq=False)

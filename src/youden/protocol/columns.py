@@ -10,9 +10,9 @@ from typing import TypedDict
 
 import numpy as np
 
+from youden.nouns import INDEPENDENT, PAIRED, PairedTrials, Plan, Pool
+from youden.nouns.arrays import Bools, Codes, Ids, Positions
 from youden.protocol.independent import IndependentTrials
-from youden.types import INDEPENDENT, PAIRED, PairedTrials, Plan, Pool
-from youden.types.arrays import Bools, Codes, Ids, Positions
 
 
 class TrialColumns(TypedDict):

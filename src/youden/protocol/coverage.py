@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.types import PAIRED, Plan
-from youden.types.arrays import Bools
+from youden.nouns import PAIRED, Plan
+from youden.nouns.arrays import Bools
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import IndependentRule, PairedTrials
-from youden.types.arrays import Bools, Ids
+from youden.nouns import IndependentRule, PairedTrials
+from youden.nouns.arrays import Bools, Ids
 
 
 @dataclass(frozen=True, eq=False)

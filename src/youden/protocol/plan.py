@@ -10,17 +10,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from youden.errors import PlanError
+from youden.nouns import Json, PairedTrials, Plan, Pool, SplitRule
+from youden.nouns.arrays import Bools
 from youden.protocol.columns import arms, characters, trial_columns
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.adaptive import Adaptive
-from youden.protocol.designs.cells import CellDesign
+from youden.protocol.designs.cell_design import CellDesign
+from youden.protocol.designs.partners import compare
+from youden.protocol.designs.repair import StarvedError
 from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
-from youden.protocol.partners import compare
 from youden.protocol.probes import draw_probes
-from youden.protocol.repair import StarvedError
 from youden.protocol.split import draw_split
-from youden.types import Json, PairedTrials, Plan, Pool, SplitRule
-from youden.types.arrays import Bools
 
 LEAST_CALLS_AN_AGENT = 30
 """Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""

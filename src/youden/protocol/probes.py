@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from youden.nouns import INDEPENDENT, MISSING_REASONS, Plan, Pool, Verdicts
+from youden.nouns.arrays import Bools, Floats
 from youden.protocol.independent import IndependentTrials, pooled
 from youden.text.similarity import idf, shared_mass, word_matrix
 from youden.text.words import segment
-from youden.types import INDEPENDENT, MISSING_REASONS, Plan, Pool, Verdicts
-from youden.types.arrays import Bools, Floats
 
 SCREENED = 10
 """Comparisons screened for every independent call."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from youden.nouns import INDEPENDENT, PAIRED, IndependentRates, Rates, Verdicts
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
 from youden.protocol.probes import probes_of
-from youden.types import INDEPENDENT, PAIRED, IndependentRates, Rates, Verdicts
-from youden.types.arrays import Bools, Floats, Ids, Positions
 
 
 def tally(result: Verdicts) -> Rates:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import Rates, ScoreKind, ScoreRole, Scores, Split
-from youden.types.arrays import Bools, Floats, Ids
+from youden.nouns import Rates, ScoreKind, ScoreRole, Scores, Split
+from youden.nouns.arrays import Bools, Floats, Ids
 
 
 def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = "symmetric") -> Scores:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from youden.errors import PlanError
-from youden.types import Split, SplitRule
-from youden.types.arrays import Bools
+from youden.nouns import Split, SplitRule
+from youden.nouns.arrays import Bools
 
 
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:

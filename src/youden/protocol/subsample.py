@@ -11,10 +11,10 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
+from youden.nouns import PAIRED, Plan, Pool
+from youden.nouns.arrays import Bools, Ids, Positions
 from youden.protocol.columns import plan_rows
 from youden.protocol.probes import probes_of
-from youden.types import PAIRED, Plan, Pool
-from youden.types.arrays import Bools, Ids, Positions
 
 MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""

@@ -9,40 +9,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from youden.stats.ability_intervals import Intervals, intervals
-    from youden.stats.additive import Solution, solve_additive, solve_cells
-    from youden.stats.additivity import rank_one_test, residual_map
+    from youden.stats.additive.ability_intervals import Intervals, intervals
+    from youden.stats.additive.cells import Cells, cells_of, check_cells
+    from youden.stats.additive.clipped_linear import ClippedLinear
+    from youden.stats.additive.rasch import Rasch
+    from youden.stats.additive.solver import Solution, solve_additive, solve_cells
+    from youden.stats.base.links import LINKS
+    from youden.stats.base.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
+    from youden.stats.base.ranks import rank_ranges
     from youden.stats.baselines import BASELINES
-    from youden.stats.cells import Cells, cells_of, check_cells
-    from youden.stats.clipped_linear import ClippedLinear
-    from youden.stats.comparisons import compare_agents, holm, rank_sets
-    from youden.stats.curl import curl_ecdf, curl_quantiles
-    from youden.stats.curl_bootstrap import median_differences
-    from youden.stats.link_table import links_table
-    from youden.stats.links import LINKS
-    from youden.stats.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
-    from youden.stats.pair_model import fit_pair_model
-    from youden.stats.ranks import rank_ranges
-    from youden.stats.rasch import Rasch
-    from youden.stats.trial_mean import TrialMean
+    from youden.stats.curl.additivity import rank_one_test, residual_map
+    from youden.stats.curl.bootstrap import median_differences
+    from youden.stats.curl.link_table import links_table
+    from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+    from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
+    from youden.stats.trials.pair_model import fit_pair_model
+    from youden.stats.trials.trial_mean import TrialMean
 
 _NAMES = {
-    "ability_intervals": ("Intervals", "intervals"),
-    "additive": ("Solution", "solve_additive", "solve_cells"),
-    "additivity": ("rank_one_test", "residual_map"),
+    "additive.ability_intervals": ("Intervals", "intervals"),
+    "additive.solver": ("Solution", "solve_additive", "solve_cells"),
+    "curl.additivity": ("rank_one_test", "residual_map"),
     "baselines": ("BASELINES",),
-    "cells": ("Cells", "cells_of", "check_cells"),
-    "clipped_linear": ("ClippedLinear",),
-    "comparisons": ("compare_agents", "holm", "rank_sets"),
-    "curl": ("curl_ecdf", "curl_quantiles"),
-    "curl_bootstrap": ("median_differences",),
-    "link_table": ("links_table",),
-    "links": ("LINKS",),
-    "metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "sampled_auc", "spearman"),
-    "pair_model": ("fit_pair_model",),
-    "ranks": ("rank_ranges",),
-    "rasch": ("Rasch",),
-    "trial_mean": ("TrialMean",),
+    "additive.cells": ("Cells", "cells_of", "check_cells"),
+    "additive.clipped_linear": ("ClippedLinear",),
+    "trials.comparisons": ("compare_agents", "holm", "rank_sets"),
+    "curl.quantiles": ("curl_ecdf", "curl_quantiles"),
+    "curl.bootstrap": ("median_differences",),
+    "curl.link_table": ("links_table",),
+    "base.links": ("LINKS",),
+    "base.metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "sampled_auc", "spearman"),
+    "trials.pair_model": ("fit_pair_model",),
+    "base.ranks": ("rank_ranges",),
+    "additive.rasch": ("Rasch",),
+    "trials.trial_mean": ("TrialMean",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

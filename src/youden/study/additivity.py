@@ -5,7 +5,7 @@ It knows a link table; it refuses to know which design is meant.
 
 from __future__ import annotations
 
-from youden.types import LinkFacts
+from youden.nouns import LinkFacts
 
 PAPER_RULE = 0.2
 NO_STRUCTURE = 1.349

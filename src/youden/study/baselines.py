@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
+from youden.nouns import Json, Progress, ScoreKind, SplitRule
+from youden.nouns.arrays import Floats
 from youden.protocol.designs.nlogn import NLogN
+from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import BASELINES
-from youden.stats.metrics import kendall, ranking_auc, rmse, spearman
 from youden.study.contrast import Contrast
 from youden.study.replay import World
-from youden.study.sparsity import Spread, draw_fold
-from youden.types import Json, Progress, ScoreKind, SplitRule
-from youden.types.arrays import Floats
+from youden.study.sparsity.curves import Spread, draw_fold
 
 _FIELDS = ("rmse", "rho", "tau", "auc")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import ConfigError
+from youden.nouns.arrays import Bools
 from youden.study.replay import World
-from youden.types.arrays import Bools
 
 PAPER_ABOVE = ("faithful",)
 PAPER_BELOW = ("strategic", "low-effort")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.run_folder import RankingRow, RunFolder
-from youden.stats.metrics import Metric, auc_interval
+from youden.data.folder.run_folder import RankingRow, RunFolder
+from youden.stats.base.metrics import Metric, auc_interval
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.stats.curl import curl_ecdf, curl_quantiles
-from youden.stats.curl_bootstrap import Coincident, MedianDifference, median_differences
-from youden.stats.link_table import links_table
-from youden.stats.links import LINKS
+from youden.nouns import Json, LinkFacts, Rates, ScoreKind, Scores
+from youden.stats.base.links import LINKS
+from youden.stats.curl.bootstrap import Coincident, MedianDifference, median_differences
+from youden.stats.curl.link_table import links_table
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 from youden.study.additivity import additivity_words
-from youden.types import Json, LinkFacts, Rates, ScoreKind, Scores
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
+from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Rates, ScoreKind, Verdicts
+from youden.nouns.arrays import Floats, freeze
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Agent, Item, Plan, Pool, Rates, ScoreKind, Verdicts
-from youden.types.arrays import Floats, freeze
 
 DENSE_ENOUGH = 0.9
 """Share of ordered pairs that a run must have asked to stand in for the judge; below it is a pilot."""

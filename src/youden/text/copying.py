@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.types.arrays import Floats
+from youden.nouns.arrays import Floats
 
 N_GRAM = 5
 COPYING_SHARE = 0.5

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from youden.nouns.arrays import Floats
 from youden.text.words import Segmented
-from youden.types.arrays import Floats
 
 _CHUNK_WORDS = 1 << 17
 

@@ -17,7 +17,7 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from youden.types.arrays import Floats, Ids, Objects, freeze
+from youden.nouns.arrays import Floats, Ids, Objects, freeze
 
 # Line_Break=SA is Unicode's own list of what needs a dictionary to be cut: Thai, Lao, Khmer, Myanmar, Tai scripts, Ahom.
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Line_Break=SA}]"

@@ -20,8 +20,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
+from youden.nouns import Json, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import gather, open_texts
 from youden.report.data.openings import Sources, cells_of, find_sources, raw_answers
@@ -30,10 +31,9 @@ from youden.report.data.report import ReportData, build_report
 from youden.report.data.shown import clipped
 from youden.report.data.summary import summarise_run
 from youden.report.data.trials import Chosen, Column, TrialBook
-from youden.report.embed import live_figures
-from youden.report.page import RunLine, render_comparison, render_live, render_page, render_runs
+from youden.report.pages.embed import live_figures
+from youden.report.pages.page import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
-from youden.types import Json, Verdicts
 from youden.view.guard import Guard
 from youden.view.live import LiveRun
 from youden.view.runs import Runs, stamp, state_of

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.joining import read_run_pool
-from youden.data.run_folder import RunFolder
-from youden.data.sheets import ranking_rows
+from youden.data.folder.joining import read_run_pool
+from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.sheets import ranking_rows
 from youden.errors import ConfigError, RunFolderError, YoudenError
-from youden.judging.judge_config import load_judge_config, price
-from youden.judging.store import open_store
-from youden.pipeline import rank
+from youden.judging.config.reading import load_judge_config, price
+from youden.judging.store.answers import open_store
+from youden.nouns import MISSING_REASONS, Verdicts
 from youden.report.data.ranking import RankedAgent, rank_agents
-from youden.types import MISSING_REASONS, Verdicts
+from youden.run.pipeline import rank
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 

@@ -11,7 +11,7 @@ QUESTIONS = {
     "sparsity": "youden.cli.study.sparsity",
     "baselines": "youden.cli.study.baselines",
     "budget": "youden.cli.study.budget",
-    "judges": "youden.cli.compare",
+    "judges": "youden.cli.read.compare",
     "paper": "youden.cli.study.paper",
 }
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from youden.cli import options, show
-from youden.cli.progress import progress_bar
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
     from youden.study.baselines import BaselinesStudy
@@ -45,7 +45,7 @@ def command(
 
     The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
     """
-    from youden.data.run_folder import RunFolder
+    from youden.data.folder.run_folder import RunFolder
     from youden.study.baselines import baselines_json, baselines_words, study_baselines
     from youden.study.contrast import contrast
     from youden.study.replay import open_world
@@ -65,9 +65,9 @@ def command(
         )
     signature = folder.read_signature().text
     if html is not None:
-        from youden.report.page import StudyPart
-        from youden.report.study_charts import baselines_figures
-        from youden.report.write import write_study
+        from youden.report.charts.studies import baselines_figures
+        from youden.report.pages.page import StudyPart
+        from youden.report.pages.write import write_study
 
         part = StudyPart(folder.path.name, signature, tuple(baselines_words(study)), baselines_figures(study))
         write_study(html, "Baselines", [part])

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from youden.cli import options, show
-from youden.cli.progress import progress_bar
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
-    from youden.study.budget import BudgetStudy
+    from youden.study.budget.curves import BudgetStudy
 
 
 @click.command("budget")
@@ -44,10 +44,10 @@ def command(
     Plans are drawn again and again and answered from RUN (a dense run, or a pilot, from which a dense run is imagined). ρ is
     against RUN's dense ranking; the ceiling is what its items agree among themselves.
     """
-    from youden.data.run_folder import RunFolder
-    from youden.study.budget import study_budget
-    from youden.study.budget_words import budget_json, budget_words, parse_goal
-    from youden.study.pilot import read_dense_or_imagine
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.budget.curves import study_budget
+    from youden.study.budget.pilot import read_dense_or_imagine
+    from youden.study.budget.words import budget_json, budget_words, parse_goal
     from youden.study.replay import usd_per_call as price_of
 
     asked = parse_goal(goal)
@@ -66,9 +66,9 @@ def command(
         )
     signature = folder.read_signature().text
     if html is not None:
-        from youden.report.page import StudyPart
-        from youden.report.study_charts import budget_figures
-        from youden.report.write import write_study
+        from youden.report.charts.studies import budget_figures
+        from youden.report.pages.page import StudyPart
+        from youden.report.pages.write import write_study
 
         part = StudyPart(folder.path.name, signature, tuple(budget_words(study, asked)), budget_figures(study, asked))
         write_study(html, "Budget", [part])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from youden.cli import options, show
+from youden.cli.terms import options, show
 
 if TYPE_CHECKING:
     from youden.study.links import LinksStudy
@@ -35,7 +35,7 @@ def command(*, run: Path, scores: str, draws: int, coincident: str, seed: int, a
     Exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles, raw and per SD of the
     transformed scores, with the R² of the additive fit.
     """
-    from youden.data.run_folder import RunFolder
+    from youden.data.folder.run_folder import RunFolder
     from youden.study.links import partners_share, study_links
 
     folder, kind = RunFolder(run), options.score_kind(scores)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from youden.cli import options, show
-from youden.cli.progress import progress_bar
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
-    from youden.study.paper import PaperStudy
+    from youden.study.paper.tables import PaperStudy
 
 
 @click.command("paper")
@@ -34,10 +34,10 @@ def command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Pat
 
     RUNs are recognised by the folder they were imported from: pubmed…, opus…, peer_review….
     """
-    from youden.data.run_folder import RunFolder
-    from youden.study.judged_runs import read_judged, side_by_side
-    from youden.study.judges import study_judges
-    from youden.study.paper import by_domain, study_paper
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.judges.agreement import study_judges
+    from youden.study.judges.judged_runs import read_judged, side_by_side
+    from youden.study.paper.tables import by_domain, study_paper
     from youden.study.replay import open_world
 
     folders = [RunFolder(run) for run in runs]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from youden.cli import options, show
-from youden.cli.progress import progress_bar
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
-    from youden.report.page import StudyPart
-    from youden.study.sparsity import SparsityStudy, Spread
-    from youden.types import Json
+    from youden.nouns import Json
+    from youden.report.pages.page import StudyPart
+    from youden.study.sparsity.curves import SparsityStudy, Spread
 
 
 @click.command("sparsity")
@@ -43,13 +43,13 @@ def command(
 
     The paper's Tables 3 and 4 and Figure 2 over many holdouts: RMSE, ρ, τ and AUC of every regime, against cells and calls.
     """
-    from youden.data.run_folder import RunFolder
-    from youden.stats.link_table import links_table
+    from youden.data.folder.run_folder import RunFolder
+    from youden.stats.curl.link_table import links_table
     from youden.study.additivity import additivity_words
     from youden.study.contrast import contrast
     from youden.study.replay import open_world
-    from youden.study.sparsity import study_sparsity
-    from youden.study.sparsity_words import sparsity_json, sparsity_words
+    from youden.study.sparsity.curves import study_sparsity
+    from youden.study.sparsity.words import sparsity_json, sparsity_words
 
     kind = options.score_kind(scores)
     found: dict[str, Json] = {}
@@ -70,8 +70,8 @@ def command(
         words = (*sparsity_words(study), *additivity_words(links_table(world.scores(kind))))
         signature = RunFolder(run).read_signature().text
         if html is not None:
-            from youden.report.page import StudyPart as Part
-            from youden.report.study_charts import sparsity_figures
+            from youden.report.charts.studies import sparsity_figures
+            from youden.report.pages.page import StudyPart as Part
 
             parts.append(Part(run.name, signature, words, sparsity_figures(study)))
         found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
@@ -82,7 +82,7 @@ def command(
             click.echo(line)
         show.note(f"signature: {signature}")
     if html is not None:
-        from youden.report.write import write_study
+        from youden.report.pages.write import write_study
 
         write_study(html, "Sparsity", parts)
     if as_json:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import files_of, inner, read_lines
-from youden.types import Json
+from youden.nouns import Json
 
 QUESTIONS = "question.jsonl"
 

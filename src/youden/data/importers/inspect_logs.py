@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from youden.data.importers.joining import ImportedPool, Joiner, distinct
 from youden.data.importers.reading import as_object, files_of, inner, parse_json, read_json, wrong
-from youden.types import Json
+from youden.nouns import Json
 
 _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")

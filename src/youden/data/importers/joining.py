@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from youden.errors import ImportFormatError
-from youden.types import Agent, Item, Pool
+from youden.nouns import Agent, Item, Pool
 
 LISTED = 5
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from youden.data.importers.joining import ImportedPool, Joiner, distinct
 from youden.data.importers.reading import as_object, files_of, inner, read_json, read_lines
-from youden.types import Json
+from youden.nouns import Json
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)")
 

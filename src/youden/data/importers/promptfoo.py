@@ -12,7 +12,7 @@ import orjson
 
 from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import as_list, as_object, files_of, inner, read_json, wrong
-from youden.types import Json
+from youden.nouns import Json
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import orjson
 
-from youden.data.cells import shown
+from youden.data.pools.grid import shown
 from youden.errors import ImportFormatError
-from youden.types import Json
+from youden.nouns import Json
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.cells import shown
 from youden.data.importers.joining import Joiner
 from youden.data.importers.reading import wrong
+from youden.data.pools.grid import shown
 
 NOUNS = ("agent", "item", "text", "prompt", "group")
 

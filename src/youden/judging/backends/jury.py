@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from youden.types import MISSING_REASONS, Plan, Pool, Verdicts
-from youden.types.arrays import Codes
+from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
+from youden.nouns.arrays import Codes
 
 
 class Jury:

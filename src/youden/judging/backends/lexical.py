@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError, JudgeError, PlanError
+from youden.nouns import PAIRED, Json, Plan, Pool, Verdicts
+from youden.nouns.arrays import Floats, Ids
 from youden.text.copying import COPYING_SHARE, N_GRAM, copied_shares, copying_agents
 from youden.text.similarity import groups_holding, idf, shared_mass, word_matrix
 from youden.text.words import Segmented, segment
-from youden.types import PAIRED, Json, Plan, Pool, Verdicts
-from youden.types.arrays import Floats, Ids
 
 Index = NDArray[np.int64]
 

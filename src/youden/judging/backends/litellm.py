@@ -14,10 +14,10 @@ from typing import Any
 import openai
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.chat import completion_of, retry_after
-from youden.judging.connection import Connection
-from youden.judging.failures import CallError, ending_code, fate
-from youden.types import Completion, Request
+from youden.judging.call.chat import completion_of, retry_after
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError, ending_code, fate
+from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
 _ERROR = 400

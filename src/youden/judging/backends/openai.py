@@ -13,10 +13,10 @@ from typing import Any, cast
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from youden.judging.chat import completion, status_error
-from youden.judging.connection import Connection
-from youden.judging.failures import CallError
-from youden.types import Completion, Request
+from youden.judging.call.chat import completion, status_error
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from youden.errors import ReplayMissError
-from youden.judging.columns import VerdictColumns
-from youden.judging.lookup import Known, look_up
-from youden.judging.parsing import Reading, no_reading
-from youden.judging.questions import Questions, trial_name
-from youden.judging.store import Store
-from youden.types import Json, Plan, Pool, Verdicts
+from youden.judging.question.parsing import Reading, no_reading
+from youden.judging.question.questions import Questions, trial_name
+from youden.judging.store.answers import Store
+from youden.judging.store.arriving import VerdictColumns
+from youden.judging.store.lookup import Known, look_up
+from youden.nouns import Json, Plan, Pool, Verdicts
 
 
 class Replay:

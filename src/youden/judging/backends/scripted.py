@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from youden.judging.questions import characters
-from youden.types import Completion, Request
+from youden.judging.question.questions import characters
+from youden.nouns import Completion, Request
 
 
 class Scripted:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import aiohttp
 
-from youden.judging.chat import completion, request_body, status_error
-from youden.judging.connection import Connection
-from youden.judging.failures import CallError
-from youden.types import Completion, Request
+from youden.judging.call.chat import completion, request_body, status_error
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.nouns import Completion, Request
 
 
 class WireJudge:

@@ -17,10 +17,10 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 
 from youden.errors import PlanError
+from youden.nouns import IndependentRule, PairedTrials, Plan
+from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.designs.checks import PairRule, check_count, check_pairs, check_positive, check_share
 from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, Slot, check_shared, joined, slots
-from youden.types import IndependentRule, PairedTrials, Plan
-from youden.types.arrays import Bools, Floats, Ids
 
 _PRIOR_SLOTS = 5
 ALPHA = 0.05

@@ -14,9 +14,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
+from youden.nouns import IndependentRule, PairedTrials
+from youden.nouns.arrays import Bools, Ids
 from youden.protocol.designs.checks import PairRule, check_pairs
-from youden.types import IndependentRule, PairedTrials
-from youden.types.arrays import Bools, Ids
 
 MIN_SLOTS = 2
 

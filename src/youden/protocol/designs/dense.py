@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
+from youden.nouns import IndependentRule, PairedTrials
+from youden.nouns.arrays import Bools
 from youden.protocol.designs.checks import PairRule, check_pairs
-from youden.protocol.partners import compare, n_comparisons
-from youden.types import IndependentRule, PairedTrials
-from youden.types.arrays import Bools
+from youden.protocol.designs.partners import compare, n_comparisons
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from youden.protocol.designs.cells import SHARED_OPTIONS, CellDesign
+from youden.nouns import PairedTrials
+from youden.nouns.arrays import Bools, Floats
+from youden.protocol.designs.cell_design import SHARED_OPTIONS, CellDesign
 from youden.protocol.designs.checks import check_positive
-from youden.types import PairedTrials
-from youden.types.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from youden.protocol.designs.cells import SHARED_OPTIONS, CellDesign
+from youden.nouns.arrays import Bools, Floats
+from youden.protocol.designs.cell_design import SHARED_OPTIONS, CellDesign
 from youden.protocol.designs.checks import check_share
-from youden.types.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, kw_only=True)

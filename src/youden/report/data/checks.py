@@ -11,11 +11,11 @@ import numpy as np
 from scipy.stats import binomtest
 
 from youden.errors import StatisticsError
+from youden.nouns import INDEPENDENT, Scores, Verdicts
+from youden.nouns.arrays import Floats, freeze
 from youden.report.data.evidence import Evidence
-from youden.stats.curl import curl_ecdf, curl_quantiles
-from youden.stats.links import LINKS
-from youden.types import INDEPENDENT, Scores, Verdicts
-from youden.types.arrays import Floats, freeze
+from youden.stats.base.links import LINKS
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 
 N_STEPS = 41
 FAMILY_LEVEL = 0.95

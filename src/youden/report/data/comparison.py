@@ -10,20 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
+from youden.nouns import PAIRED, Verdicts
+from youden.nouns.arrays import Floats
 from youden.report.data.evidence import gather, open_texts
 from youden.report.data.openings import find_sources, sample_trials
 from youden.report.data.report import Trials
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import TrialBook, same_trials
-from youden.stats.metrics import Metric, spearman
-from youden.stats.ranks import ranks
-from youden.study.judge_shifts import judge_shifts
-from youden.study.judged_runs import read_judged, side_by_side
-from youden.study.shift_words import shift_words
-from youden.types import PAIRED, Verdicts
-from youden.types.arrays import Floats
+from youden.stats.base.metrics import Metric, spearman
+from youden.stats.base.ranks import ranks
+from youden.study.judges.judge_shifts import judge_shifts
+from youden.study.judges.judged_runs import read_judged, side_by_side
+from youden.study.judges.shift_words import shift_words
 
 
 @dataclass(frozen=True)

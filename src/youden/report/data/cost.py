@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.types import MISSING_REASONS, Verdicts
+from youden.nouns import MISSING_REASONS, Verdicts
 
 
 @dataclass(frozen=True)

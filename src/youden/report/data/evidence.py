@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from youden.data.joining import read_run_pool
-from youden.data.run_folder import PoolSummary, RunFolder
+from youden.data.folder.joining import read_run_pool
+from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.errors import YoudenError
+from youden.nouns import Pool, Rates, Scores, Verdicts
+from youden.nouns.arrays import Floats
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, train_scores
-from youden.stats.clipped_linear import ClippedLinear
-from youden.types import Pool, Rates, Scores, Verdicts
-from youden.types.arrays import Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from youden.nouns import Rates
+from youden.nouns.arrays import Floats, Positions, freeze
 from youden.report.data.evidence import Evidence
-from youden.types import Rates
-from youden.types.arrays import Floats, Positions, freeze
 
 MAX_TILES = 12_000
 """Above so many cells a heatmap is drawn in bins, and says so."""

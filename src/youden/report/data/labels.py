@@ -5,8 +5,8 @@ It knows the digest of a run's tables; it refuses to know how labels are compare
 
 from __future__ import annotations
 
-from youden.data.run_folder import RunFolder
-from youden.types import Validation
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Validation
 
 LABELS = "labels.json"
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.judging.judge_config import JudgeConfig, load_judge_config
-from youden.judging.store import open_store
+from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.store.answers import open_store
+from youden.nouns import INDEPENDENT, Completion, Verdicts
 from youden.report.data.evidence import Texts
 from youden.report.data.shown import clipped, readable
 from youden.report.data.trials import TrialBook, TrialLine
-from youden.types import INDEPENDENT, Completion, Verdicts
 
 MAX_TRIALS = 2_000
 MAX_BYTES = 1_100_000

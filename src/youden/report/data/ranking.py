@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from youden.data.run_folder import PoolSummary, RankingRow
-from youden.stats.ranks import ranks
+from youden.data.folder.run_folder import PoolSummary, RankingRow
+from youden.stats.base.ranks import ranks
 
 
 @dataclass(frozen=True)

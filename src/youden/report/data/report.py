@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.report.data.advice import Advice, advise
 from youden.report.data.checks import (
     CurlCurve,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from youden.data.run_folder import RunFolder
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
 from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headline, rank_agents
-from youden.types import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
-from youden.types.arrays import Bools, Codes, Floats, Positions, freeze
+from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
+from youden.nouns.arrays import Bools, Codes, Floats, Positions, freeze
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
 KINDS: tuple[Kind, ...] = (

@@ -11,9 +11,9 @@ from typing import Protocol, Self
 
 from numpy.typing import ArrayLike
 
+from youden.nouns import Scores
+from youden.nouns.arrays import Floats
 from youden.registry import Registry
-from youden.types import Scores
-from youden.types.arrays import Floats
 
 
 class Baseline(Protocol):
@@ -30,7 +30,7 @@ BASELINES: Registry[Callable[[], Baseline]] = Registry(
     "youden.baselines",
     "baseline",
     {
-        "clipped-linear": "youden.stats.clipped_linear:ClippedLinear",
+        "clipped-linear": "youden.stats.additive.clipped_linear:ClippedLinear",
         "isotonic": "youden.stats.baselines.isotonic:IsotonicOnTop",
         "rasch-probit": "youden.stats.baselines.links:rasch_probit",
         "rasch-logit": "youden.stats.baselines.links:rasch_logit",

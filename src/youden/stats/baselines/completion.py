@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.stats.estimator import Estimator, not_fitted, observed_scores
-from youden.types import Scores
-from youden.types.arrays import Bools, Floats, freeze
+from youden.nouns import Scores
+from youden.nouns.arrays import Bools, Floats, freeze
+from youden.stats.base.estimator import Estimator, not_fitted, observed_scores
 
 
 class Completion(Estimator, ABC):

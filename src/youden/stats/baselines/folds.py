@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from youden.types.arrays import Bools, Codes
+from youden.nouns.arrays import Bools, Codes
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:

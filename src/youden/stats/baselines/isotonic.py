@@ -9,10 +9,10 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.baselines.completion import Completion, check_at_least
 from youden.stats.baselines.folds import draw_folds
-from youden.stats.clipped_linear import ClippedLinear
-from youden.types.arrays import Bools, Floats
 
 
 class IsotonicOnTop(Completion):

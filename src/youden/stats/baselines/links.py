@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from youden.stats.rasch import Rasch
+from youden.stats.additive.rasch import Rasch
 
 
 def rasch_probit() -> Rasch:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from youden.nouns.arrays import Bools, Floats
 from youden.stats.baselines.completion import Completion, check_at_least
 from youden.stats.baselines.folds import draw_folds
-from youden.types.arrays import Bools, Floats
 
 GRID = (2.0, 1.0, 0.5, 0.25, 0.125)
 """Penalties tried, in the scores' unit; from large to small, each starting where the one before it ended."""

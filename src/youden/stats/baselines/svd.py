@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats
 from youden.stats.baselines.completion import Completion, check_at_least
-from youden.types.arrays import Bools, Floats
 
 
 class ImputedSVD(Completion):

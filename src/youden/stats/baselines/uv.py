@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from youden.nouns.arrays import Bools, Floats
 from youden.stats.baselines.completion import Completion, check_at_least
-from youden.types.arrays import Bools, Floats
 
 _START = 0.1
 

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from youden.errors import ConfigError
+from youden.nouns import Json
 from youden.registry import Registry
-from youden.types import Json
 
 
 class Transform(Protocol):

@@ -1,0 +1,139 @@
+"""`youden calibrate POOL`: is a judge worth its calls?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.practice.calibrate.trying import Calibration, Tried
+    from youden.stats.base.metrics import Metric
+    from youden.stats.base.proportions import Proportion
+
+NONE_PASSES = 1
+
+
+@click.command("calibrate")
+@click.argument("source", metavar="POOL|CONFIG", type=click.Path(path_type=Path))
+@click.option(
+    "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
+)
+@click.option("--calls", type=click.IntRange(min=50), default=150, show_default=True, help="Trials a judge is asked.")
+@click.option("--seed", type=click.IntRange(min=0), help="The run's seed. [default: the config's, or 0]")
+@click.option("--store", help="Where answers are kept. [default: the run's own, runs/NAME/verdicts.db]")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more, all judges together.")
+@options.dry_run
+@options.json
+def command(
+    *,
+    source: Path,
+    judges: tuple[str, ...],
+    calls: int,
+    seed: int | None,
+    store: str | None,
+    max_cost: float | None,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Try judges on trials whose truth is known by construction, before the main spend.
+
+    POOL is a pool; a run's CONFIG (.yaml) names pool, judge, design and seed. Random paired and independent trials come from the
+    plan of that run, so their answers are found again by `youden run`. Beside them stand the paired ones in the other order and
+    asked again, trials in which length speaks against the truth, and planted texts: a response against itself, against a clone of
+    it, and against a template that says nothing.
+
+    Says TPR, FPR and Youden's J with intervals, what order and repetition change, gaps, seconds and dollars; go or no-go with
+    the rule behind it; and the cheapest judge that passes. A higher J is not a better judge: one that overlooks contradictions
+    says yes more often.
+
+    Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
+    """
+    from youden.practice.calibrate.trying import calibrate, plan_calibration
+    from youden.practice.calibrate.words import asked_in_words, planned_json, to_json
+
+    said = {"seed": seed, "store": store, "max_cost": max_cost}
+    changes = {key: value for key, value in said.items() if value is not None}
+    calibration = plan_calibration(source, judges=judges, calls=calls, changes=changes)
+    show.note(f"calibrate: {asked_in_words(calibration)}")
+    for judge, cost in zip(calibration.judges, calibration.costs, strict=True):
+        show.note(f"calibrate: {show.cost_in_words(cost, judge.name)}")
+    if dry_run:
+        if as_json:
+            show.print_json(planned_json(calibration))
+        return 0
+    with progress_bar() as bar:
+        tried = calibrate(calibration, progress=bar)
+    if as_json:
+        show.print_json(to_json(calibration, tried))
+    else:
+        _show(calibration, tried)
+    return 0 if any(one.verdict.outcome == "go" for one in tried) else NONE_PASSES
+
+
+def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
+    from youden.practice.calibrate.judge_verdict import RULE
+    from youden.practice.calibrate.words import conclusion, judge_in_words
+
+    for one in tried:
+        for warning in one.warnings:
+            show.note(f"warning: {one.judge}: {warning}")
+    show.console().print(_table(tried))
+    for one in tried:
+        click.echo()
+        for line in judge_in_words(one, most=calibration.known.most):
+            click.echo(printable(line))
+    click.echo(f"\nThe rule: {RULE}.\n{printable(conclusion(tried))}")
+
+
+def _table(tried: tuple[Tried, ...]) -> Table:
+    table = Table(title="judges on trials of known truth, 95 % intervals", title_justify="left")
+    table.add_column("")
+    for one in tried:
+        table.add_column(show.safe(one.judge))
+    measures = [one.measures for one in tried]
+    bills = [one.bill for one in tried]
+    rows = {
+        "TPR": [_share(m.tpr) for m in measures],
+        "FPR": [_share(m.fpr) for m in measures],
+        "J": [_interval(m.j) for m in measures],
+        "J, length against it": [_interval(m.length_j) for m in measures],
+        "yes to itself": [_share(m.yes["itself"]) for m in measures],
+        "yes to a clone": [_share(m.yes["clone"]) for m in measures],
+        "yes to a template": [_share(m.yes["template"]) for m in measures],
+        "changed by order": [_share(m.changed) for m in measures],
+        "changed when asked again": [_share(m.changed_again) for m in measures],
+        "order beyond repetition": [_interval(m.beyond) for m in measures],
+        "longer text first": [_interval(m.longer_first) for m in measures],
+        **{f"missing, {arm}": [_missing(m.missing[arm]) for m in measures] for arm in measures[0].missing},
+        "seconds, median / P95": [
+            f"{show.fixed(bill.seconds_median, 2)} / {show.fixed(bill.seconds_p95, 2)}" for bill in bills
+        ],
+        "USD now / per 1,000 calls": [
+            f"{show.fixed(bill.usd, 4)} / {show.fixed(bill.usd_per_1000, 4)}" for bill in bills
+        ],
+    }
+    for name, cells in rows.items():
+        table.add_row(name, *cells)
+    return table
+
+
+def _share(share: Proportion) -> str:
+    if not share.n:
+        return "–"
+    return f"{share.value:.2f} \\[{share.low:.2f}, {share.high:.2f}] {share.n_yes:.0f}/{share.n:.0f}"
+
+
+def _interval(found: Metric) -> str:
+    return "–" if found.value != found.value else f"{found.value:.2f} \\[{found.low:.2f}, {found.high:.2f}]"
+
+
+def _missing(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "0"

@@ -1,0 +1,115 @@
+"""`youden generate AGENTS [ITEMS]`: make a pool of responses."""
+
+from __future__ import annotations
+
+from math import isnan
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
+
+
+@click.command("generate")
+@click.argument("agents", type=click.Path(path_type=Path))
+@click.argument("items", required=False)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The pool's folder to make.")
+@click.option(
+    "--model-map",
+    "model_map",
+    multiple=True,
+    metavar="MODEL=JUDGE",
+    help="Ask another model instead: one of the file, a name in configs/judges/, or a .yaml; `*=…` for all. Repeatable.",
+)
+@click.option("--store", help="Where answers are kept. [default: answers.db in --out]")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+@click.option(
+    "--max-missing",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="Share of responses that may be missing.",
+)
+@click.option("--retry-failed", is_flag=True, help="Ask again what was turned down.")
+@click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
+@options.json
+def command(
+    *,
+    agents: Path,
+    items: str | None,
+    out: Path,
+    model_map: tuple[str, ...],
+    store: str | None,
+    max_cost: float | None,
+    max_missing: float,
+    retry_failed: bool,
+    replay: bool,
+    as_json: bool,
+) -> None:
+    """Let AGENTS respond to ITEMS, and write the pool --out.
+
+    AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are taken, or `python-topics`; AGENTS may name its own. Calls and
+    cost are shown first; the same command resumes.
+
+    With --replay nobody is asked and no key is needed: the answers of --store, such as a cassette that was imported, make the
+    same pool again.
+    """
+    from youden.data.pools.writer import write_pool
+    from youden.pools.make.agents import load_agents
+    from youden.pools.make.generate import generate
+    from youden.pools.make.generation import plan_generation, refuse_another_pool
+    from youden.pools.make.item_sources import read_items
+    from youden.pools.make.recipe import write_recipe
+
+    file = load_agents(agents, model_map=dict(_mapped(one) for one in model_map))
+    place = items or file.items
+    if place is None:
+        raise click.UsageError("Give ITEMS: AGENTS names none.")
+    planned = plan_generation(file, read_items(place))
+    refuse_another_pool(planned, out)
+    cost = planned.cost
+    usd = "unknown (a model's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
+    show.note(
+        f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
+        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {usd}"
+    )
+    store = store or str(out / "answers.db")
+    with progress_bar() as bar:
+        made = generate(
+            planned,
+            store=store,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            replay=replay,
+            progress=bar if planned.makes_calls else None,
+            name=out.name,
+        )
+    write_pool(made.pool, out)
+    write_recipe(out, planned, store=store)
+    for note in made.notes:
+        show.note(f"note: {note}")
+    if as_json:
+        show.print_json(
+            {
+                "out": str(out),
+                "agents": made.pool.n_agents,
+                "items": made.pool.n_items,
+                "missing": made.pool.n_missing,
+                "asked": made.n_asked,
+                "failed": made.n_failed,
+                "usd": None if isnan(made.usd) else made.usd,
+            }
+        )
+    else:
+        click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items: {out}")
+        show.note(f"look it over with: youden check {out}")
+
+
+def _mapped(one: str) -> tuple[str, str]:
+    model, equals, judge = one.partition("=")
+    if not (model and equals and judge):
+        raise click.BadParameter(f"'{one}' is not MODEL=JUDGE, such as gpt-4=local.", param_hint="--model-map")
+    return model, judge

@@ -1,0 +1,42 @@
+"""`youden plan CONFIG`: which calls a run would make and what they would cost, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+
+
+@click.command("plan")
+@options.config
+@options.overrides
+@options.json
+def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
+    """Draw the plan of CONFIG and say what it would cost.
+
+    Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing.
+    """
+    from youden.protocol.coverage import coverage
+    from youden.run.pipeline import plan_run
+
+    planned = plan_run(overrides.apply(config))
+    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    if as_json:
+        show.print_json(
+            {
+                "run": str(planned.folder.path),
+                "judge": planned.judge.name,
+                "design": planned.plan.design,
+                "dense_calls": planned.plan.n_dense_calls,
+                "cost": asdict(planned.cost),
+                "coverage": asdict(coverage(planned.plan)),
+                "notes": list(planned.plan.notes),
+            }
+        )
+    else:
+        show.note(
+            f"plan written to {planned.folder.path}; judge it with: youden judge {planned.folder.file('config.yaml')}"
+        )

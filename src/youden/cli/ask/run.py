@@ -1,0 +1,38 @@
+"""`youden run CONFIG`: plan, judge, fit and report in one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
+
+
+@click.command("run")
+@options.config
+@options.overrides
+@options.asking
+@options.labels
+@options.json
+def command(
+    *, config: Path, overrides: options.Overrides, asking: options.Asking, labels: Path | None, as_json: bool
+) -> None:
+    """Rank the agents of CONFIG, from its pool to report.html.
+
+    The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
+    """
+    from youden.practice.labels.validation import open_labels, validate
+    from youden.report.pages.write import write_report
+    from youden.run.pipeline import fit_run, judge_run, plan_run
+
+    planned = plan_run(overrides.apply(config))
+    table = None if labels is None else open_labels(labels, planned.plan.agent_ids)
+    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    with progress_bar() as bar:
+        judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
+    fit_run(planned.folder)
+    if table is not None:
+        validate(planned.folder, table)
+    show.show_result(write_report(planned.folder).summary, as_json=as_json)

@@ -1,0 +1,99 @@
+"""`youden import FORMAT PATH…`: bring what other tools made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+
+PEER_PREDICTION = "peer-prediction"
+
+
+class _Format(click.ParamType[str]):
+    """A registered format, looked up when a command runs."""
+
+    name = "format"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from youden.data.importers import IMPORTERS
+
+        known = [PEER_PREDICTION, *IMPORTERS]
+        return str(click.Choice(known).convert(value, param, ctx))
+
+
+@click.command("import")
+@click.argument("format_", metavar="FORMAT", type=_Format())
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make: a pool's or a run's.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NOUN=NAME",
+    help="In tables: the column of agent, item, text, prompt or group, where it is called otherwise. Repeatable.",
+)
+@options.json
+def command(format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], as_json: bool) -> None:
+    """Import the files or folders PATH… into the folder --out. Several files join on the item.
+
+    \b
+    inspect          logs of Inspect (.eval, .json): an agent a model
+    lm-eval          samples_*.jsonl that lm-evaluation-harness writes with --log_samples
+    alpaca-eval      model_outputs.json: an agent a generator
+    fastchat         model_answer JSONL of FastChat and Arena-Hard
+    promptfoo        results JSON: an agent a provider
+    hf-dataset       a folder that Hugging Face `datasets` saved to disk
+    table            CSV, TSV, JSONL, Parquet with any columns: an agent a file, or a column
+    peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
+                     tvd_mi_individual_examples becomes a run, without texts
+
+    What cannot be used is left out, counted and placed; items that do not line up are listed.
+    """
+    if format_ == PEER_PREDICTION:
+        _peer_prediction(paths, out, columns, as_json=as_json)
+        return
+    from youden.pools.bring.importing import bring
+
+    imported = bring(format_, paths, out, columns=dict(_named(column) for column in columns))
+    pool = imported.pool
+    for note in imported.notes:
+        show.note(f"note: {note}")
+    if as_json:
+        show.print_json(
+            {
+                "out": str(out),
+                "kind": "pool",
+                "agents": pool.n_agents,
+                "items": pool.n_items,
+                "missing": pool.n_missing,
+                "left_out": dict(imported.left_out),
+                "unaligned": list(imported.unaligned),
+            }
+        )
+    else:
+        click.echo(f"pool of {pool.n_agents} agents × {pool.n_items} items, {pool.n_missing:,} cells missing: {out}")
+
+
+def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], *, as_json: bool) -> None:
+    from youden.run.pipeline import import_peer_prediction
+
+    if len(paths) != 1 or columns:
+        raise click.UsageError(f"{PEER_PREDICTION} takes one PATH and no --column.")
+    imported = import_peer_prediction(paths[0], out)
+    for note in imported.notes:
+        show.note(f"note: {note}")
+    if as_json:
+        show.print_json(
+            {"out": str(out), "kind": imported.kind, "agents": imported.n_agents, "items": imported.n_items}
+        )
+    else:
+        click.echo(f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}")
+
+
+def _named(column: str) -> tuple[str, str]:
+    noun, equals, name = column.partition("=")
+    if not (noun and equals and name):
+        raise click.BadParameter(f"'{column}' is not NOUN=NAME, such as text=output.", param_hint="--column")
+    return noun, name

@@ -1,0 +1,29 @@
+"""`youden salvage STORE --out NEW`: save the answers of a store that is damaged."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+
+
+@click.command("salvage")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A new store for what can be saved.")
+@options.json
+def command(store: Path, out: Path, as_json: bool) -> None:
+    """Save every answer that stands whole in STORE, a damaged verdicts.db.
+
+    STORE itself is left as it is. Put NEW in its place (or name it under `store:`) and run the same again: what could not
+    be saved is asked again.
+    """
+    from youden.judging.store.salvage import salvage
+
+    saved = salvage(store, out)
+    if as_json:
+        show.print_json(asdict(saved))
+    else:
+        show.note(f"{saved.n_answers:,} answers saved from {store} in {out}")

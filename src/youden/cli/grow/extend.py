@@ -1,0 +1,133 @@
+"""`youden extend RUN`: let agents, items or calls join a run."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.nouns import GrowthFacts, Json
+
+
+@click.command("extend")
+@options.run
+@click.option(
+    "--agents", type=click.Path(), help="A pool with the agents that join; those already in the run are left out."
+)
+@click.option(
+    "--items", type=click.Path(), help="A pool with the items that join, with responses of all the run's agents."
+)
+@click.option(
+    "--calls", type=click.IntRange(min=1), help="How many calls. [default: as many as an agent or item of the run got]"
+)
+@click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
+@click.option(
+    "--width",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="W",
+    help="As many calls as give joining agents intervals of ± W.",
+)
+@options.spending
+@options.asking
+@options.dry_run
+@options.json
+def command(
+    *,
+    run: Path,
+    agents: str | None,
+    items: str | None,
+    calls: int | None,
+    focus: tuple[str, ...],
+    width: float | None,
+    overrides: options.Overrides,
+    asking: options.Asking,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Let agents, items or more calls join RUN, the folder of a judged run.
+
+    Only new comparisons are asked: agents that join meet a balanced set of those that are there, on the items that those were
+    judged on, and are placed on their scale; nobody's ability moves but by answers of its own. New items and further calls are
+    slots of everybody, the very ones a larger budget would have drawn; --focus spends the calls on the agents it names.
+
+    Calls and cost are shown first. The folder changes when the new answers are there, until then the same command resumes;
+    config.yaml then makes the whole run again, and the same --calls buy as many once more. The report says what moved and whether
+    an agent that was there drifted.
+    """
+    from youden.data.folder.run_config import Extension
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.extend import extend_run, plan_extension, too_wide
+    from youden.report.pages.write import write_report
+
+    if (agents is not None) + (items is not None) + (calls is not None) == 0:
+        raise click.UsageError("Give --agents, --items or --calls: what is to join?")
+    if agents is not None and items is not None:
+        raise click.UsageError("Give --agents first and --items in a second extension.")
+    if focus and (agents is not None or items is not None):
+        raise click.UsageError("--focus goes with --calls alone.")
+    kept = RunFolder(run).read_config()
+    step = Extension(agents=agents, items=items, calls=calls, focus=list(focus))
+    planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
+    show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
+    if planned.half_width is not None:
+        show.note(
+            f"plan: intervals of {len(planned.joined)} joining agents: about ± {planned.half_width:.3f}, if their answers vary "
+            "as those of the agent that varies most"
+        )
+    said: dict[str, Json] = {
+        "run": str(planned.run.folder.path),
+        "cost": asdict(planned.cost),
+        "joined": list(planned.joined),
+        "half_width": planned.half_width,
+    }
+    if dry_run:
+        if as_json:
+            show.print_json({**said, "dry_run": True})
+        return
+    with progress_bar() as bar:
+        fitted = extend_run(planned, kept, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
+    growth = fitted.facts.growth
+    summary = write_report(planned.run.folder).summary
+    wide = too_wide(planned, fitted, width) if width is not None else ()
+    if wide:
+        names = shlex.join(word for agent in wide for word in ("--focus", agent))
+        show.note(
+            f"warning: {len(wide)} of {len(planned.joined)} intervals are wider than ± {width:g}; more calls narrow them: "
+            f"youden extend {shlex.quote(str(run))} --calls N {names}"
+        )
+    if as_json:
+        show.print_json({**said, "dry_run": False, "growth": None if growth is None else asdict(growth)})
+        return
+    show.show_result(summary, as_json=False)
+    if growth is not None:
+        _draw(growth)
+
+
+def _draw(growth: GrowthFacts) -> None:
+    """What moved: those whose places or abilities changed most."""
+    moved = [move for move in growth.moves if move.before != move.after or move.place_before != move.place_after]
+    if moved:
+        table = Table(title="What moved", title_justify="left")
+        table.add_column("agent")
+        for column in ("before", "now", "place before", "place now", "p of drift"):
+            table.add_column(column, justify="right")
+        for move in moved:
+            table.add_row(
+                show.safe(move.agent),
+                show.fixed(move.before),
+                show.fixed(move.after),
+                str(move.place_before),
+                str(move.place_after),
+                show.fixed(move.p),
+            )
+        show.console().print(table)
+    for line in growth.words:
+        click.echo(show.safe(line))

@@ -1,0 +1,101 @@
+"""`youden rejudge RUN --judge B --calls N`: would another judge rank alike?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from youden.cli.read.compare import show_judges
+from youden.cli.terms import options, show
+from youden.cli.terms.progress import progress_bar
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
+
+
+@click.command("rejudge")
+@options.run
+@click.option(
+    "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."
+)
+@click.option("--calls", required=True, type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
+@click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
+@click.option("--store", help="Where its answers are kept. [default: verdicts.db in its folder]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the choice of trials.")
+@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+@click.option(
+    "--max-missing", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop above this share of missing answers."
+)
+@click.option("--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected.")
+@click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+@options.family
+@options.dry_run
+@options.json
+def command(
+    *,
+    run: Path,
+    judge: str,
+    calls: int,
+    out: Path | None,
+    store: str | None,
+    seed: int,
+    max_cost: float | None,
+    max_missing: float | None,
+    retry_failed: bool,
+    log: Path | None,
+    families: dict[str, str],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Ask a second judge a balanced part of RUN's own trials, and say how far the two agree.
+
+    Agreement per trial, how alike they rank (and how alike RUN's own judge would look on so few trials), agents that move beyond
+    chance, and whether a judge favours agents of its own family: `meta.family` of agents in the pool's agents.jsonl, `family:`
+    in a judge's config or --family JUDGE=NAME.
+
+    The part is a run of its own, with a config that makes it again: `youden run`, `report`, `compare` and cassettes take it
+    as they take any. Nothing that its store holds is asked again; the same command resumes.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.rejudge import compare_rejudged, plan_rejudge
+    from youden.run.pipeline import fit_run, judge_run
+
+    planned = plan_rejudge(
+        RunFolder(run),
+        judge=judge,
+        calls=calls,
+        seed=seed,
+        out=out,
+        store=store,
+        max_cost=max_cost,
+        max_missing=max_missing,
+    )
+    again = planned.again
+    show.show_plan(again.plan, again.cost, again.judge.name)
+    said: dict[str, Json] = {
+        "run": str(again.folder.path),
+        "of": str(run),
+        "judge": again.judge.name,
+        "cost": asdict(again.cost),
+    }
+    if dry_run:
+        if as_json:
+            show.print_json({**said, "notes": list(again.plan.notes)})
+        return
+    with progress_bar() as bar:
+        result = judge_run(again, progress=bar, retry_failed=retry_failed, log=log)
+    fit_run(again.folder)
+    found = compare_rejudged(planned, families=families)
+    for warning in result.warnings:
+        show.note(f"warning: {warning}")
+    if as_json:
+        show.print_json({**said, "retest": found.retest, "words": list(found.words), "judges": found.study.to_json()})
+        return
+    show_judges(found.study)
+    for line in found.words:
+        click.echo(printable(line))
+    show.note(f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}")

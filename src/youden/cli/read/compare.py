@@ -1,0 +1,128 @@
+"""`youden compare RUN RUN…`: do judges agree?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli.terms import options, show
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.stats.base.metrics import Metric
+    from youden.study.judges.agreement import JudgesStudy
+    from youden.study.judges.judge_shifts import JudgeShifts
+
+
+MOST_SHOWN = 5
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--scores", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
+@click.option(
+    "--match",
+    type=click.Choice(["id", "number"]),
+    default="id",
+    show_default=True,
+    help="Items by id, or by the last number in it (example-7 is task-007).",
+)
+@options.family
+@options.json
+def command(*, runs: tuple[Path, ...], scores: str, match: str, families: dict[str, str], as_json: bool) -> None:
+    """Do the judges of RUNs agree, on the agents and items they share?
+
+    The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
+    Krippendorff's α), and where they differ most. Where two answered the same trials, also the agents that the later run's judge
+    moves beyond chance, and whether a judge favours agents of its own family (meta.family of the pool's agents).
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.judges.agreement import study_judges
+    from youden.study.judges.judged_runs import read_judged, side_by_side, with_families
+
+    kind = options.score_kind(scores)
+    judged = [read_judged(RunFolder(run)) for run in runs]
+    both = side_by_side(judged, kind=kind, match="number" if match == "number" else "id")
+    study = study_judges(with_families(both, families), kind=kind)
+    signatures = [RunFolder(run).read_signature().text for run in runs]
+    if as_json:
+        show.print_json({"judges": study.to_json() | {"signatures": list(signatures)}})
+        return
+    show_judges(study)
+    for name, signature in zip(study.names, signatures, strict=True):
+        show.note(f"signature of {name}: {signature}")
+
+
+def show_judges(study: JudgesStudy) -> None:
+    """Every table of the study, then its words."""
+    table = Table(
+        title=f"Judges on {study.n_agents} agents × {study.n_items} items, agreement on {study.units}",
+        title_justify="left",
+    )
+    table.add_column("judges")
+    for column in ("agents ρ", "items ρ", study.units, "same", "κ", "α", "α graded"):
+        table.add_column(column, justify="right")
+    for pair in study.pairings:
+        figures = (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)
+        table.add_row(
+            f"{show.safe(pair.one)} / {show.safe(pair.other)}",
+            _with_interval(pair.ranking),
+            _with_interval(pair.difficulty),
+            f"{pair.n_units:,}",
+            *(show.fixed(figure) for figure in figures),
+        )
+    show.console().print(table)
+    table = Table(title="Curl, median / P95", title_justify="left")
+    table.add_column("judge")
+    table.add_column("link")
+    table.add_column("data", justify="right")
+    table.add_column("predictions", justify="right")
+    for name, rows in study.curl.items():
+        for link, row in rows.items():
+            data = f"{show.fixed(row.data_median)} / {show.fixed(row.data_p95)}"
+            predicted = f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}"
+            table.add_row(show.safe(name), link, data, predicted)
+    show.console().print(table)
+    table = Table(title="Where they differ most", title_justify="left")
+    table.add_column("agent or item")
+    for name in study.names:
+        table.add_column(show.safe(name), justify="right")
+    for agent in study.agents:
+        table.add_row(show.safe(agent.agent), *(f"place {place}" for place in agent.places))
+    for item in study.items:
+        table.add_row(show.safe(item.item), *(f"{show.fixed(value, 2)} SD" for value in item.difficulty))
+    show.console().print(table)
+    for shifts in study.shifts:
+        _show_shifts(shifts)
+    for line in study.words:
+        click.echo(printable(line))
+
+
+def _show_shifts(shifts: JudgeShifts) -> None:
+    one, other = show.safe(shifts.one), show.safe(shifts.other)
+    table = Table(
+        title=f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
+        title_justify="left",
+    )
+    for column in ("agents or family", "shift", "interval", "p (Holm)"):
+        table.add_column(column, justify="left" if column.startswith("agents") else "right")
+    for agent in [agent for number, agent in enumerate(shifts.agents) if agent.moves or number < MOST_SHOWN]:
+        interval = f"{agent.low:+.2f} … {agent.high:+.2f} ({shifts.level:.0%})"
+        table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))
+    for row in shifts.families:
+        whose = f", that of {show.safe(' and '.join(row.judges))}" if row.judges else ""
+        interval = "–" if row.low is None or row.high is None else f"{row.low:+.2f} … {row.high:+.2f} ({row.level:.0%})"
+        name = f"family {show.safe(row.family)} ({row.n_agents}{whose})"
+        table.add_row(name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm))
+    show.console().print(table)
+
+
+def _with_interval(metric: Metric | None) -> str:
+    if metric is None:
+        return "–"
+    if metric.low != metric.low:
+        return show.fixed(metric.value)
+    return f"{show.fixed(metric.value)} [{show.fixed(metric.low)}, {show.fixed(metric.high)}]"

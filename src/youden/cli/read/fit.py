@@ -1,0 +1,32 @@
+"""`youden fit RUN`: rates, scores, fit and ranking of a judged run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+
+
+@click.command("fit")
+@options.run
+@options.labels
+@options.json
+def command(run: Path, labels: Path | None, as_json: bool) -> None:
+    """Fit the model to the answers in RUN and rank its agents.
+
+    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
+    with --labels also labels.json, which says how far the ranking agrees with them.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.labels.validation import open_labels, validate
+    from youden.report.data.summary import summarise_run
+    from youden.run.pipeline import fit_run
+
+    folder = RunFolder(run)
+    table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
+    fit_run(folder)
+    if table is not None:
+        validate(folder, table)
+    show.show_result(summarise_run(folder), as_json=as_json)

@@ -1,0 +1,54 @@
+"""`youden report RUN`: draw a run's report anew, or a part of it for another place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from youden.cli.terms import options, show
+
+FORMATS = ("html", "md", "png", "svg", "csv")
+
+
+@click.command("report")
+@options.run
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
+@click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
+@click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
+@options.labels
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
+)
+def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: Path | None, out: Path | None) -> None:
+    """Write RUN/report.html from the files of a fitted run, and print its path.
+
+    md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
+    one figure. --against OTHER writes both runs side by side. --labels also writes
+    RUN/labels.json, and later reports show it for as long as the ranking stays.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.errors import ConfigError
+    from youden.practice.labels.validation import open_labels, validate
+    from youden.report.pages import write
+
+    folder = RunFolder(run)
+    if labels is not None:
+        validate(folder, open_labels(labels, folder.read_pool().agent_ids))
+    if against is not None:
+        if kind != "html":
+            raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
+        click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
+    elif kind == "html":
+        path, data = write.write_page(folder, out=out)
+        show.show_warnings(data.summary)
+        click.echo(str(path))
+    elif kind in ("md", "csv"):
+        text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
+        if out is None:
+            click.echo(text, nl=False)
+        else:
+            write.write_file(out, text)
+            click.echo(str(out))
+    else:
+        click.echo(str(write.write_picture(folder, chart, kind="png" if kind == "png" else "svg", out=out)))

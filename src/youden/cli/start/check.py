@@ -1,0 +1,65 @@
+"""`youden check POOL`: whether a pool can be ranked at all, before money is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli.terms import options, show
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.pools.look.findings import Checked
+
+
+@click.command("check")
+@click.argument("pool", type=click.Path(path_type=Path))
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the items looked at in a large pool."
+)
+@options.json
+def command(pool: Path, seed: int, as_json: bool) -> None:
+    """Look POOL over: gaps, clones, templates, copied sources, texts that address a judge, items too alike, languages, costs.
+
+    Every finding says what it does to the ranking and what to do. Nothing is changed and nothing is asked.
+    """
+    from youden.data.pools.reader import read_pool
+    from youden.pools.look.check import check_pool
+
+    checked = check_pool(read_pool(pool), seed=seed)
+    if as_json:
+        show.print_json(checked.to_json())
+        return
+    _draw(checked)
+
+
+def _draw(checked: Checked) -> None:
+    counts = checked.counts
+    words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words in the mean"
+    click.echo(
+        f"{printable(checked.name)}: {counts.n_agents:,} agents × {counts.n_items:,} items, {counts.n_responses:,} responses, "
+        f"{counts.n_missing:,} missing, {counts.n_blank:,} blank; {counts.shortest:,} to {counts.longest:,} characters "
+        f"(median {counts.median:,}){words}."
+    )
+    for line in checked.notes:
+        show.note(f"note: {line}")
+    for number, finding in enumerate(checked.findings, 1):
+        click.echo(
+            f"\n{number}. {printable(finding.what)} [{finding.slug}]\n   {finding.effect}\n   To do: {finding.advice}"
+        )
+    click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
+    if not checked.costs:
+        return
+    table = Table(title="what judging it would take, at each design's own budget", title_justify="left")
+    for column in ("design", "judge"):
+        table.add_column(column)
+    for column in ("calls", "tokens in", "tokens out", "USD"):
+        table.add_column(column, justify="right")
+    for cost in checked.costs:
+        usd = "unknown" if cost.usd is None else f"{cost.usd:,.2f}"
+        cells = [f"{n:,}" for n in (cost.calls, cost.tokens_in, cost.tokens_out)]
+        table.add_row(show.safe(cost.design), show.safe(cost.judge), *cells, usd)
+    show.console().print(table)

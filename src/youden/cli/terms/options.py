@@ -1,0 +1,177 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
+    from youden.nouns import ScoreKind, SplitRule
+
+R = TypeVar("R")
+
+config = click.argument("config", type=click.Path(path_type=Path))
+run = click.argument("run", type=click.Path(path_type=Path))
+html = click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=lambda _ctx, _parameter, path: _with_charts(path),
+    help="Also draw it, into this file.",
+)
+json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
+
+labels = click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, perhaps item, and numbers. No fit sees "
+    "them.",
+)
+family = click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="JUDGE=NAME",
+    callback=lambda _ctx, _parameter, said: _pairs(said),
+    help="The family of a judge, as its agents say it in meta.family; before `family:` in the judge's config.",
+)
+
+rule = click.option(
+    "--rule",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    show_default=True,
+    help="Holdout rule; own: the paper's.",
+)
+scores = click.option("--scores", type=click.Choice(["row", "symmetric"]), default="row", show_default=True)
+above = click.option("--above", default="faithful", show_default=True, help="Groups the AUC puts first, by commas.")
+below = click.option(
+    "--below", default="strategic,low-effort", show_default=True, help="Groups it puts last, by commas."
+)
+
+
+def split_rule(rule: str) -> SplitRule:
+    return "own" if rule == "own" else "shared"
+
+
+def score_kind(scores: str) -> ScoreKind:
+    return "row" if scores == "row" else "symmetric"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} names nothing. Give one name, or several separated by commas.")
+    return found
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers above 0, separated by commas."""
+    try:
+        found = tuple(float(word) for word in words(text))
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no list of numbers. Give, for example, 1,2,5.") from error
+    if not all(0 < number < float("inf") for number in found):
+        raise click.BadParameter(f"{text!r} holds a number that is not above 0. Give, for example, 1,2,5.")
+    return found
+
+
+def _pairs(said: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in said:
+        name, sign, value = text.rpartition("=")
+        if not (name and sign and value):
+            raise click.BadParameter(f"{text!r} is no JUDGE=NAME. Give, for example, gpt-4o-mini=gpt.")
+        pairs[name] = value
+    return pairs
+
+
+def _with_charts(path: Path | None) -> Path | None:
+    if path is not None:
+        from youden.report.charts.vega import need_charts
+
+        need_charts()
+    return path
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line says beside the config; None leaves the config's word."""
+
+    judge: str | None
+    out: Path | None
+    max_cost: float | None
+    max_missing: float | None = None
+
+    def apply(self, path: Path) -> RunConfig:
+        """The run config at `path` with these changes."""
+        from youden.data.folder.run_config import load_run_config
+
+        changes = {
+            "judge": self.judge,
+            "out": None if self.out is None else str(self.out),
+            "max_cost": self.max_cost,
+            "max_missing": self.max_missing,
+        }
+        return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
+
+
+def overrides(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --judge, --out and --max-cost, and hands them over as one `overrides`."""
+
+    @spending
+    @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
+    @wraps(function)
+    def wrapped(*, overrides: Overrides, out: Path | None, **rest: object) -> R:
+        return function(overrides=replace(overrides, out=out), **rest)
+
+    return wrapped
+
+
+def spending(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --judge and --max-cost, and hands them over as one `overrides`."""
+
+    @click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml.")
+    @click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+    @wraps(function)
+    def wrapped(*, judge: str | None, max_cost: float | None, **rest: object) -> R:
+        return function(overrides=Overrides(judge, None, max_cost), **rest)
+
+    return wrapped
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a judge is asked. retry_failed: again what has no answer. log: a file for JSON lines."""
+
+    retry_failed: bool
+    log: Path | None
+
+
+def asking(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --max-missing (to `overrides`), --retry-failed and --log, and hands the last two over as one `asking`."""
+
+    @click.option(
+        "--max-missing",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="Stop when more than this share of answers is missing. [default: 0.01]",
+    )
+    @click.option("--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected.")
+    @click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+    @wraps(function)
+    def wrapped(
+        *, overrides: Overrides, max_missing: float | None, retry_failed: bool, log: Path | None, **rest: object
+    ) -> R:
+        changed = replace(overrides, max_missing=max_missing)
+        return function(overrides=changed, asking=Asking(retry_failed, log), **rest)
+
+    return wrapped

@@ -1,0 +1,126 @@
+"""Work under way on standard error: rate, answers, failures by kind, money and time left; plain lines where that is no
+terminal.
+
+It knows counts and a clock; it refuses to know what is counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from youden.text.printable import printable
+
+PLAIN_EVERY_SECONDS = 10.0
+DRAWN_EVERY_SECONDS = 0.1
+
+
+@dataclass
+class Tally:
+    """What happened since `began` (seconds of any clock). failed: reason → how many."""
+
+    what: str
+    total: int
+    began: float
+    done: int = 0
+    cached: int = 0
+    throttled: int = 0
+    usd: float = 0.0
+    failed: Counter[str] = field(default_factory=Counter)
+
+    def line(self, now: float) -> str:
+        """All of it in words, zeros left out; the rate and the time left are of what did not come from the store."""
+        asked = self.done - self.cached
+        rate = asked / (now - self.began) if now > self.began else 0.0
+        n_failed = self.failed.total()
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.failed.items()) if reason)
+        left = (self.total - self.done) / rate if rate else 0.0
+        parts = (
+            f"{self.what}: {self.done:,} of {self.total:,}",
+            f"{rate:,.0f}/s" if asked else "",
+            f"{self.done - n_failed:,} answered",
+            f"{self.cached:,} from the store" if self.cached else "",
+            (f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")) if n_failed else "",
+            f"{self.throttled:,} × 429" if self.throttled else "",
+            f"${self.usd:.4f}" if self.usd else "",
+            f"{_duration(left)} left" if left >= 1 else "",
+        )
+        return ", ".join(part for part in parts if part)
+
+
+class Bar:
+    """Draws work under way; implements `youden.nouns.Progress`."""
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._tally: Tally | None = None
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._said = 0.0
+
+    def start(self, total: int, *, what: str) -> None:
+        now = self._clock()
+        self._tally, self._said = Tally(printable(what), total, now), now
+        if self._console.is_terminal:
+            self._bar = Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=self._console)
+            self._task = self._bar.add_task(self._tally.line(now), total=total)
+            self._bar.start()
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        if self._tally is not None:
+            self._tally.done += n
+            self._tally.cached += cached
+            self._tally.usd += usd
+            if failed:
+                self._tally.failed[why] += failed
+            self._show()
+
+    def throttled(self) -> None:
+        if self._tally is not None:
+            self._tally.throttled += 1
+            self._show()
+
+    def stop(self) -> None:
+        if self._tally is None:
+            return
+        self._say(self._tally)
+        if self._bar is not None:
+            self._bar.stop()
+        self._tally = self._bar = None
+
+    def _show(self) -> None:
+        every = PLAIN_EVERY_SECONDS if self._bar is None else DRAWN_EVERY_SECONDS
+        if self._tally is not None and self._clock() - self._said >= every:
+            self._say(self._tally)
+
+    def _say(self, tally: Tally) -> None:
+        self._said = self._clock()
+        line = tally.line(self._said)
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=tally.done, description=line)
+        else:
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def progress_bar() -> Iterator[Bar]:
+    """A bar on standard error that is always taken down."""
+    bar = Bar(Console(file=sys.stderr))
+    try:
+        yield bar
+    finally:
+        bar.stop()

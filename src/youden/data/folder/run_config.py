@@ -1,0 +1,240 @@
+"""The YAML file behind `youden run CONFIG`: what it may say, and where its relative paths lead.
+
+It knows keys and ranges; it refuses to know which designs and judges there are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Hashable, Mapping
+from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from youden.errors import ConfigError
+from youden.nouns import Json, SplitRule
+from youden.resources import find
+
+_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
+
+_POOLS = ("agents", "items")
+
+_Text = Annotated[str, Field(min_length=1)]
+_OF_A_DESIGN = ("design", "percent", "options", "independent", "n_independent", "holdout", "rule")
+
+
+class Extension(BaseModel):
+    """One step by which a run grew: agents or items of another pool (a path), or more calls, on all or on agents to focus on.
+
+    calls: of both arms; with agents or items None for as many as the run's own have on average.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    agents: _Text | None = None
+    items: _Text | None = None
+    calls: Annotated[int, Field(ge=1)] | None = None
+    focus: list[_Text] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.agents is not None and self.items is not None:
+            raise ValueError("agents and items join one after the other; make two extensions of it")
+        if self.agents is None and self.items is None and self.calls is None:
+            raise ValueError("an extension adds agents, items or calls; name one of them")
+        if self.focus and (self.agents is not None or self.items is not None):
+            raise ValueError("focus goes with calls alone")
+        return self
+
+
+class RunConfig(BaseModel):
+    """One run.
+
+    pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
+    options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
+    calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
+    or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
+    None leaves independent, holdout and the budget to the design. max_cost: USD.
+    max_missing: share of trials without an answer above which the run stops.
+    extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
+    trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
+    store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    name: Annotated[str, Field(pattern=r"^\w[\w .+-]*$", max_length=100)]
+    pool: _Text
+    judge: _Text | dict[str, JsonValue] = "lexical"
+    design: _Text = "cyclic"
+    calls: Annotated[int, Field(ge=1)] | None = None
+    percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
+    n_independent: Annotated[int, Field(ge=0)] | None = None
+    holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    rule: SplitRule = "shared"
+    holdout_partners: Annotated[int, Field(ge=1)] = 3
+    seed: Annotated[int, Field(ge=0)] = 0
+    extensions: list[Extension] = Field(default_factory=list)
+    trials_of: _Text | None = None
+    store: _Text | None = None
+    max_cost: Annotated[float, Field(ge=0)] | None = None
+    max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
+    out: _Text | None = None
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.calls is not None and self.percent is not None:
+            raise ValueError("calls and percent are both given; keep one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _trials_come_from_one_place(self) -> Self:
+        if self.trials_of is not None:
+            own = {name: getattr(self, name) for name in _OF_A_DESIGN}
+            if wrong := [
+                name
+                for name, value in own.items()
+                if value != RunConfig.model_fields[name].get_default(call_default_factory=True)
+            ]:
+                raise ValueError(
+                    f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
+                )
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return Path("runs", self.name) if self.out is None else Path(self.out)
+
+    @property
+    def store_place(self) -> str:
+        """The store's path or URL."""
+        return str(self.folder / "verdicts.db") if self.store is None else self.store
+
+
+def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:
+    """The config at `path` (`configs/NAME` is also looked for among the shipped ones), then `changes` by key.
+
+    Relative paths in the file (pool, judge, trials_of, store, out) start at the file's folder; those in `changes` where the
+    program runs. A pool `datasets/NAME` that is not there is left for `read_pool` to find. The default name is the file's.
+
+    Raises: ConfigError naming file, key, what arrived and what is allowed.
+    """
+    place = _located(Path(path))
+    data = {"name": place.stem, **_read(place)}
+    resolved = {key: _resolved(key, value, place.parent) for key, value in data.items()}
+    try:
+        return RunConfig.model_validate({**resolved, **(changes or {})})
+    except ValidationError as error:
+        raise ConfigError(f"{place}: {_says(error)}", slug="run-config") from error
+
+
+def dump_run_config(config: RunConfig, folder: Path) -> str:
+    """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
+    data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
+    for step in data["extensions"]:
+        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & _POOLS}
+        if not step["focus"]:
+            del step["focus"]
+    for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
+        data[key] = _relative(key, data[key], folder)
+    if not data["extensions"]:
+        del data["extensions"]
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return _CREDENTIALS.sub("", text)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which plain YAML keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for number, key in enumerate(keys):
+            if key.value in [earlier.value for earlier in keys[:number]]:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _located(path: Path) -> Path:
+    if path.exists() or path.parts[:1] != ("configs",):
+        return path
+    return find("configs", Path(*path.parts[1:]).as_posix())
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"{path} cannot be read ({said}). Give a run's YAML file in UTF-8.", slug="run-config-file"
+        ) from error
+    try:
+        data = _Loader(text).get_single_data()
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"{path} is no YAML: {' '.join(str(error).split())}. Write one `key: value` a line.", slug="run-config-yaml"
+        ) from error
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise ConfigError(
+            f"{path} holds {repr(data)[:60]}, no keys. Write one `key: value` a line, at least `pool: …`.",
+            slug="run-config-yaml",
+        )
+    return data
+
+
+def _relative(key: str, value: object, folder: Path) -> object:
+    if not _is_path(key, value) or (key == "pool" and _shipped(str(value), Path())):
+        return value
+    return Path(os.path.relpath(str(value), folder)).as_posix()
+
+
+def _resolved(key: str, value: object, folder: Path) -> object:
+    if key == "extensions" and isinstance(value, list):
+        return [
+            {name: _resolved("pool" if name in _POOLS else "", said, folder) for name, said in step.items()}
+            if isinstance(step, dict)
+            else step
+            for step in value
+        ]
+    if key == "judge" and isinstance(value, dict):
+        prompt = value.get("prompt")
+        if isinstance(prompt, str) and prompt.endswith(".md"):
+            return value | {"prompt": os.path.normpath(folder / prompt)}
+    if not _is_path(key, value) or (key == "pool" and _shipped(str(value), folder)):
+        return value
+    return os.path.normpath(folder / str(value))
+
+
+def _is_path(key: str, value: object) -> bool:
+    if not isinstance(value, str) or not value:
+        return False
+    if key == "judge":
+        return value.endswith((".yaml", ".yml"))
+    return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
+
+
+def _shipped(pool: str, folder: Path) -> bool:
+    return Path(pool).parts[:1] == ("datasets",) and not (folder / pool).exists()
+
+
+def _says(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    key = str(first["loc"][0]) if first["loc"] else ""
+    known = ", ".join(RunConfig.model_fields)
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(key, list(RunConfig.model_fields), n=1)
+        hint = f"Did you mean '{close[0]}'? " if close else ""
+        return f"unknown key '{key}' ({repr(first['input'])[:60]}). {hint}Known: {known}."
+    if first["type"] == "missing":
+        return f"the key '{key}' is missing. Write, for example, `{key}: …`. Known: {known}."
+    if not key:
+        return f"{first['msg'].removeprefix('Value error, ')}."
+    return f"the key '{key}' is {repr(first['input'])[:60]}. {first['msg']}."

@@ -1,0 +1,179 @@
+"""A run's folder: one file for each noun of the path, each written whole and read back as it was.
+
+It knows which file holds which noun; it refuses to know how any of them is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+
+from youden.data.atomic import replacing
+from youden.data.folder import sheets, trial_tables
+from youden.data.folder.pool_summary import PoolFile, PoolSummary
+from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
+from youden.data.folder.run_files import VERSION, parse, read_bytes
+from youden.data.folder.sheets import ItemRow, RankingRow
+from youden.nouns import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+
+__all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
+
+_SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
+
+
+class _SignatureFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: int
+    text: str
+    digest: str
+    parts: dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder at `path`, made when something is first written.
+
+    Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or newer than
+    this package; every `write_…` replaces the file in one step.
+    """
+
+    path: Path
+
+    def file(self, name: str) -> Path:
+        """Where the file called `name` is, or would be."""
+        return self.path / name
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file called `name`."""
+        return self.file(name).is_file()
+
+    def command(self) -> str:
+        """The command that makes this run again."""
+        if self.has("config.yaml"):
+            return shlex.join(["youden", "run", str(self.file("config.yaml"))])
+        return shlex.join(["youden", "import", "peer-prediction", self.read_pool().source, "--out", str(self.path)])
+
+    def write_text(self, name: str, text: str) -> None:
+        """Any text, in UTF-8."""
+        with replacing(self.file(name)) as fresh:
+            fresh.write_text(text, encoding="utf-8", newline="\n")
+
+    def write_config(self, config: RunConfig) -> None:
+        self.write_text("config.yaml", dump_run_config(config, self.path))
+
+    def read_config(self) -> RunConfig:
+        read_bytes(self.file("config.yaml"))
+        return load_run_config(self.file("config.yaml"))
+
+    def write_pool(self, pool: PoolSummary) -> None:
+        self.write_text("pool.json", pool.to_json())
+
+    def read_pool(self) -> PoolSummary:
+        file = self.file("pool.json")
+        return parse(file, read_bytes(file), TypeAdapter(PoolFile)).summary()
+
+    def write_notes(self, notes: tuple[str, ...]) -> None:
+        """Keep, with the pool, what a reader of any number of this run has to know."""
+        self.write_pool(replace(self.read_pool(), notes=notes))
+
+    def read_notes(self) -> tuple[str, ...]:
+        return self.read_pool().notes
+
+    def write_plan(self, plan: Plan) -> None:
+        trial_tables.write_plan(self.file("plan.parquet"), plan)
+
+    def read_plan(self) -> Plan:
+        return trial_tables.read_plan(self.file("plan.parquet"))
+
+    def write_verdicts(self, verdicts: Verdicts) -> None:
+        trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
+
+    def read_verdicts(self, plan: Plan) -> Verdicts:
+        """The verdicts on `plan`; verdicts on another plan are refused."""
+        return trial_tables.read_verdicts(self.file("verdicts.parquet"), plan)
+
+    def judged_plan(self) -> str:
+        """The digest of the plan whose answers verdicts.parquet holds."""
+        return trial_tables.verdicts_of(self.file("verdicts.parquet"))[0]
+
+    def judged_by(self) -> Mapping[str, Json]:
+        """The judge that gave the answers in verdicts.parquet, as it signed them."""
+        return trial_tables.verdicts_of(self.file("verdicts.parquet"))[1]
+
+    def remove(self, name: str) -> None:
+        """Take out a file that no longer belongs to the run."""
+        self.file(name).unlink(missing_ok=True)
+
+    def write_rates(self, rates: Rates) -> None:
+        """All but `detail`, which the verdicts hold."""
+        trial_tables.write_rates(self.file("rates.parquet"), rates)
+
+    def read_rates(self) -> Rates:
+        """The rates with `detail` None."""
+        return trial_tables.read_rates(self.file("rates.parquet"))
+
+    def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
+        sheets.write_scores(self.file(_SCORES[kind]), scores)
+
+    def read_scores(self, kind: ScoreKind) -> Scores:
+        """Training scores; `weight` is 1 where seen, for the file holds no counts of trials."""
+        return sheets.read_scores(self.file(_SCORES[kind]), kind=kind, role="train")
+
+    def write_holdout(self, scores: Scores) -> None:
+        sheets.write_scores(self.file("holdout.csv"), scores)
+
+    def read_holdout(self, kind: ScoreKind = "symmetric") -> Scores:
+        """Scores of held-out cells, of the kind they were written as; `weight` as in `read_scores`."""
+        return sheets.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
+
+    def write_ranking(self, ranking: pd.DataFrame) -> None:
+        """The columns agent, group, ability, low, high, rank_low, rank_high, n_trials, in this order."""
+        sheets.write_ranking(self.file("ranking.csv"), ranking)
+
+    def read_ranking(self) -> tuple[RankingRow, ...]:
+        return sheets.read_ranking(self.file("ranking.csv"))
+
+    def write_items(self, items: pd.DataFrame) -> None:
+        """At least the columns item, difficulty, n_trials."""
+        sheets.write_items(self.file("items.csv"), items)
+
+    def read_items(self) -> tuple[ItemRow, ...]:
+        return sheets.read_items(self.file("items.csv"))
+
+    def write_facts(self, facts: RunFacts) -> None:
+        self.write_text("fit.json", TypeAdapter(RunFacts).dump_json(facts, indent=1).decode() + "\n")
+
+    def read_facts(self) -> RunFacts:
+        file = self.file("fit.json")
+        return parse(file, read_bytes(file), TypeAdapter(RunFacts))
+
+    def write_signature(self, signature: Signature) -> None:
+        file = _SignatureFile(
+            version=VERSION, text=signature.text, digest=signature.digest, parts=dict(signature.parts)
+        )
+        self.write_text("signature.json", file.model_dump_json(indent=1) + "\n")
+
+    def read_signature(self) -> Signature:
+        file = self.file("signature.json")
+        return Signature(parse(file, read_bytes(file), TypeAdapter(_SignatureFile)).parts)
+
+    def tables_digest(self) -> str:
+        """sha256 (hex) of the ranking and the symmetric scores as they stand in their files."""
+        return hashlib.sha256(
+            b"".join(read_bytes(self.file(name)) for name in ("ranking.csv", "scores.csv"))
+        ).hexdigest()
+
+    def write_labels(self, found: Validation) -> None:
+        self.write_text("labels.json", TypeAdapter(Validation).dump_json(found, indent=1).decode() + "\n")
+
+    def read_labels(self) -> Validation:
+        """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
+        file = self.file("labels.json")
+        return parse(file, read_bytes(file), TypeAdapter(Validation))

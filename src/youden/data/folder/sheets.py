@@ -1,0 +1,166 @@
+"""The CSV files of a run's folder: scores as agents × items, the ranking, the items.
+
+It knows rows, empty fields and numbers that read back to the last bit; it refuses to round.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from youden.data.atomic import replacing
+from youden.data.folder.run_files import damaged, read_bytes
+from youden.errors import RunFolderError
+from youden.nouns import ScoreKind, ScoreRole, Scores
+
+RANKING = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
+ITEMS = ("item", "difficulty", "n_trials")
+
+Field = str | int | float | None
+
+
+@dataclass(frozen=True)
+class RankingRow:
+    """One line of `ranking.csv`. None: the ability or its interval cannot be given."""
+
+    agent: str
+    group: str | None
+    ability: float | None
+    low: float | None
+    high: float | None
+    rank_low: int
+    rank_high: int
+    n_trials: int
+
+
+@dataclass(frozen=True)
+class ItemRow:
+    """One line of `items.csv`. difficulty: None for an item never seen."""
+
+    item: str
+    difficulty: float | None
+    n_trials: int
+
+
+def write_scores(path: Path, scores: Scores) -> None:
+    """A line for each agent, a column for each item; empty is unseen."""
+    rows = ([agent, *row] for agent, row in zip(scores.agent_ids, scores.value.tolist(), strict=True))
+    _write(path, ["agent", *scores.item_ids], rows)
+
+
+def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+    """The scores; `weight` is 1 where seen, for the file holds no counts of trials. Raises: RunFolderError."""
+    header, *rows = _read(path)
+    if header[:1] != ["agent"]:
+        raise damaged(path, f"the first column is {header[:1]}, not agent")
+    values = [[_number(path, field) for field in row[1:]] for row in rows]
+    value = np.array(values, dtype=np.float64).reshape(len(rows), len(header) - 1)
+    return Scores(
+        value=value,
+        weight=np.where(np.isnan(value), 0.0, 1.0),
+        role=role,
+        kind=kind,
+        agent_ids=tuple(row[0] for row in rows),
+        item_ids=tuple(header[1:]),
+    )
+
+
+def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
+    """The columns of `RANKING`, in that order; None and NaN are empty. Raises: RunFolderError where one is missing."""
+    _write_frame(path, ranking, RANKING, kept=RANKING)
+
+
+def write_items(path: Path, items: pd.DataFrame) -> None:
+    """The columns of `ITEMS` and whatever else there is; None and NaN are empty. Raises: RunFolderError where one is missing."""
+    _write_frame(path, items, ITEMS, kept=list(items.columns))
+
+
+def read_ranking(path: Path) -> tuple[RankingRow, ...]:
+    """The ranking, best first. Raises: RunFolderError."""
+    header, *rows = _read(path)
+    if tuple(header) != RANKING:
+        raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(RANKING)}")
+    return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
+
+
+def ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
+    """A table with the columns of `RANKING` as lines; NaN becomes None."""
+    columns = [[None if pd.isna(one) else one for one in ranking[name].tolist()] for name in RANKING]
+    return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
+
+
+def read_items(path: Path) -> tuple[ItemRow, ...]:
+    """The items, in the pool's order. Raises: RunFolderError."""
+    header, *rows = _read(path)
+    if lacking := [name for name in ITEMS if name not in header]:
+        raise damaged(path, f"there is no column {', no '.join(lacking)}; it has {', '.join(header)}")
+    lines = [dict(zip(header, row, strict=True)) for row in rows]
+    return tuple(
+        ItemRow(line["item"], _number_or_none(path, line["difficulty"]), _count(path, line["n_trials"]))
+        for line in lines
+    )
+
+
+def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept: Sequence[str]) -> None:
+    lacking = [name for name in needed if name not in frame.columns]
+    if lacking:
+        raise RunFolderError(
+            f"The table for {path.name} has no column {', no '.join(lacking)}; it has {', '.join(frame.columns)}. "
+            f"Give it {', '.join(needed)}.",
+            slug="run-columns",
+        )
+    _write(path, kept, frame[list(kept)].astype(object).itertuples(index=False))
+
+
+def _ranked(path: Path, row: Mapping[str, str]) -> RankingRow:
+    ability, low, high = (_number_or_none(path, row[name]) for name in ("ability", "low", "high"))
+    rank_low, rank_high, n_trials = (_count(path, row[name]) for name in ("rank_low", "rank_high", "n_trials"))
+    return RankingRow(row["agent"], row["group"] or None, ability, low, high, rank_low, rank_high, n_trials)
+
+
+def _number(path: Path, field: str) -> float:
+    try:
+        return float(field) if field else math.nan
+    except ValueError as error:
+        raise damaged(path, f"{field!r} stands where a number or nothing belongs") from error
+
+
+def _number_or_none(path: Path, field: str) -> float | None:
+    value = _number(path, field)
+    return None if math.isnan(value) else value
+
+
+def _count(path: Path, field: str) -> int:
+    try:
+        return int(field)
+    except ValueError as error:
+        raise damaged(path, f"{field!r} stands where a whole number belongs") from error
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[Iterable[Field]]) -> None:
+    with replacing(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+        # RFC 4180's line ends: with "\n" the csv module would leave a carriage return inside an id unquoted.
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows([_field(value) for value in row] for row in rows)
+
+
+def _field(value: Field) -> Field:
+    return None if pd.isna(value) else value
+
+
+def _read(path: Path) -> list[list[str]]:
+    try:
+        rows = list(csv.reader(io.StringIO(read_bytes(path).decode("utf-8-sig"), newline=""), strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise damaged(path, f"it is no CSV in UTF-8 ({error})") from error
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise damaged(path, "its lines are not all as long as its header")
+    return rows

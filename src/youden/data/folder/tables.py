@@ -1,0 +1,108 @@
+"""Columns as Parquet: readable by name in DuckDB or pandas, and read back to the same numbers.
+
+It knows ids, nulls and the metadata beside the columns; it refuses to know which noun a table is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import BaseModel, TypeAdapter
+
+from youden.data.atomic import replacing
+from youden.data.folder.run_files import damaged, missing, parse
+from youden.nouns.arrays import Floats, Ids
+
+_KEY = b"youden"
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def named(codes: NDArray[np.integer], names: Sequence[str]) -> pa.Array:
+    """Positions in `names` as a dictionary column; −1 becomes null."""
+    return pa.DictionaryArray.from_arrays(counted(codes.astype(np.int32)), pa.array(list(names), pa.string()))
+
+
+def counted(values: Ids) -> pa.Array:
+    """Whole numbers; −1 becomes null."""
+    return pa.array(values, mask=values < 0)
+
+
+def measured(values: Floats) -> pa.Array:
+    """Numbers; NaN becomes null."""
+    return pa.array(values, from_pandas=True)
+
+
+def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel) -> None:
+    """Write columns (zstd), and `said` as JSON in the schema's metadata under `youden`, replacing the file in one step."""
+    table = pa.table(dict(columns)).replace_schema_metadata({_KEY: said.model_dump_json().encode()})
+    with replacing(path) as fresh:
+        pq.write_table(table, fresh, compression="zstd")
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Generic[M]):
+    """A file's columns and what its metadata says. Every method raises RunFolderError where a column does not fit."""
+
+    path: Path
+    columns: pa.Table
+    said: M
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    def positions(self, name: str, names: Sequence[str], *, nulls: bool = False) -> Ids:
+        """int32[N]: positions in `names`; −1 for null, which only `nulls` allows."""
+        column = self._column(name, pa.string(), nulls=nulls)
+        codes = pc.index_in(column, value_set=pa.array(list(names), pa.string()))
+        unknown = column.filter(pc.and_(pc.is_null(codes), pc.is_valid(column)))
+        if len(unknown):
+            raise damaged(self.path, f"the column {name} holds {unknown[0].as_py()!r}, which the run does not know")
+        return np.array(codes.fill_null(-1), dtype=np.int32)
+
+    def integers(self, name: str, *, nulls: bool = False) -> Ids:
+        """int32[N]; −1 for null, which only `nulls` allows."""
+        return np.array(self._column(name, pa.int32(), nulls=nulls).fill_null(-1), dtype=np.int32)
+
+    def floats(self, name: str) -> Floats:
+        """float64[N]; NaN for null."""
+        return np.array(self._column(name, pa.float64(), nulls=True).fill_null(np.nan), dtype=np.float64)
+
+    def ascii(self, name: str) -> NDArray[np.bytes_]:
+        """S64[N]."""
+        return np.array(self._column(name, pa.binary(), nulls=False), dtype="S64")
+
+    def _column(self, name: str, kind: pa.DataType, *, nulls: bool) -> pa.ChunkedArray:
+        if name not in self.columns.column_names:
+            raise damaged(
+                self.path, f"there is no column {name}; it has {', '.join(self.columns.column_names) or 'none at all'}"
+            )
+        try:
+            column = self.columns.column(name).cast(kind)
+        except pa.ArrowException as error:
+            raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
+        if column.null_count and not nulls:
+            raise damaged(self.path, f"the column {name} has {column.null_count} nulls")
+        return column
+
+
+def read_table(path: Path, kind: type[M]) -> Table[M]:
+    """A table whose metadata is a `kind`. Raises: RunFolderError for a file that is missing, damaged or newer."""
+    if not path.is_file():
+        raise missing(path)
+    try:
+        columns = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, f"it is no whole Parquet file ({error})") from error
+    said = (columns.schema.metadata or {}).get(_KEY)
+    if said is None:
+        raise damaged(path, "its metadata says nothing under 'youden'")
+    return Table(path, columns, parse(path, said, TypeAdapter(kind)))

@@ -1,0 +1,251 @@
+"""`plan.parquet`, `verdicts.parquet` and `rates.parquet`: nouns of the path as tables that a person can query.
+
+It knows which column holds what; it refuses to know how Parquet is written.
+
+Agents and items stand as their ids, arms and reasons as words; null is −1 of a position, NaN of a number, and 'answered' among
+reasons. Verdicts repeat the columns of their plan, so that one file answers a question; reading takes them from the plan.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from youden.data.folder.run_files import VERSION, damaged
+from youden.data.folder.tables import counted, measured, named, read_table, write_table
+from youden.errors import RunFolderError
+from youden.nouns import MISSING_REASONS, IndependentRule, Json, Plan, Rates, Split, SplitRule, Verdicts
+from youden.nouns.arrays import Bools
+
+ARMS = ("paired", "independent")
+
+_MEASURES = ("key", "tokens_in", "tokens_out", "usd", "seconds", "served")
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: int = VERSION
+
+
+class _Split(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    rule: SplitRule
+    fraction: float
+    seed: int
+    train: str
+    holdout: str
+
+
+class _PlanSaid(_Said):
+    noun: Literal["plan"] = "plan"
+    design: str
+    options: Mapping[str, JsonValue]
+    independent: IndependentRule
+    seed: int
+    pool_digest: str
+    characters: int
+    notes: tuple[str, ...]
+    agents: tuple[str, ...]
+    items: tuple[str, ...]
+    split: _Split
+
+
+class _VerdictsSaid(_Said):
+    noun: Literal["verdicts"] = "verdicts"
+    plan_digest: str
+    judge: Mapping[str, JsonValue]
+    models: tuple[str, ...]
+    warnings: tuple[str, ...]
+    measured: tuple[str, ...]
+
+
+class _RatesSaid(_Said):
+    noun: Literal["rates"] = "rates"
+    independent: IndependentRule
+    agents: tuple[str, ...]
+    items: tuple[str, ...]
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Columns item, first, second, arm, other_item, replicate, slot; everything else of the plan in the metadata."""
+    said = _PlanSaid(
+        design=plan.design,
+        options=dict(plan.options),
+        independent=plan.independent,
+        seed=plan.seed,
+        pool_digest=plan.pool_digest,
+        characters=plan.characters,
+        notes=plan.notes,
+        agents=plan.agent_ids,
+        items=plan.item_ids,
+        split=_Split(
+            rule=plan.split.rule,
+            fraction=plan.split.fraction,
+            seed=plan.split.seed,
+            train=_packed(plan.split.train),
+            holdout=_packed(plan.split.holdout),
+        ),
+    )
+    write_table(path, _trials(plan), said)
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan as it was written. Raises: RunFolderError."""
+    table = read_table(path, _PlanSaid)
+    said = table.said
+    shape = len(said.agents), len(said.items)
+    return Plan(
+        item=table.positions("item", said.items),
+        first=table.positions("first", said.agents),
+        second=table.positions("second", said.agents),
+        arm=table.positions("arm", ARMS).astype(np.int8),
+        other_item=table.positions("other_item", said.items, nulls=True),
+        replicate=table.integers("replicate"),
+        slot=table.integers("slot", nulls=True),
+        n_agents=shape[0],
+        n_items=shape[1],
+        split=Split(
+            train=_unpacked(path, said.split.train, shape),
+            holdout=_unpacked(path, said.split.holdout, shape),
+            rule=said.split.rule,
+            fraction=said.split.fraction,
+            seed=said.split.seed,
+        ),
+        design=said.design,
+        options=said.options,
+        independent=said.independent,
+        seed=said.seed,
+        pool_digest=said.pool_digest,
+        agent_ids=said.agents,
+        item_ids=said.items,
+        characters=said.characters,
+        notes=said.notes,
+    )
+
+
+def write_verdicts(path: Path, verdicts: Verdicts) -> None:
+    """The plan's columns, then answer, hard, missing (the reason), key, tokens_in, tokens_out, usd, seconds, served."""
+    n = len(verdicts)
+    columns = _trials(verdicts.plan) | {
+        "answer": measured(verdicts.answer),
+        "hard": measured(verdicts.hard).cast(pa.int8()),
+        "missing": named(verdicts.missing - 1, MISSING_REASONS[1:]),
+        "key": pa.nulls(n, pa.string())
+        if verdicts.key is None
+        else pa.array(verdicts.key.astype("S64")).cast(pa.string()),
+        "tokens_in": pa.nulls(n, pa.int32()) if verdicts.tokens_in is None else pa.array(verdicts.tokens_in),
+        "tokens_out": pa.nulls(n, pa.int32()) if verdicts.tokens_out is None else pa.array(verdicts.tokens_out),
+        "usd": pa.nulls(n, pa.float64()) if verdicts.usd is None else measured(verdicts.usd),
+        "seconds": pa.nulls(n, pa.float64()) if verdicts.seconds is None else measured(verdicts.seconds),
+        "served": pa.nulls(n, pa.string()) if verdicts.served is None else named(verdicts.served, verdicts.models),
+    }
+    said = _VerdictsSaid(
+        plan_digest=verdicts.plan.digest,
+        judge=dict(verdicts.judge),
+        models=verdicts.models,
+        warnings=verdicts.warnings,
+        measured=tuple(name for name in _MEASURES if getattr(verdicts, name) is not None),
+    )
+    write_table(path, columns, said)
+
+
+def read_verdicts(path: Path, plan: Plan) -> Verdicts:
+    """The verdicts on `plan`. Raises: RunFolderError, also where the file answers another plan."""
+    table = read_table(path, _VerdictsSaid)
+    said = table.said
+    if said.plan_digest != plan.digest or len(table) != len(plan):
+        raise RunFolderError(
+            f"{path} answers another plan: {len(table)} trials of plan {said.plan_digest[:12]}, while plan.parquet holds "
+            f"{len(plan)} of {plan.digest[:12]}. Judge this plan with `youden judge CONFIG`; the store keeps what is paid for.",
+            slug="run-other-plan",
+        )
+    has = set(said.measured)
+    return Verdicts(
+        plan=plan,
+        answer=table.floats("answer"),
+        hard=table.floats("hard"),
+        missing=(table.positions("missing", MISSING_REASONS[1:], nulls=True) + 1).astype(np.int8),
+        judge=said.judge,
+        key=table.ascii("key") if "key" in has else None,
+        tokens_in=table.integers("tokens_in") if "tokens_in" in has else None,
+        tokens_out=table.integers("tokens_out") if "tokens_out" in has else None,
+        usd=table.floats("usd") if "usd" in has else None,
+        seconds=table.floats("seconds") if "seconds" in has else None,
+        served=table.positions("served", said.models, nulls=True) if "served" in has else None,
+        models=said.models,
+        warnings=said.warnings,
+    )
+
+
+def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
+    """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
+    said = read_table(path, _VerdictsSaid).said
+    return said.plan_digest, said.judge
+
+
+def write_rates(path: Path, rates: Rates) -> None:
+    """Columns item, first, second, tpr, fpr, n_paired, n_independent, n_missing; `detail` stays in the verdicts."""
+    columns = {
+        "item": named(rates.item, rates.item_ids),
+        "first": named(rates.first, rates.agent_ids),
+        "second": named(rates.second, rates.agent_ids),
+        "tpr": measured(rates.tpr),
+        "fpr": measured(rates.fpr),
+        "n_paired": pa.array(rates.n_paired),
+        "n_independent": pa.array(rates.n_independent),
+        "n_missing": pa.array(rates.n_missing),
+    }
+    write_table(path, columns, _RatesSaid(independent=rates.independent, agents=rates.agent_ids, items=rates.item_ids))
+
+
+def read_rates(path: Path) -> Rates:
+    """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError."""
+    table = read_table(path, _RatesSaid)
+    said = table.said
+    return Rates(
+        item=table.positions("item", said.items),
+        first=table.positions("first", said.agents),
+        second=table.positions("second", said.agents),
+        tpr=table.floats("tpr"),
+        fpr=table.floats("fpr"),
+        n_paired=table.integers("n_paired"),
+        n_independent=table.integers("n_independent"),
+        n_missing=table.integers("n_missing"),
+        n_agents=len(said.agents),
+        n_items=len(said.items),
+        independent=said.independent,
+        agent_ids=said.agents,
+        item_ids=said.items,
+    )
+
+
+def _trials(plan: Plan) -> dict[str, pa.Array]:
+    return {
+        "item": named(plan.item, plan.item_ids),
+        "first": named(plan.first, plan.agent_ids),
+        "second": named(plan.second, plan.agent_ids),
+        "arm": named(plan.arm, ARMS),
+        "other_item": named(plan.other_item, plan.item_ids),
+        "replicate": pa.array(plan.replicate),
+        "slot": counted(plan.slot),
+    }
+
+
+def _packed(cells: Bools) -> str:
+    return base64.b64encode(np.packbits(cells).tobytes()).decode()
+
+
+def _unpacked(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
+    try:
+        bits = np.frombuffer(base64.b64decode(packed, validate=True), dtype=np.uint8)
+        return np.unpackbits(bits, count=shape[0] * shape[1]).astype(np.bool_).reshape(shape)
+    except ValueError as error:
+        raise damaged(path, f"the split is not one bit a cell ({error})") from error

@@ -1,0 +1,87 @@
+"""What can be seen of a run while it goes on: counts for a progress display, and a line of JSON for every event.
+
+It knows events and where they are written; it refuses to know what follows from them, and is told no secrets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import orjson
+
+from youden.errors import ConfigError
+from youden.nouns import Json, Progress
+
+FLUSH_SECONDS = 1.0
+
+
+class EventLog:
+    """JSON lines in the file at `path`, after what is in it: `time` (Unix seconds), `event`, and the event's fields.
+
+    Raises: ConfigError [log-unwritable].
+    """
+
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._flushed = now()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        except OSError as error:
+            raise ConfigError(
+                f"The log {path} cannot be written ({error.strerror}). Give --log another path.", slug="log-unwritable"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def write(self, event: str, fields: dict[str, Json]) -> None:
+        """One line; on disk within `FLUSH_SECONDS` of the next one."""
+        now = self._now()
+        self._file.write(orjson.dumps({"time": round(now, 3), "event": event, **fields}) + b"\n")
+        if now - self._flushed >= FLUSH_SECONDS:
+            self._flushed = now
+            self._file.flush()
+
+
+class Sight:
+    """Tells a progress display and a log, where there are any."""
+
+    def __init__(self, progress: Progress | None = None, log: EventLog | None = None) -> None:
+        self._progress = progress
+        self._log = log
+
+    def start(self, total: int, *, what: str) -> None:
+        if self._progress is not None:
+            self._progress.start(total, what=what)
+        self.tell("start", trials=total, what=what)
+
+    def stop(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        self.tell("stop")
+
+    def advance(self, n: int, *, missing: str = "answered", usd: float = 0.0, stored: bool = False) -> None:
+        """So many more trials are done; `missing` says of all of them whether and why they have no answer."""
+        if self._progress is not None:
+            failed = 0 if missing == "answered" else n
+            self._progress.advance(n, failed=failed, usd=usd, cached=n if stored else 0, why=missing if failed else "")
+
+    def throttled(self) -> None:
+        """A call met a 429."""
+        if self._progress is not None:
+            self._progress.throttled()
+
+    def tell(self, event: str, **fields: Json) -> None:
+        """One line of the log."""
+        if self._log is not None:
+            self._log.write(event, fields)

@@ -1,0 +1,52 @@
+"""How a run in batches says why it ends.
+
+It knows what a user can do next; it refuses to know when a run has to end.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from youden.errors import JudgeError, ShortRunError, YoudenError
+from youden.judging.batches.jobs import Job
+from youden.judging.batches.provider import BatchState
+from youden.judging.call.failures import CallError, ends_the_run
+from youden.judging.config.reading import JudgeConfig
+
+NOT_FOUND = 404
+
+
+def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: Path) -> YoudenError:
+    """A step that failed for good. job: the batch it was about, where there is one."""
+    if job is not None and error.status == NOT_FOUND:
+        return JudgeError(
+            f"{config.address} does not know the batch {job.batch} of {len(job.keys):,} requests ({error.reason}). "
+            f"Use the account that sent it; to give its answers up, delete {noted_in} and run the same again.",
+            slug="batch-unknown",
+        )
+    if error.kind == "retry" and error.status is not None:
+        return JudgeError(
+            f"The batches of '{config.name}' at {config.address} cannot be reached for now: {error.reason} "
+            "What was sent is kept there; run the same again to go on.",
+            slug="batch-unreachable",
+        )
+    return ends_the_run(error, judge=config.name, address=config.address)
+
+
+def refused(job: Job, state: BatchState, *, judge: str) -> JudgeError:
+    """A batch that was not taken as a whole."""
+    reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"
+    return JudgeError(
+        f"The provider of '{judge}' did not take the batch {job.batch} of {len(job.keys):,} requests: {reasons}. "
+        "Nothing of it was asked or paid. Correct the judge's config, or wait where a limit is named, and run the same again.",
+        slug="batch-refused",
+    )
+
+
+def cancelled(job: Job, *, n_kept: int) -> ShortRunError:
+    """A batch that somebody stopped."""
+    return ShortRunError(
+        f"The batch {job.batch} was cancelled at the provider: {n_kept:,} of {len(job.keys):,} results came and are kept. "
+        "Run the same again to ask for the rest.",
+        slug="batch-cancelled",
+    )

@@ -1,0 +1,285 @@
+"""Asks a whole plan through a provider's Batch API: files of what the store does not know, waited for and merged by key.
+
+It knows what is sent, pending, merged and sent again; it refuses to know the provider's SDK or how an answer is used.
+
+A batch is noted in the store before anything of it leaves the machine and forgotten once its results are in the store, so
+that the same command goes on after any end of the process, and no batch is begun or paid for twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from youden.errors import YoudenError
+from youden.judging.asking.calling import worst_price
+from youden.judging.asking.dispatch import Terms
+from youden.judging.asking.endings import LOOKED_AT_FROM, out_of_money, too_many_missing
+from youden.judging.batches.endings import cancelled, ending, refused
+from youden.judging.batches.jobs import Job, Jobs
+from youden.judging.batches.lines import Limits, Line, parts, request_line, results
+from youden.judging.batches.provider import BatchProvider, BatchState, LineError
+from youden.judging.call.budget import Budget
+from youden.judging.call.failures import CallError, Failure, fate
+from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.question.parsing import Reading, no_reading
+from youden.judging.question.questions import Questions
+from youden.judging.store.answers import Store
+from youden.judging.store.arriving import VerdictColumns
+from youden.judging.store.lookup import Known, look_up
+from youden.nouns import Completion, Plan, Pool
+
+
+def _say_nothing(_: str) -> None:
+    return
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How batches are waited for.
+
+    poll: seconds between looks at them. limits: of the provider's files. say: told in words what happens.
+    """
+
+    poll: float = 30.0
+    limits: Limits = field(default_factory=Limits)
+    say: Callable[[str], None] = _say_nothing
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class InBatches:
+    """One run over a plan. Make it, `await go()`, read `columns`. `config` has the prices of a batch."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: Pool,
+        *,
+        provider: BatchProvider,
+        config: JudgeConfig,
+        questions: Questions,
+        store: Store,
+        jobs: Jobs,
+        budget: Budget,
+        terms: Terms,
+        batching: Batching,
+    ) -> None:
+        self.columns = VerdictColumns(len(plan))
+        self._plan = plan
+        self._pool = pool
+        self._provider = provider
+        self._config = config
+        self._questions = questions
+        self._store = store
+        self._budget = budget
+        self._terms = terms
+        self._batching = batching
+        self._jobs = jobs
+        self._tries: Counter[str] = Counter()
+        self._bills: dict[str, tuple[float, Completion]] = {}
+        self._n_merged = 0
+        self._n_missing = 0
+        self._unreserved = 0.0
+        self._short_of_money = False
+        self._why: YoudenError | None = None
+
+    async def go(self) -> None:
+        """Send, wait and merge until every trial has an answer or a reason why not.
+
+        Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged.
+        """
+        await self._merge_all([job for earlier in self._jobs.pending() if (job := await self._taken_up(earlier))])
+        while self._goes_on() and (sent := await self._send()):
+            await self._merge_all(sent)
+        self._put_everything()
+        if self._why is not None:
+            raise self._why
+        if self._too_many(self.columns.n_missing, self.columns.n_done):
+            raise too_many_missing(self.columns, max_missing=self._terms.max_missing)
+        if self._short_of_money:
+            raise out_of_money(self._budget, self.columns, n_trials=len(self._plan))
+
+    def _goes_on(self) -> bool:
+        return self._why is None and not self._too_many(self._n_missing, self._n_merged)
+
+    async def _taken_up(self, job: Job) -> Job | None:
+        """A batch that an earlier process sent, begun where that was not reached."""
+        if math.isnan(job.usd) and self._budget.cap < math.inf:
+            job = replace(job, usd=self._budget.cap)
+        self._budget.take(job.usd)
+        if job.batch is None:
+            return await self._begun(job, perhaps_before=True)
+        self._tell(f"batch {job.batch}: {len(job.keys):,} requests were sent earlier")
+        return job
+
+    async def _send(self) -> list[Job]:
+        """Everything that has to be asked and that the cap allows, as batches under way."""
+        self._short_of_money = False
+        self._unreserved = 0.0
+        sent: list[Job] = []
+        for part in parts(self._lines(), self._batching.limits):
+            job = await self._sent(part)
+            if job is None:
+                break
+            sent.append(job)
+        return sent
+
+    def _lines(self) -> Iterator[Line]:
+        seen: set[str] = set()
+        for known in self._known():
+            done = self._settled(known) is not None or self._tries[known.key] >= self._config.max_tries
+            if done or known.key in seen:
+                continue
+            seen.add(known.key)
+            line = request_line(known.key, known.request, usd=worst_price(self._config, known.request))
+            if not self._budget.fits(self._unreserved + line.usd):
+                self._short_of_money = True
+                return
+            self._unreserved += line.usd
+            yield line
+
+    async def _sent(self, part: list[Line]) -> Job | None:
+        """The batch of these lines, None where it could not be begun; then the run ends."""
+        job = self._jobs.add(tuple(line.key for line in part), usd=math.fsum(line.usd for line in part))
+        self._unreserved -= job.usd
+        self._budget.take(job.usd)
+        try:
+            file = await self._provider.upload(b"".join(line.text for line in part))
+        except CallError as error:
+            self._lose(job, error)
+            return None
+        return await self._begun(self._jobs.uploaded(job, file), perhaps_before=False)
+
+    async def _begun(self, job: Job, *, perhaps_before: bool) -> Job | None:
+        try:
+            batch = await self._provider.start(job.file or "", perhaps_begun=perhaps_before)
+        except CallError as error:
+            self._lose(job, error, for_good=error.kind != "retry")
+            return None
+        self._tell(f"batch {batch}: {len(job.keys):,} requests sent")
+        return self._jobs.started(job, batch)
+
+    def _lose(self, job: Job, error: CallError, *, for_good: bool = True) -> None:
+        """End the run; a batch that may have been begun is looked for by the next one."""
+        if for_good:
+            self._jobs.forget(job)
+        self._end(self._ending(error))
+
+    async def _merge_all(self, jobs: list[Job]) -> None:
+        """Wait for every batch, and merge each as it ends."""
+        seen: dict[str, str] = {}
+        while jobs:
+            for job in list(jobs):
+                state = await self._state(job)
+                if state is None:
+                    return
+                shown = f"{state.status}, {state.n_done:,} of {len(job.keys):,} done"
+                if seen.get(job.batch or "") != shown:
+                    seen[job.batch or ""] = shown
+                    self._tell(f"batch {job.batch}: {shown}")
+                if state.ended:
+                    await self._merge(job, state)
+                    jobs.remove(job)
+            if jobs:
+                await self._batching.sleep(self._batching.poll)
+
+    async def _state(self, job: Job) -> BatchState | None:
+        try:
+            return await self._provider.look(job.batch or "")
+        except CallError as error:
+            self._end(self._ending(error, job))
+            return None
+
+    async def _merge(self, job: Job, state: BatchState) -> None:
+        """Results into the store, and only then forget the batch. A request without a result is sent again."""
+        try:
+            texts = [await self._provider.fetch(file) for file in state.files]
+        except CallError as error:
+            self._end(self._ending(error, job))
+            return
+        came = {key: outcome for text in texts for key, outcome in results(text)}
+        lost = CallError(f"The batch {state.status} without a result for it.", kind="retry")
+        told = dict(self._turned_down(job, state.errors))
+        asked = job.keys if state.status != "failed" else told
+        spent = [
+            self._keep(key, came.get(key) or told.get(key) or lost, worst=job.usd / len(job.keys)) for key in asked
+        ]
+        self._store.flush()
+        self._jobs.forget(job)
+        self._budget.settle(job.usd, math.fsum(spent))
+        if state.status == "failed" and not told:
+            self._end(refused(job, state, judge=self._config.name))
+        elif state.status == "cancelled":
+            self._end(cancelled(job, n_kept=sum(isinstance(one, Completion) for one in came.values())))
+
+    def _turned_down(self, job: Job, errors: tuple[LineError, ...]) -> Iterator[tuple[str, CallError]]:
+        """(key, error) of the lines for which the provider did not take the batch."""
+        for error in errors:
+            if error.line is not None and 0 < error.line <= len(job.keys):
+                kind = fate(400, error.code)
+                yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
+
+    def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
+        """USD spent on it. `worst`: taken where the provider does not say what was used."""
+        self._tries[key] += 1
+        if isinstance(outcome, Completion):
+            self._n_merged += 1
+            self._n_missing += self._questions.read(outcome).missing != "answered"
+            self._store.add(key, outcome)
+            told = outcome.tokens_in or outcome.tokens_out
+            usd = price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
+            self._bills[key] = (usd, outcome)
+            return usd
+        if outcome.kind == "stop":
+            self._end(self._ending(outcome))
+        elif outcome.kind == "rejected" or self._tries[key] >= self._config.max_tries:
+            self._n_merged += 1
+            self._n_missing += 1
+            self._store.add(key, Failure(outcome.kind, outcome.status, outcome.reason))
+        return 0.0
+
+    def _known(self) -> Iterator[Known]:
+        for chunk in look_up(self._questions, self._plan, self._pool, self._store):
+            yield from chunk
+
+    def _settled(self, known: Known) -> Reading | None:
+        """What is known without a batch; None where the judge has to be asked."""
+        asked_again = self._terms.retry_failed and not self._tries[known.key]
+        if known.completion is not None:
+            reading = self._questions.read(known.completion)
+            return None if asked_again and reading.missing != "answered" else reading
+        if known.failure is not None and known.failure.kind == "rejected" and not asked_again:
+            return no_reading("failed")
+        return None if self._questions.fits(known.request) else no_reading("not_asked")
+
+    def _put_everything(self) -> None:
+        """Fill the columns from the store; what was neither answered nor given up on is left out."""
+        for known in self._known():
+            reading = self._settled(known)
+            if reading is None and self._tries[known.key] >= self._config.max_tries:
+                reading = no_reading("failed")
+            if reading is None:
+                continue
+            usd, completion = self._bills.pop(known.key, (0.0, known.completion))
+            fresh = self._tries[known.key] > 0
+            self.columns.put(known.rows, known.key, reading, completion=completion, stored=not fresh)
+            self._terms.sight.advance(len(known.rows), missing=reading.missing, usd=usd, stored=not fresh)
+            if fresh:
+                self.columns.bill(known.rows[0], usd=usd, completion=completion)
+
+    def _too_many(self, n_missing: int, n_done: int) -> bool:
+        return n_done >= LOOKED_AT_FROM and n_missing > self._terms.max_missing * n_done
+
+    def _end(self, why: YoudenError) -> None:
+        """Send no more. The first reason stands."""
+        self._why = self._why or why
+
+    def _ending(self, error: CallError, job: Job | None = None) -> YoudenError:
+        return ending(error, config=self._config, job=job, noted_in=self._jobs.path)
+
+    def _tell(self, what: str) -> None:
+        self._batching.say(what)
+        self._terms.sight.tell("batch", says=what)

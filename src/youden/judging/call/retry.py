@@ -1,0 +1,66 @@
+"""The one retry policy: what is asked again, when, and how often.
+
+It knows `CallError`s and seconds; it refuses to know what was asked, and it does not sleep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
+
+from youden.judging.call.failures import CallError
+
+LONGEST_BACKOFF = 30.0
+LONGEST_WAIT = 300.0
+"""Seconds: a call that has to wait longer than this because of 429s has, for this run, failed its trial."""
+
+TOO_MANY = 429
+
+
+@dataclass
+class Tries:
+    """What one call went through: its failures, 429s apart, and the seconds it waited because of those."""
+
+    n_failed: int = 0
+    n_throttled: int = 0
+    throttled_for: float = 0.0
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Full jitter of `backoff`·2ⁿ seconds, never before Retry-After.
+
+    A 429 says nothing of the call, so it is no try: calls are bounded by `max_tries` otherwise, by `LONGEST_WAIT` under 429s.
+    """
+
+    max_tries: int
+    backoff: float
+
+    def wait(self, tries: Tries, error: CallError) -> float | None:
+        """Seconds to wait before the call is sent again, None to give up; counted in `tries`."""
+        if error.kind != "retry":
+            return None
+        if error.status != TOO_MANY:
+            tries.n_failed += 1
+            if tries.n_failed >= self.max_tries or (error.retry_after or 0) > LONGEST_WAIT:
+                return None
+            return self._jitter(tries.n_failed) + (error.retry_after or 0)
+        tries.n_throttled += 1
+        seconds = self._jitter(tries.n_throttled) + (error.retry_after or 0)
+        tries.throttled_for += seconds
+        return seconds if tries.throttled_for <= LONGEST_WAIT else None
+
+    def _jitter(self, n: int) -> float:
+        state = RetryCallState(self._nobody, None, (), {})
+        state.attempt_number = n
+        return self._exponential(state)
+
+    @cached_property
+    def _exponential(self) -> wait_random_exponential:
+        return wait_random_exponential(multiplier=self.backoff, max=max(self.backoff, LONGEST_BACKOFF))
+
+    @cached_property
+    def _nobody(self) -> AsyncRetrying:
+        return AsyncRetrying()

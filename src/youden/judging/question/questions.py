@@ -1,0 +1,142 @@
+"""Turns a plan's row into the request that is sent, and the request into the key it is stored under.
+
+It knows what can change an answer; it refuses to know keys, timeouts, concurrency, or which text had better stand first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import orjson
+
+from youden.errors import InputError
+from youden.judging.question.decisions import Decision, decision_hint
+from youden.judging.question.parsing import Reading, read_answer
+from youden.judging.question.prompts import Prompt
+from youden.judging.question.truncation import Truncation, shortened
+from youden.nouns import INDEPENDENT, Completion, Json, Plan, Pool, Request
+from youden.nouns.arrays import Bools
+
+SCHEMA = 1
+"""Version of the canonical request; a new one makes every stored key unknown."""
+
+CHARACTERS_A_TOKEN = 4
+
+_BLOCK = 1000
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What one judge is asked about each trial.
+
+    address: base URL without credentials. parameters: everything sent beside model and messages.
+    context: tokens the model can read, by the estimate characters / 4; None for no limit known. truncate: what becomes of
+    texts that are too long for it. answer_tokens: of the context, kept free for the answer.
+    """
+
+    prompt: Prompt
+    model: str
+    address: str
+    parameters: Mapping[str, Json]
+    context: int | None = None
+    decision: Decision = "text"
+    truncate: Truncation = "refuse"
+    answer_tokens: int = 0
+
+    def request(self, plan: Plan, pool: Pool, row: int) -> Request:
+        """The request for trial `row`, its texts in the plan's order, shortened where they have to be.
+
+        Raises: InputError [plan-missing-text] where the pool has no response.
+        """
+        item, texts = plan.item.item(row), pool.texts
+        other = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
+        first, second = texts.item(plan.first.item(row), item), texts.item(plan.second.item(row), other)
+        if first is None or second is None:
+            raise InputError(
+                f"The plan asks about a response that the pool does not have ({trial_name(plan, row)}). "
+                "Make the plan again from this pool.",
+                slug="plan-missing-text",
+            )
+        return self.about(first, second)
+
+    def about(self, first: str, second: str) -> Request:
+        """The request about these two texts."""
+        if self.room is not None:
+            first, second = shortened(first, second, room=self.room, policy=self.truncate)
+        return Request(self.model, self.prompt.messages(first, second, hint=self._hint), self.parameters)
+
+    def canonical(self, request: Request, *, replicate: int) -> dict[str, object]:
+        """All that can change the answer."""
+        return {
+            "schema": SCHEMA,
+            "base_url": self.address,
+            "model": request.model,
+            "messages": request.messages,
+            "parameters": dict(request.parameters),
+            "replicate": replicate,
+        }
+
+    def key(self, request: Request, *, replicate: int) -> str:
+        """What the answer to `request` is stored under."""
+        return key_of(self.canonical(request, replicate=replicate))
+
+    def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
+        """(row, key, request) of every trial, one at a time."""
+        for start in range(0, len(plan), _BLOCK):
+            for row, replicate in enumerate(plan.replicate[start : start + _BLOCK].tolist(), start):
+                request = self.request(plan, pool, row)
+                yield row, self.key(request, replicate=replicate), request
+
+    def fits(self, request: Request) -> bool:
+        """Whether the request is, by estimate, within the model's context."""
+        return self.context is None or characters(request) <= CHARACTERS_A_TOKEN * self.context
+
+    def read(self, completion: Completion) -> Reading:
+        """The answer that a raw completion gives."""
+        return read_answer(completion, self.prompt, decision=self.decision)
+
+    def cut(self, plan: Plan, pool: Pool) -> Bools:
+        """bool[N]: the trials whose texts are shortened."""
+        if self.room is None or self.truncate == "refuse":
+            return np.zeros(len(plan), dtype=np.bool_)
+        length = np.array([[len(text or "") for text in row] for row in pool.texts])
+        other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+        return np.asarray(length[plan.first, plan.item] + length[plan.second, other] > self.room)
+
+    @cached_property
+    def room(self) -> int | None:
+        """Characters that both texts may have together; None for no limit known."""
+        if self.context is None:
+            return None
+        around = characters(Request("", self.prompt.messages("", "", hint=self._hint)))
+        return max(0, CHARACTERS_A_TOKEN * (self.context - self.answer_tokens) - around)
+
+    @cached_property
+    def _hint(self) -> str:
+        return decision_hint(self.decision, tuple(self.prompt.labels))
+
+
+def key_of(canonical: Mapping[str, object]) -> str:
+    """sha256 (hex) of the JSON of a canonical request."""
+    return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def characters(request: Request) -> int:
+    """Length of all messages together."""
+    return sum(len(message.content) for message in request.messages)
+
+
+def trial_name(plan: Plan, row: int) -> str:
+    """A trial in words: agents, item, arm.
+
+    Example: `trial 17: agents 'a' and 'b', item 'p3', paired`.
+    """
+    first, second = plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]
+    where = f"item '{plan.item_ids[plan.item[row]]}', paired"
+    if plan.arm[row] == INDEPENDENT:
+        where = f"items '{plan.item_ids[plan.item[row]]}' and '{plan.item_ids[plan.other_item[row]]}', independent"
+    return f"trial {row}: agents '{first}' and '{second}', {where}"

@@ -1,0 +1,102 @@
+"""Verdicts while they come in, in any order.
+
+It knows columns, counts and their freezing into `Verdicts`; it refuses to know where an answer came from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from youden.judging.question.parsing import Reading
+from youden.judging.store.served import Served
+from youden.nouns import MISSING_REASONS, Completion, Json, Plan, Verdicts
+
+_CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
+
+
+class VerdictColumns:
+    """One row a trial, `not_asked` until `put`; `n_done` rows were put, `n_missing` of them without an answer."""
+
+    def __init__(self, n_trials: int) -> None:
+        self._counts: Counter[str] = Counter()
+        self._answer = np.full(n_trials, np.nan)
+        self._hard = np.full(n_trials, np.nan)
+        self._missing = np.full(n_trials, _CODES["not_asked"], dtype=np.int8)
+        self._key = np.zeros(n_trials, dtype="S64")
+        self._tokens_in = np.zeros(n_trials, dtype=np.int32)
+        self._tokens_out = np.zeros(n_trials, dtype=np.int32)
+        self._usd = np.zeros(n_trials)
+        self._seconds = np.zeros(n_trials)
+        self._served = np.full(n_trials, -1, dtype=np.int32)
+        self._models: dict[str, int] = {}
+        self.served = Served()
+
+    def put(
+        self,
+        rows: Sequence[int],
+        key: str,
+        reading: Reading,
+        *,
+        completion: Completion | None = None,
+        stored: bool = False,
+    ) -> None:
+        """The same reading, of `completion`, for every trial of `rows`. stored: whether it was there before this run."""
+        model = -1
+        if completion is not None and completion.model:
+            model = self._models.setdefault(completion.model, len(self._models))
+            self.served.count(completion, n=len(rows), stored=stored)
+        missing = _CODES[reading.missing]
+        for row in rows:
+            self._key[row] = key
+            self._answer[row] = reading.answer
+            self._hard[row] = reading.hard
+            self._missing[row] = missing
+            self._served[row] = model
+        self._counts[reading.missing] += len(rows)
+
+    def bill(self, row: int, *, usd: float, completion: Completion | None = None) -> None:
+        """What the call behind `row` cost; trials that share the call cost nothing more."""
+        self._usd[row] = usd
+        if completion is not None:
+            self._tokens_in[row], self._tokens_out[row] = completion.tokens_in, completion.tokens_out
+            self._seconds[row] = completion.seconds
+
+    @property
+    def n_done(self) -> int:
+        return self._counts.total()
+
+    @property
+    def n_missing(self) -> int:
+        return self._counts.total() - self._counts["answered"]
+
+    def missing_in_words(self) -> str:
+        """How many of the rows put have no answer, by reason; empty where all have one."""
+        return ", ".join(f"{n} {reason}" for reason, n in sorted(self._counts.items()) if reason != "answered")
+
+    def verdicts(self, plan: Plan, judge: Mapping[str, Json], *, warnings: tuple[str, ...] = ()) -> Verdicts:
+        """The columns, frozen. Who served the answers is added to `judge`, a change of it to `warnings`."""
+        warnings = (*warnings, *self.served.warnings())
+        served: list[Json] = [*self.served.names()]
+        if self.n_missing:
+            gap = (
+                f"{self.n_missing} of {len(plan)} trials have no answer ({self.missing_in_words()}): missing, not a no."
+            )
+            warnings = (*warnings, gap)
+        return Verdicts(
+            plan=plan,
+            answer=self._answer,
+            hard=self._hard,
+            missing=self._missing,
+            judge={**judge, "served": served},
+            key=self._key,
+            tokens_in=self._tokens_in,
+            tokens_out=self._tokens_out,
+            usd=self._usd,
+            seconds=self._seconds,
+            served=self._served,
+            models=tuple(self._models),
+            warnings=warnings,
+        )

@@ -1,0 +1,128 @@
+"""What a run's `fit.json` says: how the ranking was made, how far it can be trusted, what it took.
+
+It knows names and units of facts; it refuses to know how any of them is computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from youden.nouns.results import ScoreKind
+
+
+@dataclass(frozen=True)
+class LinkFacts:
+    """One link's line of the curl table.
+
+    median, p95: of |Δ| over all rectangles, in the link's unit. sd: of the transformed observed scores, 0 where they are
+    all equal. median_scaled, p95_scaled: divided by sd; r2: of ability − difficulty fitted on the link scale; these three
+    are None where sd is 0, for nothing varies that could be scaled or explained.
+    """
+
+    median: float
+    p95: float
+    sd: float
+    median_scaled: float | None
+    p95_scaled: float | None
+    r2: float | None
+    n_rectangles: int
+
+
+@dataclass(frozen=True)
+class HoldoutFacts:
+    """How well held-out cells were predicted: RMSE over n cells with its interval (None: too few cells)."""
+
+    n_cells: int
+    rule: str
+    rmse: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class CallFacts:
+    """What was asked and what came back. missing: reason → calls, by arm. usd: spent, None where a price is unknown."""
+
+    n_paired: int
+    n_independent: int
+    n_dense_calls: int
+    n_cells: int
+    missing_paired: dict[str, int] = field(default_factory=dict)
+    missing_independent: dict[str, int] = field(default_factory=dict)
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = 0.0
+    seconds_mean: float | None = None
+    models: tuple[str, ...] = ()
+
+    @property
+    def n_calls(self) -> int:
+        return self.n_paired + self.n_independent
+
+    @property
+    def n_missing(self) -> int:
+        return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
+
+
+@dataclass(frozen=True)
+class AgentMove:
+    """An agent before and after a run grew. place: by ability, 1 is first, among the agents of that time.
+
+    drift: how much abler it is by the new answers alone than by those before, on the scale of abilities, with its standard
+    error; p: two-sided, Holm's correction for all agents; None where the new answers do not tell.
+    """
+
+    agent: str
+    before: float | None
+    after: float | None
+    place_before: int
+    place_after: int
+    drift: float | None = None
+    error: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class GrowthFacts:
+    """What the last extension of a run changed.
+
+    joined, joined_items: agents and items that are new; n_calls: of both arms. level: how much higher the same comparisons of
+    old agents are answered on the same items now, with its two-sided p; None where nothing of the kind was asked.
+    """
+
+    kind: str
+    n_calls: int
+    joined: tuple[str, ...]
+    joined_items: tuple[str, ...]
+    moves: tuple[AgentMove, ...]
+    level: float | None
+    level_p: float | None
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The whole of `fit.json`.
+
+    ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
+    fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
+    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended.
+    """
+
+    version: int
+    ranking: str
+    interval: str
+    level: float
+    estimator: str
+    status: str
+    message: str
+    kkt: float
+    n_components: int
+    r2: float | None
+    fpr: float | None
+    calls: CallFacts | None
+    holdout: HoldoutFacts | None
+    links: dict[ScoreKind, dict[str, LinkFacts]]
+    links_missing: dict[ScoreKind, str]
+    warnings: tuple[str, ...]
+    growth: GrowthFacts | None = None

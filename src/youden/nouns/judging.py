@@ -1,0 +1,133 @@
+"""What is asked of a judge and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from youden.nouns.arrays import Bools, Codes, Floats, Ids, freeze
+from youden.nouns.planning import Plan
+from youden.nouns.pool import Json, Pool
+
+MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked")
+"""What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a chat request."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call, as it is sent: the model, the messages and every parameter that can change the answer."""
+
+    model: str
+    messages: tuple[Message, ...]
+    parameters: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One raw answer.
+
+    top_logprobs: (token, log-probability) of the first answer token's alternatives, empty where the model gives none.
+    seconds: wall time of the call that succeeded.
+    """
+
+    text: str
+    finish_reason: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    seconds: float = 0.0
+    fingerprint: str | None = None
+    refusal: str | None = None
+    top_logprobs: tuple[tuple[str, float], ...] = ()
+
+
+class Judge(Protocol):
+    """Answers one request at a time. It makes no retries of its own."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def answer(self, request: Request) -> Completion: ...
+
+
+class BatchJudge(Protocol):
+    """Answers a whole plan without calls."""
+
+    @property
+    def name(self) -> str: ...
+
+    def answer_many(self, pool: Pool, plan: Plan) -> Verdicts: ...
+
+
+class Progress(Protocol):
+    """Told how long work goes on; draws it or does not."""
+
+    def start(self, total: int, *, what: str) -> None: ...
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        """`n` more are done: `failed` of them without an answer for the reason `why`, `cached` of them from the store."""
+        ...
+
+    def throttled(self) -> None:
+        """A call was turned down for coming too soon (429)."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """One row a trial of `plan`, in its order.
+
+    answer: float[N] in [0, 1], 1 for 'same source'; soft where the judge gives a probability or a grade; NaN is missing.
+    hard: float[N], 0 or 1: the yes-or-no decision; NaN is missing.
+    missing: int8[N], index into MISSING_REASONS.
+    key: bytes S64[N], the request's sha256 (hex) in the store; None for a judge without calls.
+    tokens_in, tokens_out: int32[N]; usd, seconds: float[N]; all 0 where the answer came from the store.
+    served: int32[N], index into `models`, −1 where unknown.
+    judge: everything of the judge that an answer depends on, as JSON; part of the signature.
+    warnings: what a reader of any number made from these answers has to know.
+    """
+
+    plan: Plan
+    answer: Floats
+    hard: Floats
+    missing: Codes
+    judge: Mapping[str, Json]
+    key: NDArray[np.bytes_] | None = None
+    tokens_in: Ids | None = None
+    tokens_out: Ids | None = None
+    usd: Floats | None = None
+    seconds: Floats | None = None
+    served: Ids | None = None
+    models: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze([self.answer, self.hard, self.missing, self.key, self.tokens_in, self.tokens_out])
+        freeze([self.usd, self.seconds, self.served])
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    @property
+    def answered(self) -> Bools:
+        """bool[N]: whether the trial has an answer."""
+        return np.asarray(self.missing == 0)
+
+    @property
+    def total_usd(self) -> float:
+        """USD spent on calls made for these verdicts (answers found in the store cost nothing again)."""
+        return 0.0 if self.usd is None else float(self.usd.sum())

@@ -1,0 +1,82 @@
+"""Agents, items and the text of each cell."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from youden.nouns.arrays import Bools, Objects, freeze
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Who responds: an id, the group it is said to belong to (never used in a fit), and anything else known of it."""
+
+    id: str
+    group: str | None = None
+    meta: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is responded to: an id, the prompt or source text where there is one, and anything else known of it."""
+
+    id: str
+    prompt: str | None = None
+    meta: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Responses of K agents to J items.
+
+    texts: object[K, J], each a `str` (may be empty: an empty text is a response) or None where there is no response.
+    """
+
+    agents: tuple[Agent, ...]
+    items: tuple[Item, ...]
+    texts: Objects
+    name: str = "pool"
+
+    def __post_init__(self) -> None:
+        freeze([self.texts])
+
+    @property
+    def n_agents(self) -> int:
+        return len(self.agents)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def present(self) -> Bools:
+        """bool[K, J]: whether the agent responded to the item."""
+        return np.array([[text is not None for text in row] for row in self.texts], dtype=np.bool_).reshape(
+            self.texts.shape
+        )
+
+    @property
+    def n_missing(self) -> int:
+        """How many of the K·J cells have no response."""
+        return int(self.present.size - self.present.sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) over ids, prompts and texts in their order; groups and metadata change no number, so stay out."""
+        hasher = hashlib.sha256()
+        for part in (
+            [agent.id for agent in self.agents],
+            [[item.id, item.prompt] for item in self.items],
+            *(row.tolist() for row in self.texts),
+        ):
+            hasher.update(json.dumps(part, ensure_ascii=True, separators=(",", ":")).encode())
+            hasher.update(b"\n")
+        return hasher.hexdigest()

@@ -1,0 +1,137 @@
+"""What is made from verdicts: rates, scores, a fit, and the signature printed beside every number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from youden.nouns.arrays import Floats, Ids, freeze
+from youden.nouns.planning import IndependentRule
+from youden.nouns.pool import Json
+
+ScoreKind = Literal["row", "symmetric"]
+ScoreRole = Literal["train", "holdout"]
+
+
+@dataclass(frozen=True, eq=False)
+class IndependentRates:
+    """The independent arm apart: one row a (item, first, second, other_item).
+
+    item, first, second, other_item: int32[M]; total: float[M], the sum of answers; n: int32[M], how many answered.
+    """
+
+    item: Ids
+    first: Ids
+    second: Ids
+    other_item: Ids
+    total: Floats
+    n: Ids
+
+    def __post_init__(self) -> None:
+        freeze([self.item, self.first, self.second, self.other_item, self.total, self.n])
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """True- and false-positive rates of ordered pairs on items, sparse: one row a pair that was asked.
+
+    item, first, second: int32[M].
+    tpr, fpr: float[M] in [0, 1]; NaN where no call of that arm answered.
+    n_paired, n_independent: int32[M], calls that answered; n_missing: int32[M], calls of either arm that did not.
+    independent: `twin`: D = TPR − the pair's own FPR; `pooled`: D = TPR − one rate over all independent calls.
+    detail: the independent arm by other item, None where it was not recorded (imported data).
+    """
+
+    item: Ids
+    first: Ids
+    second: Ids
+    tpr: Floats
+    fpr: Floats
+    n_paired: Ids
+    n_independent: Ids
+    n_missing: Ids
+    n_agents: int
+    n_items: int
+    independent: IndependentRule
+    agent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    detail: IndependentRates | None = None
+
+    def __post_init__(self) -> None:
+        freeze([self.item, self.first, self.second, self.tpr, self.fpr])
+        freeze([self.n_paired, self.n_independent, self.n_missing])
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) over ids and rates, but not `detail`."""
+        hasher = hashlib.sha256(json.dumps([self.agent_ids, self.item_ids, self.independent]).encode())
+        for column in (self.item, self.first, self.second, self.tpr, self.fpr, self.n_paired, self.n_independent):
+            hasher.update(np.ascontiguousarray(column).tobytes())
+        return hasher.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of agents on items.
+
+    value: float[K, J] in [−1, 1]; NaN is unseen (or kept out by the split).
+    weight: float[K, J], answered paired trials behind a cell; 0 where unseen.
+    """
+
+    value: Floats
+    weight: Floats
+    role: ScoreRole
+    kind: ScoreKind
+    agent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        freeze([self.value, self.weight])
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An additive fit: score ≈ ability − difficulty.
+
+    ability: float[K]; difficulty: float[J], NaN for an item never seen; low, high: float[K], the interval of each
+    ability, NaN where it cannot be given. kkt: largest absolute residual of the normal equations.
+    """
+
+    ability: Floats
+    difficulty: Floats
+    low: Floats
+    high: Floats
+    level: float
+    method: str
+    status: str
+    kkt: float
+
+    def __post_init__(self) -> None:
+        freeze([self.ability, self.difficulty, self.low, self.high])
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Everything a number depends on. Two results with the same signature were made the same way from the same input."""
+
+    parts: Mapping[str, Json]
+
+    @property
+    def text(self) -> str:
+        """One line: `youden:0.1.0|pool:…|design:…|…|sha:…`."""
+        shown = [f"{name}:{value}" for name, value in self.parts.items() if isinstance(value, str | int | float | bool)]
+        return "|".join([*shown, f"sha:{self.digest[:10]}"])
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the canonical JSON."""
+        return hashlib.sha256(json.dumps(self.parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

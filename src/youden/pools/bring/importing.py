@@ -1,0 +1,40 @@
+"""Brings a pool from another tool's files into a pool's folder.
+
+It knows formats by name and where the pool goes; it refuses to know any format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from youden.data.importers import IMPORTERS
+from youden.data.importers.joining import ImportedPool
+from youden.data.pools.reader import RESPONSES, read_pool
+from youden.data.pools.writer import write_pool
+from youden.errors import ConfigError, ImportFormatError
+
+TABLES = frozenset({"table", "hf-dataset"})
+
+
+def bring(format_: str, paths: Sequence[Path], out: Path, *, columns: Mapping[str, str] | None = None) -> ImportedPool:
+    """Import files of one format into the pool's folder `out`.
+
+    columns: agent, item, text, prompt or group → a column's name, for tables only.
+
+    Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
+    [import-other] where `out` holds another pool.
+    """
+    read = IMPORTERS.load(format_)
+    if columns and format_ not in TABLES:
+        raise ConfigError(
+            f"The format '{format_}' has no columns to name, but {', '.join(columns)} was given. Leave --column out.",
+            slug="import-columns",
+        )
+    imported = read(paths, columns=columns or {})
+    if (out / RESPONSES).exists() and read_pool(out).digest != imported.pool.digest:
+        raise ImportFormatError(
+            f"{out} holds another pool already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
+    write_pool(imported.pool, out)
+    return imported

@@ -1,0 +1,81 @@
+"""Checks whether a pool can be ranked at all, before money is spent.
+
+It knows which measures there are and in what order they speak; it refuses to change the pool or to rank it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from youden.errors import ConfigError
+from youden.nouns import Pool
+from youden.pools.look.addressing import find_addressing
+from youden.pools.look.clones import find_clones, find_duplicates
+from youden.pools.look.costs import estimate_costs
+from youden.pools.look.findings import Checked, Counts
+from youden.pools.look.items_alike import find_items_alike
+from youden.pools.look.languages import Languages, find_languages
+from youden.pools.look.looked_at import LookedAt
+from youden.pools.look.plain_facts import lengths, plain_findings
+from youden.pools.look.sources import find_copies
+from youden.pools.look.templates import find_templates
+
+
+def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
+    """Counts, findings and costs of a pool. Counting takes all texts; measures a large pool's random items (`seed`)."""
+    length = lengths(pool)
+    looked = LookedAt.of(pool, seed=seed)
+    notes = []
+    if len(looked.items) < pool.n_items:
+        notes.append(
+            f"Clones, templates, copying and languages were looked for on {len(looked.items):,} random items of {pool.n_items:,}."
+        )
+    n_prompts = sum(bool(item.prompt) for item in pool.items)
+    if n_prompts < pool.n_items:
+        notes.append(
+            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them was not looked at."
+        )
+    clones = find_clones(looked)
+    cloned = frozenset(agent for finding in clones for agent in finding.agents)
+    try:
+        languages = find_languages(looked, seed=seed)
+    except ConfigError as error:
+        languages = Languages({}, ())
+        notes.append(f"Languages were not looked at. {error.message}")
+    findings = [
+        *plain_findings(pool, length),
+        *clones,
+        *find_duplicates(pool, cloned=cloned),
+        *find_templates(looked),
+        *find_copies(looked),
+        *find_addressing(pool),
+        *find_items_alike(pool, seed=seed),
+        *languages.findings,
+    ]
+    costs, uncosted = estimate_costs(pool, length)
+    n_words = looked.n_words[: len(looked)]
+    means = [n_words[looked.agent_of == k] for k in range(pool.n_agents)]
+    there = length[length >= 0]
+    return Checked(
+        name=pool.name,
+        counts=Counts(
+            n_agents=pool.n_agents,
+            n_items=pool.n_items,
+            n_responses=len(there),
+            n_missing=pool.n_missing,
+            n_blank=sum(text is not None and not text.strip() for row in pool.texts for text in row),
+            n_prompts=n_prompts,
+            shortest=int(there.min(initial=there.max(initial=0))),
+            median=int(np.median(there)) if len(there) else 0,
+            longest=int(there.max(initial=0)),
+            total=int(there.sum()),
+            mean_words=float(n_words.mean()) if len(n_words) else None,
+        ),
+        agent_words={
+            agent.id: float(own.mean()) if len(own) else None for agent, own in zip(pool.agents, means, strict=True)
+        },
+        languages=languages.languages,
+        findings=tuple(findings),
+        costs=costs,
+        notes=(*notes, *uncosted),
+    )

@@ -1,0 +1,91 @@
+"""The part of a pool that slow measures look at: all of it where it is small, else random items with all their responses.
+
+It knows cells, words and one seed; it refuses to know what is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from youden.nouns import Pool
+from youden.nouns.arrays import Floats
+from youden.text.similarity import groups_holding, idf, word_matrix
+from youden.text.words import Segmented, segment
+
+Index = NDArray[np.int64]
+
+MOST_TEXTS = 60_000
+LEAST_ITEMS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class LookedAt:
+    """Texts of some items as words, item by item.
+
+    items: int[M], ascending. item_of (position in `items`), agent_of: int[R], of each text. prompts: the M prompts, cut too.
+    """
+
+    pool: Pool
+    items: Index
+    item_of: Index
+    agent_of: Index
+    texts: Segmented
+
+    @classmethod
+    def of(cls, pool: Pool, *, seed: int = 0) -> LookedAt:
+        """All items, or as many random ones as have about 60,000 responses together (20 at least)."""
+        n = max(LEAST_ITEMS, MOST_TEXTS // max(1, pool.n_agents))
+        if n < pool.n_items:
+            items = np.sort(np.random.default_rng(seed).choice(pool.n_items, size=n, replace=False))
+        else:
+            items = np.arange(pool.n_items)
+        item_of, agent_of = np.nonzero(pool.present[:, items].T)
+        responses = pool.texts[agent_of, items[item_of]]
+        texts = segment([*responses, *(pool.items[j].prompt or "" for j in items)])
+        return cls(pool, items, item_of, agent_of, texts)
+
+    def __len__(self) -> int:
+        return len(self.item_of)
+
+    @cached_property
+    def bounds(self) -> Index:
+        """int[M + 1]: the texts of item number m are bounds[m] … bounds[m + 1]."""
+        return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
+
+    @cached_property
+    def n_words(self) -> Index:
+        """int[R + M]: words of each text, then of each prompt."""
+        return np.diff(self.texts.start)
+
+    @cached_property
+    def holds(self) -> csr_array[np.int8]:
+        """int8[R, W]: whether the text holds the word."""
+        return word_matrix(self.texts)[: len(self)]
+
+    @cached_property
+    def prompt_holds(self) -> csr_array[np.int8]:
+        """int8[M, W]: whether the item's prompt holds the word."""
+        return word_matrix(self.texts)[len(self) :]
+
+    @cached_property
+    def idf(self) -> Floats:
+        """float[W]: log(items / items whose responses hold the word)."""
+        held = groups_holding(self.holds, self.item_of, n_groups=len(self.items))
+        return idf(np.asarray(held.sum(axis=0), dtype=np.float64), len(self.items))
+
+    def agent_medians(self, values: Floats) -> Floats:
+        """float[K]: the median over an agent's texts of values (float[R], NaN is left out); NaN without any."""
+        result = np.full(self.pool.n_agents, np.nan)
+        order = np.argsort(self.agent_of, kind="stable")
+        bounds = np.searchsorted(self.agent_of[order], np.arange(self.pool.n_agents + 1))
+        for k in range(self.pool.n_agents):
+            own = values[order[bounds[k] : bounds[k + 1]]]
+            own = own[~np.isnan(own)]
+            if len(own):
+                result[k] = np.median(own)
+        return result

@@ -1,0 +1,169 @@
+"""What every text of a pool says of itself at a glance: whether it is there, how long it is, whether it was read right.
+
+It knows characters and ids; it refuses to know words.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from youden.nouns import Pool
+from youden.pools.look.findings import Finding, listed
+
+LONG_CHARACTERS = 100_000
+BLANK_SHARE = 0.05
+FEW_ITEMS = 0.5
+DAMAGED = ("\ufffd", "\x00")
+
+
+def lengths(pool: Pool) -> NDArray[np.int64]:
+    """int[K, J]: characters of each response, −1 where there is none."""
+    return np.array([[-1 if text is None else len(text) for text in row] for row in pool.texts], dtype=np.int64)
+
+
+def plain_findings(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
+    """Gaps, blanks, very long texts, damaged characters, ids that look the same."""
+    return [
+        *_small(pool),
+        *_gaps(pool),
+        *_blank(pool),
+        *_long(pool, length),
+        *_damaged(pool),
+        *_ids_alike("agent", tuple(agent.id for agent in pool.agents)),
+        *_ids_alike("item", tuple(item.id for item in pool.items)),
+    ]
+
+
+def _small(pool: Pool) -> list[Finding]:
+    if pool.n_agents >= 3 and pool.n_items >= 2:
+        return []
+    return [
+        Finding(
+            "pool-small",
+            f"There are {pool.n_agents} agents and {pool.n_items} items.",
+            "Nothing can be ranked: a ranking needs 3 agents and 2 items.",
+            "Add agents or items.",
+        )
+    ]
+
+
+def _gaps(pool: Pool) -> list[Finding]:
+    n_items = pool.present.sum(axis=1)
+    n_agents = pool.present.sum(axis=0)
+    findings = []
+    few = tuple(agent.id for agent, n in zip(pool.agents, n_items, strict=True) if n < FEW_ITEMS * pool.n_items)
+    if few:
+        findings.append(
+            Finding(
+                "gaps",
+                f"{len(few)} agents answer less than half of the items: {listed(few)}.",
+                "They are compared on other items than the rest; by mean score an easy half looks like ability, and their "
+                "intervals are wide.",
+                "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
+                agents=few,
+                measure=float(n_items.min() / pool.n_items),
+            )
+        )
+    alone = tuple(item.id for item, n in zip(pool.items, n_agents, strict=True) if n < 2)
+    if alone:
+        findings.append(
+            Finding(
+                "items-alone",
+                f"{len(alone)} items are answered by fewer than two agents: {listed(alone)}.",
+                "They give no pair, so they add nothing to the ranking; items that do not line up between files look like this.",
+                "See whether the ids mean the same in all files, or drop the items.",
+                items=alone,
+            )
+        )
+    together = pool.present.astype(np.float32)
+    shared = together @ together.T
+    np.fill_diagonal(shared, 1)
+    if pool.n_items and (shared == 0).any():
+        apart = tuple(pool.agents[k].id for k in np.flatnonzero((shared == 0).any(axis=1)))
+        findings.append(
+            Finding(
+                "nothing-shared",
+                f"Some agents have no item in common with some other: {listed(apart)}.",
+                "They are never compared directly; without a chain of common partners their places cannot be compared at all.",
+                "Let all agents answer at least a few common items.",
+                agents=apart,
+            )
+        )
+    return findings
+
+
+def _blank(pool: Pool) -> list[Finding]:
+    blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
+    n_own = np.maximum(1, pool.present.sum(axis=1))
+    named = tuple(pool.agents[k].id for k in np.flatnonzero(blank >= np.maximum(1, BLANK_SHARE * n_own)))
+    if not named:
+        return []
+    return [
+        Finding(
+            "blank",
+            f"{int(blank.sum()):,} responses are empty or white space, most of them by {listed(named)}.",
+            "A blank response is judged like any other: its paired calls get a no, so it counts against the agent.",
+            "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
+            agents=named,
+            measure=float((blank / n_own).max()),
+        )
+    ]
+
+
+def _long(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
+    long = length > LONG_CHARACTERS
+    if not long.any():
+        return []
+    agents = tuple(pool.agents[k].id for k in np.flatnonzero(long.any(axis=1)))
+    return [
+        Finding(
+            "long",
+            f"{int(long.sum()):,} responses are longer than {LONG_CHARACTERS:,} characters (the longest {length.max():,}), by "
+            f"{listed(agents)}.",
+            "They may not fit a judge's context; such calls are not asked and count as missing, and those that fit cost most.",
+            "See whether they are responses at all; shorten them, or set `context` in the judge's config.",
+            agents=agents,
+            items=tuple(pool.items[j].id for j in np.flatnonzero(long.any(axis=0))),
+            measure=float(length.max()),
+        )
+    ]
+
+
+def _damaged(pool: Pool) -> list[Finding]:
+    bad = np.array(
+        [sum(text is not None and any(mark in text for mark in DAMAGED) for text in row) for row in pool.texts]
+    )
+    if not bad.any():
+        return []
+    agents = tuple(pool.agents[k].id for k in np.flatnonzero(bad))
+    return [
+        Finding(
+            "damaged",
+            f"{int(bad.sum()):,} responses hold a replacement character (U+FFFD) or a null, by {listed(agents)}.",
+            "The file was once read in the wrong encoding; damaged words match nobody's and pull these agents down.",
+            "Import the original file again in its own encoding.",
+            agents=agents,
+        )
+    ]
+
+
+def _ids_alike(noun: str, ids: tuple[str, ...]) -> list[Finding]:
+    seen: defaultdict[str, list[str]] = defaultdict(list)
+    for name in ids:
+        seen["".join(name.split()).casefold()].append(name)
+    alike = tuple(name for names in seen.values() if len(names) > 1 for name in names)
+    if not alike:
+        return []
+    return [
+        Finding(
+            "ids-alike",
+            f"Some {noun} ids differ by case or spaces only: {listed(alike)}.",
+            "If they mean the same, the pool has two half-filled rows where it should have one, and their pairs are never made.",
+            f"Spell each {noun} one way in all files.",
+            agents=alike if noun == "agent" else (),
+            items=alike if noun == "item" else (),
+        )
+    ]

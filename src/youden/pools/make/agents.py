@@ -1,0 +1,186 @@
+"""AGENTS.yaml: who is to respond, as data.
+
+It knows keys, ranges and who builds on whom; it refuses to know how a model is asked or a text transformed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from youden.errors import ConfigError, YoudenError
+from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.resources import find
+from youden.text.transforms import Step
+
+SOURCE = "source"
+ALL = "*"
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class AgentSpec(BaseModel):
+    """One agent: a text of its own from the item's source, or from another agent's response.
+
+    of: `source` (the item's prompt) or the id of the agent whose response is taken.
+    model, instruction: asked what to make of it; the instruction is a file of prompts/agents/, or a path that ends in .md.
+    reading: an instruction for a first step, whose answer is put to the second beside the text.
+    temperature, max_tokens, seed: sent with the request; None is not sent.
+    steps: transforms, in turn, of what the model said, or of the text itself where no model is asked.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    id: _Text
+    group: _Text | None = None
+    of: _Text = SOURCE
+    model: _Text | None = None
+    instruction: _Text | None = None
+    reading: _Text | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] = 400
+    seed: int | None = None
+    steps: tuple[str | dict[str, dict[str, JsonValue]], ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_are_tuples(cls, data: object) -> object:
+        if isinstance(data, Mapping) and isinstance(data.get("steps"), list):
+            return {**data, "steps": tuple(data["steps"])}
+        return data
+
+    @model_validator(mode="after")
+    def _says_how(self) -> Self:
+        if (self.model is None) != (self.instruction is None):
+            raise ValueError("model and instruction belong together: give both, or neither")
+        if self.model is None and (self.reading or self.temperature is not None or self.seed is not None):
+            raise ValueError("reading, temperature and seed are for a model; give model and instruction, too")
+        if self.model is None and not self.steps:
+            raise ValueError("it says nothing: give model and instruction, or steps")
+        if any(isinstance(step, dict) and len(step) != 1 for step in self.steps):
+            raise ValueError("a step is a name, or one name with its options, such as {truncate: {words: 20}}")
+        return self
+
+    @property
+    def transforms(self) -> tuple[Step, ...]:
+        """The steps, looked up. Raises: ConfigError [unknown-transform], [transform-option]."""
+        return tuple(Step(step) if isinstance(step, str) else Step(*next(iter(step.items()))) for step in self.steps)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    items: _Text | None = None
+    models: dict[str, str | dict[str, JsonValue]] = {}
+    agents: Annotated[list[AgentSpec], Field(min_length=1)]
+
+
+class AgentsFile(BaseModel):
+    """What AGENTS.yaml says, its models found. agents: those built on others after them. items: where they are by default."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    path: Path
+    seed: int
+    items: str | None
+    agents: tuple[AgentSpec, ...]
+    models: dict[str, JudgeConfig]
+
+    @property
+    def ordered(self) -> tuple[AgentSpec, ...]:
+        """The agents, each after the one it builds on."""
+        done: dict[str, AgentSpec] = {}
+        waiting = list(self.agents)
+        while waiting:
+            ready = [agent for agent in waiting if agent.of == SOURCE or agent.of in done]
+            if not ready:
+                raise ConfigError(
+                    f"{self.path}: {', '.join(agent.id for agent in waiting)} build on each other in a circle. "
+                    "Let one of them start from the source.",
+                    slug="agents-circle",
+                )
+            done |= {agent.id: agent for agent in ready}
+            waiting = [agent for agent in waiting if agent.id not in done]
+        return tuple(done.values())
+
+
+def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
+    """The agents at `path`: a file, or a folder with an agents.yaml; `configs/…` and `datasets/…` may be shipped ones.
+
+    model_map: model in the file (`*`: every one) → another in the file, a judge of configs/judges/, or a path that ends in .yaml.
+
+    Raises: ConfigError [agents-file], [agents-circle], [agents-unknown], [model-map] and the judge config's.
+    """
+    place = _located(path)
+    said = _parsed(place)
+    ids = [agent.id for agent in said.agents]
+    for agent in said.agents:
+        if ids.count(agent.id) > 1 or agent.id == SOURCE:
+            raise _wrong(place, f"the id '{agent.id}' is taken. Give every agent an id of its own.")
+        if agent.of != SOURCE and agent.of not in ids:
+            raise _wrong(place, f"agent '{agent.id}' is of '{agent.of}', which is no agent here. Correct `of`.")
+        try:
+            _ = agent.transforms
+        except ConfigError as error:
+            raise _wrong(place, f"agent '{agent.id}': {error.message}") from error
+    named = sorted({agent.model for agent in said.agents if agent.model is not None})
+    if unknown := sorted(set(model_map or {}) - {*named, ALL}):
+        raise ConfigError(
+            f"{place}: no agent asks a model called '{unknown[0]}'. Map one of {', '.join(named) or 'none'}, or all by '*'.",
+            slug="model-map",
+        )
+    models = {name: _model(name, said, place, model_map or {}) for name in named}
+    file = AgentsFile(path=place, seed=said.seed, items=said.items, agents=tuple(said.agents), models=models)
+    _ = file.ordered
+    return file
+
+
+def _located(path: Path) -> Path:
+    kind = path.parts[0] if path.parts else ""
+    if not path.exists() and kind in ("configs", "datasets"):
+        path = find("configs" if kind == "configs" else "datasets", Path(*path.parts[1:]).as_posix())
+    return path / "agents.yaml" if path.is_dir() else path
+
+
+def _parsed(place: Path) -> _File:
+    try:
+        data = yaml.safe_load(place.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise _wrong(place, f"it cannot be read: {' '.join(str(error).split())}. Give a UTF-8 YAML file.") from None
+    try:
+        return _File.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        if len(first["loc"]) > 1 and first["loc"][0] == "agents" and isinstance(first["loc"][1], int):
+            name = data["agents"][first["loc"][1]]
+            where += f" ('{name.get('id')}')" if isinstance(name, dict) else ""
+        reason = first["msg"].removeprefix("Value error, ")
+        raise _wrong(
+            place, f"{where or 'the file'}: {reason}; it is {repr(first['input'])[:60]}. Correct it."
+        ) from None
+
+
+def _model(name: str, said: _File, place: Path, model_map: Mapping[str, str]) -> JudgeConfig:
+    target = model_map.get(name, model_map.get(ALL, name))
+    try:
+        given = said.models.get(target, target)
+        config = load_judge_config(given if isinstance(given, str) else {"name": target, **given})
+        if not config.makes_calls:
+            raise ConfigError(f"'{config.backend}' makes no calls, so it writes no text.", slug="model-map")
+    except YoudenError as error:
+        raise ConfigError(
+            f"{place}: the model '{name}'{'' if target == name else f' (mapped to {target!r})'} cannot be used: {error.message} "
+            f"Name it under `models:`, or map it: --model-map {name}=JUDGE.",
+            slug="model-map",
+        ) from error
+    return config
+
+
+def _wrong(place: Path, problem: str) -> ConfigError:
+    return ConfigError(f"{place}: {problem}", slug="agents-file")

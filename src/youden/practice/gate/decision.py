@@ -1,0 +1,265 @@
+"""Is a new agent better, no worse, worse than a baseline, or is that undecided; and which calls would decide it.
+
+It knows margins, verdicts and how often answers were looked at; it refuses to ask anybody, and to know how differences are
+estimated and how the outcome is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from youden.data.folder.gate_ledger import FILE, GateLedger, read_ledger, write_ledger
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import InputError
+from youden.nouns import Json
+from youden.nouns.arrays import Floats, Positions
+from youden.practice.gate.answers import GateAnswers, Outlook, read_answers
+from youden.stats.trials.item_contributions import Left
+from youden.stats.trials.noninferiority import Verdict, chance_decided, decide, look_error
+
+MARGIN = 0.05
+FEWEST_ITEMS = 6
+_SURE = 0.9
+"""The chance forecast for the calls asked for; `benchmarks/gate.py` counts how often they do decide."""
+_MORE_ITEMS = np.unique(np.geomspace(FEWEST_ITEMS, 10**6, 500).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What decides with a chance of .9, wherever the truth is.
+
+    calls: more on these items, with their price where it is known. items: about how many, every comparison asked, where no
+    number of calls on these does; chance: that of asking every comparison on these, None where none can be asked. All None below
+    6 items.
+    """
+
+    calls: int | None = None
+    usd: float | None = None
+    items: int | None = None
+    chance: float | None = None
+
+
+@dataclass(frozen=True)
+class Gated:
+    """One agent against the baseline: its ability less the baseline's, with the interval at `level`.
+
+    low, high: None below 6 items. look: the how manieth at these two; n_items: that tell of either. needed: where undecided.
+    """
+
+    agent: str
+    verdict: Verdict
+    difference: float
+    low: float | None
+    high: float | None
+    level: float
+    look: int
+    n_items: int
+    needed: Needed | None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
+
+    extends: whether more calls are an extension of the run, or a larger budget and the run again.
+    """
+
+    folder: str
+    baseline: str
+    margin: float
+    method: str
+    calls: int | None
+    extends: bool
+    signature: str
+    agents: tuple[Gated, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all agents together: the worst there is."""
+        order: tuple[Verdict, ...] = ("worse", "undecided", "no worse", "better")
+        return min((row.verdict for row in self.agents), key=order.index)
+
+    @property
+    def focus(self) -> tuple[str, ...]:
+        """Whom more calls are to be spent on: undecided agents that ask for some, and the baseline; nobody where none do."""
+        asking = tuple(row.agent for row in self._asking)
+        return (*asking, self.baseline) if asking else ()
+
+    @property
+    def needed(self) -> Needed | None:
+        """Calls that decide all who ask for some, None where nobody does. A row's own are for it and the baseline alone."""
+        most = max((row.needed for row in self._asking if row.needed), key=lambda one: one.calls or 0, default=None)
+        if most is None or most.calls is None or not self.extends:
+            return most
+        times = len(self.focus) / 2
+        return replace(most, calls=int(most.calls * times), usd=None if most.usd is None else most.usd * times)
+
+    @property
+    def _asking(self) -> tuple[Gated, ...]:
+        return tuple(row for row in self.agents if row.verdict == "undecided" and row.needed and row.needed.calls)
+
+    def to_json(self) -> dict[str, Json]:
+        return asdict(self) | {"verdict": self.verdict}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Which look at two agents comes next, and the level of its interval."""
+
+    agent: str
+    look: int
+    level: float
+
+
+def next_looks(
+    folder: RunFolder, agents: Sequence[str], *, baseline: str, ledger: Path | None = None
+) -> tuple[Look, ...]:
+    """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
+    kept = read_ledger(_ledger(folder, ledger))
+    return _looks(read_answers(folder), agents, baseline, kept)
+
+
+def gate_run(
+    folder: RunFolder, agents: Sequence[str], *, baseline: str, margin: float = MARGIN, ledger: Path | None = None
+) -> Gate:
+    """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
+
+    margin: how much worse, on the scale of abilities, still counts as no worse. The interval's error is shared by the agents
+    asked together and by all looks (`look_error`).
+
+    Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart]; RunFolderError where the run
+    is not judged and fitted, or [gate-ledger].
+    """
+    if not 0 < margin < 2:
+        raise InputError(
+            f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
+            slug="gate-margin",
+        )
+    answers, path = read_answers(folder), _ledger(folder, ledger)
+    kept = read_ledger(path)
+    looks = _looks(answers, agents, baseline, kept)
+    old = answers.agent_ids.index(baseline)
+    rows = tuple(
+        gated(
+            answers.outlook(answers.agent_ids.index(look.agent), old),
+            look,
+            n_asked=len(looks),
+            n_items=answers.n_items,
+            margin=margin,
+            usd=answers.usd_a_call,
+        )
+        for look in looks
+    )
+    for row in rows:
+        if row.low is not None:
+            kept = kept.having(row.agent, baseline, answers=answers.digest)
+    write_ledger(path, kept)
+    return Gate(
+        folder=str(folder.path),
+        baseline=baseline,
+        margin=margin,
+        method=answers.method,
+        calls=answers.n_calls,
+        extends=answers.extends,
+        signature=answers.signature,
+        agents=rows,
+    )
+
+
+def _ledger(folder: RunFolder, named: Path | None) -> Path:
+    return folder.file(FILE) if named is None else named
+
+
+def _looks(answers: GateAnswers, agents: Sequence[str], baseline: str, kept: GateLedger) -> tuple[Look, ...]:
+    wanted = tuple(dict.fromkeys(agents))
+    for agent in (baseline, *wanted):
+        _check(answers, agent)
+    if not wanted or baseline in wanted:
+        raise InputError(
+            f"'{baseline}' was given as the baseline and {'no agent' if not wanted else 'as the agent'}. "
+            "Name the new agent and, apart from it, the one it is to be compared with.",
+            slug="gate-baseline",
+        )
+    numbers = [kept.look(agent, baseline, answers=answers.digest) for agent in wanted]
+    return tuple(
+        Look(agent, number, 1 - 2 * look_error(number, n_asked=len(wanted)))
+        for agent, number in zip(wanted, numbers, strict=True)
+    )
+
+
+def _check(answers: GateAnswers, agent: str) -> None:
+    if agent not in answers.agent_ids:
+        close = get_close_matches(agent, answers.agent_ids, n=1)
+        hint = f"Did you mean '{close[0]}'? " if close else ""
+        raise InputError(
+            f"The run has no agent '{agent}'. {hint}It has {', '.join(answers.agent_ids[:12])}"
+            f"{' …' if len(answers.agent_ids) > 12 else ''}. "
+            "Name one of them, or put the agent's responses into the pool and judge it.",
+            slug="gate-agent",
+        )
+    if not answers.judged[answers.agent_ids.index(agent)]:
+        raise InputError(
+            f"The agent '{agent}' was never judged in this run: no comparison of it has an answer. "
+            "Judge a plan that holds it, or retry what failed (`youden judge CONFIG --retry-failed`).",
+            slug="gate-unjudged",
+        )
+
+
+def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: float, usd: float | None) -> Gated:
+    """The verdict of one look, one of `n_asked` asked together. n_items: of the run; usd: a call's price.
+
+    Raises: InputError [gate-apart].
+    """
+    if np.isnan(outlook.own):
+        raise InputError(
+            f"Nothing says how '{look.agent}' and the baseline compare: no chain of scores links them, or one hangs on a single "
+            "cell. Judge more comparisons of both.",
+            slug="gate-apart",
+        )
+    if outlook.n_items < FEWEST_ITEMS:
+        return Gated(
+            look.agent, "undecided", outlook.value, None, None, look.level, look.look, outlook.n_items, Needed()
+        )
+    now = decide(
+        outlook.value,
+        outlook.own + outlook.noise,
+        freedom=outlook.n_items - 1,
+        margin=margin,
+        alpha=look_error(look.look, n_asked=n_asked),
+    )
+    needed = None
+    if now.verdict == "undecided":
+        alpha = look_error(look.look + 1, n_asked=n_asked)
+        needed = _needed(outlook, n_items=n_items, margin=margin, alpha=alpha, usd=usd)
+    return Gated(
+        look.agent, now.verdict, outlook.value, now.low, now.high, look.level, look.look, outlook.n_items, needed
+    )
+
+
+def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd: float | None) -> Needed:
+    def chance(left: Left, items: Positions) -> Floats:
+        return chance_decided(
+            outlook.value,
+            (outlook.own, outlook.noise),
+            left=left,
+            freedom=outlook.n_items - 1,
+            later_freedom=items - 1,
+            margin=margin,
+            alpha=alpha,
+        )
+
+    known = chance(outlook.left, outlook.items_then)
+    if (known >= _SURE).any():
+        calls = int(outlook.calls[(known >= _SURE).argmax()])
+        return Needed(calls=calls, usd=None if usd is None else usd * calls)
+    items = _MORE_ITEMS[np.searchsorted(_MORE_ITEMS, n_items, side="right") :]
+    own, noise = (float(min(part, default=1.0)) for part in outlook.left)
+    sure = chance(Left(own * n_items / items, noise * n_items / items), items) >= _SURE
+    return Needed(
+        items=int(items[sure.argmax()]) if sure.any() else None, chance=float(known.max()) if len(known) else None
+    )

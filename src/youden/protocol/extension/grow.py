@@ -1,0 +1,259 @@
+"""Makes a plan larger: agents, items or calls join it, and its own trials keep their places.
+
+It knows how the plan was drawn, so that calls go on where a larger budget would have; it refuses to know any answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.nouns import PAIRED, PairedTrials, Plan, Pool
+from youden.nouns.arrays import Ids
+from youden.protocol.columns import appended, arms, characters, trial_columns
+from youden.protocol.designs.checks import PairRule
+from youden.protocol.designs.cyclic import Slot, joined, slots
+from youden.protocol.extension.anchored import Comparison, anchored_independent, anchored_trials
+from youden.protocol.extension.blocks import Block, Step, StepKind, first_in_slots, growth_of, scored_sides
+from youden.protocol.independent import N_POOLED, IndependentTrials, twins
+
+LEAST_SLOTS = 6
+"""Slots an agent that joins gets at least: fewer tell no variance."""
+
+
+def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
+    """`plan` with the agents of `pool` that stand behind its own, each compared with a balanced set of anchors.
+
+    calls: of both arms; None: as many trials as the plan's agents have on average.
+
+    Raises: PlanError [grow-adaptive], [grow-calls] for too few.
+    """
+    new = tuple(range(plan.n_agents, pool.n_agents))
+    complete = scored_sides(plan).complete & (plan.arm == PAIRED)
+    n_each = 2 * int(complete.sum()) / growth_of(plan).anchors
+    grower = _Grower(plan, pool)
+    budget = grower.paired_of(calls, default=int(n_each + 0.5) * len(new), n_scored=len(new))
+    if budget < LEAST_SLOTS * 2 * len(new):
+        raise PlanError(
+            f"{budget} paired calls place {len(new)} agents by fewer than {LEAST_SLOTS} slots each. "
+            f"Give at least {grower.calls_of(LEAST_SLOTS * 2 * len(new), n_scored=len(new))} calls.",
+            slug="grow-calls",
+        )
+    return grower.made("agents", [grower.anchored(new, budget)], budget, scored=new)
+
+
+def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
+    """`plan` with the items of `pool` that stand behind its own: slots of everybody on the new items alone.
+
+    calls: as in `add_agents`; None: as many a new item as the plan's have on average.
+
+    Raises: PlanError [grow-adaptive], [grow-cells] for a design without slots, [grow-calls].
+    """
+    grower = _Grower(plan, pool)
+    n_new = pool.n_items - plan.n_items
+    per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
+    budget = grower.paired_of(calls, default=int(per_item * n_new + 0.5), n_scored=pool.n_agents)
+    return grower.made("items", grower.turns(budget, {len(grower.growth.item_sets): n_new}), budget)
+
+
+def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()) -> Plan:
+    """`plan` with more slots, the very ones a larger budget would have drawn; with `focus`, slots of those agents alone.
+
+    calls: of both arms (a pooled independent arm is not asked again, so all of them are paired).
+
+    Raises: PlanError [grow-adaptive], [grow-cells], [grow-calls], [grow-all] where everything was asked.
+    """
+    grower = _Grower(plan, pool)
+    budget = calls // 2 if plan.independent == "twin" else calls
+    if focus:
+        return grower.made("calls", [grower.anchored(focus, budget)], budget, scored=focus)
+    sizes = {number: len(items) for number, items in enumerate(grower.growth.item_sets)}
+    return grower.made("calls", grower.turns(budget, sizes), budget)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """Slots of one block."""
+
+    trials: PairedTrials
+    block: Block
+
+
+class _Grower:
+    """One step of one plan: numbers slots, remembers what was asked."""
+
+    def __init__(self, plan: Plan, pool: Pool) -> None:
+        if "turns" in plan.options:
+            raise PlanError(
+                "An adaptive plan chooses its own calls as it goes. Raise its calls or percent and run it again: what was "
+                "answered is not asked again.",
+                slug="grow-adaptive",
+            )
+        self.plan, self.pool, self.growth = plan, pool, growth_of(plan)
+        self.train = pool.present.copy()
+        self.train[: plan.n_agents, : plan.n_items] = plan.split.train
+        self.next_slot = int(plan.slot.max(initial=-1)) + 1
+        self.rng = np.random.default_rng([plan.seed, 5, len(self.growth.steps)])
+        self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
+
+    def paired_of(self, calls: int | None, *, default: int, n_scored: int) -> int:
+        """Paired calls among `calls` of both arms."""
+        if calls is None:
+            return default
+        return calls // 2 if self.plan.independent == "twin" else max(0, calls - self.n_independent(n_scored))
+
+    def calls_of(self, n_paired: int, *, n_scored: int) -> int:
+        """Calls of both arms that hold `n_paired` paired ones."""
+        return 2 * n_paired if self.plan.independent == "twin" else n_paired + self.n_independent(n_scored)
+
+    def n_independent(self, n_scored: int) -> int:
+        """Independent calls of a pooled arm for agents that join: as many each as the anchors got."""
+        asked = self.plan.options.get("n_independent")
+        whole = asked if isinstance(asked, int) else N_POOLED
+        return -(-whole * n_scored // self.growth.anchors) if n_scored < self.pool.n_agents else 0
+
+    def anchored(self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, set_: int = 0) -> _Drawn:
+        """Slots that place `scored`, on items they were asked about least first."""
+        plan = self.plan
+        sides = np.isin(plan.first, scored) | np.isin(plan.second, scored)
+        rows = np.flatnonzero(sides & (plan.arm == PAIRED))
+        asked: set[Comparison] = set(
+            zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True)
+        )
+        order = self.judged_items() if items is None else items
+        times = np.bincount(plan.item[rows], minlength=self.pool.n_items)
+        start = self.next_slot
+        trials = anchored_trials(
+            self.train,
+            self.rng,
+            scored=scored,
+            n_anchors=self.growth.anchors,
+            n_paired=n_paired,
+            asked=asked,
+            pairs=self.pairs,
+            items=order[np.argsort(times[order], kind="stable")],
+            start=start,
+        )
+        self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
+        return _Drawn(trials, Block(start, set_, scored))
+
+    def judged_items(self) -> Ids:
+        """Items of the plan, those first that its slots took first, so that they are compared on what anchors were."""
+        paired = self.plan.item[self.plan.arm == PAIRED]
+        seen, at = np.unique(paired, return_index=True)
+        rest = np.setdiff1d(np.arange(self.plan.n_items), seen)
+        return np.concatenate([seen[np.argsort(at)], self.rng.permutation(rest)]).astype(np.int32)
+
+    def turns(self, n_paired: int, sizes: dict[int, int]) -> list[_Drawn]:
+        """Turns on sets of items, in proportion to their sizes: a turn is a slot of all anchors and one of each later group."""
+        if not first_in_slots(self.plan):
+            raise PlanError(
+                f"A plan of the design '{self.plan.design}' has no slots to go on with. Make a run with a larger budget and the "
+                "same store (what was answered is not asked again), or name agents to focus on.",
+                slug="grow-cells",
+            )
+        groups, size = self.growth.joined, self.largest_slot(())
+        n_turns = n_paired // size
+        if n_turns < 1:
+            raise PlanError(
+                f"{n_paired} paired calls are less than one slot of everybody, {size}. Give at least {size} calls, "
+                "or name agents to focus on.",
+                slug="grow-calls",
+            )
+        share = np.floor(np.cumsum(list(sizes.values())) / sum(sizes.values()) * n_turns + 0.5).astype(int)
+        drawn: list[_Drawn] = []
+        owed = 0
+        for set_, n in zip(sizes, np.diff(share, prepend=0).tolist(), strict=True):
+            found, items = self.complete(set_, n + owed)
+            drawn.append(found)
+            n_slots = len(np.unique(found.trials.slot))
+            owed += n - n_slots
+            drawn += [self.anchored(group, 2 * len(group) * n_slots, items=items, set_=set_) for group in groups]
+        return drawn
+
+    def complete(self, set_: int, n_slots: int) -> tuple[_Drawn, Ids]:
+        """The next slots of all anchors on a set of items, and those items."""
+        sets = self.growth.item_sets
+        items = sets[set_] if set_ < len(sets) else range(self.plan.n_items, self.pool.n_items)
+        before = [block for block in self.growth.blocks if block.scored is None and block.items == set_]
+        n_done = sum(self.n_slots(block) for block in before)
+        eligible = self.train[: self.growth.anchors, items.start : items.stop]
+        seed = [self.plan.seed, 1] if set_ == 0 else [self.plan.seed, 6, set_]
+        going_on = islice(slots(eligible, np.random.default_rng(seed), pairs=self.pairs), n_done, n_done + n_slots)
+        chosen = [Slot(slot.item + items.start, slot.first, slot.second) for slot in going_on]
+        start = self.next_slot
+        self.next_slot += len(chosen)
+        order = np.array(list(dict.fromkeys(slot.item for slot in chosen)), dtype=np.int32)
+        rest = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), order)
+        return _Drawn(joined(chosen, start=start), Block(start, set_, None)), np.concatenate([order, rest])
+
+    def n_slots(self, block: Block) -> int:
+        """How many slots a block has."""
+        later = [other.start for other in self.growth.blocks if other.start > block.start]
+        slot = self.plan.slot
+        end = min(later, default=int(slot.max(initial=-1)) + 1)
+        return end - block.start
+
+    def made(self, kind: StepKind, drawn: list[_Drawn], budget: int, *, scored: tuple[int, ...] = ()) -> Plan:
+        """The plan with what was drawn after its own. Raises: PlanError [grow-all] where that is nothing."""
+        plan, pool = self.plan, self.pool
+        parts = zip(*(vars(one.trials).values() for one in drawn), strict=True)
+        paired = PairedTrials(*(np.concatenate(columns) for columns in parts))
+        if len(paired.item) == 0:
+            raise PlanError(
+                "Every slot there is was asked already. Add items or agents; where pairs are left, focus on an agent finds them.",
+                slug="grow-all",
+            )
+        apart = self.apart(paired, kind, scored)
+        columns = appended(plan, trial_columns(paired, apart))
+        step = Step(kind, len(plan), pool.n_agents, pool.n_items, pool.digest)
+        blocks = tuple(one.block for one in drawn if len(one.trials.item))
+        growth = replace(self.growth, steps=(*self.growth.steps, step), blocks=(*self.growth.blocks, *blocks))
+        holdout = np.zeros_like(self.train)
+        holdout[: plan.n_agents, : plan.n_items] = plan.split.holdout
+        return replace(
+            plan,
+            **columns,
+            arm=np.append(plan.arm, arms(len(paired.item), len(apart.item))),
+            n_agents=pool.n_agents,
+            n_items=pool.n_items,
+            split=replace(plan.split, train=self.train, holdout=holdout),
+            options={**plan.options, **growth.options()},
+            pool_digest=pool.digest,
+            agent_ids=tuple(agent.id for agent in pool.agents),
+            item_ids=tuple(item.id for item in pool.items),
+            characters=characters(pool, columns),
+            notes=(
+                *plan.notes,
+                self.note(kind, len(paired.item), len(apart.item), scored)
+                + (
+                    "" if budget - len(paired.item) < self.largest_slot(scored) else f" of {budget:,}: no more are left"
+                ),
+            ),
+        )
+
+    def largest_slot(self, scored: tuple[int, ...]) -> int:
+        """Paired calls of a turn, or of a slot for `scored` alone: a budget is not split below it."""
+        return 2 * len(scored) if scored else self.growth.anchors + 2 * sum(map(len, self.growth.joined))
+
+    def apart(self, paired: PairedTrials, kind: StepKind, scored: tuple[int, ...]) -> IndependentTrials:
+        """The independent arm of what was drawn."""
+        if self.plan.independent == "twin":
+            return twins(paired, self.train, self.rng)
+        n = self.n_independent(len(scored)) if kind == "agents" else 0
+        return anchored_independent(self.train, self.rng, scored=scored or (0,), n_anchors=self.growth.anchors, n=n)
+
+    def note(self, kind: StepKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
+        """What a reader is told of the step."""
+        asked = f"{n_independent:,} independent and {n_paired:,} paired calls"
+        if kind == "agents":
+            who = f"{len(scored)} agents joined, compared with {self.growth.anchors} of the first plan"
+        elif kind == "items":
+            who = f"{self.pool.n_items - self.plan.n_items} items joined"
+        else:
+            names = ", ".join(self.plan.agent_ids[agent] for agent in scored)
+            who = f"more calls on {names}" if scored else "more calls"
+        return f"step {len(self.growth.steps) + 1}: {who}: {asked}"

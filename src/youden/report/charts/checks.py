@@ -1,0 +1,156 @@
+"""Figures that speak for or against a ranking, written with Altair: difficulty, curl, false alarms, held-out cells.
+
+It knows marks, scales and words of axes; it refuses to compute, and to know where a figure is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import altair as alt
+import numpy as np
+
+from youden.report.charts.frames import Frame
+from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, answers, frame_chart, sized
+from youden.report.data.report import ReportData
+
+MAX_AGENTS = 40
+"""False-positive rates drawn at most."""
+
+
+def difficulty(data: ReportData) -> Iterator[Figure]:
+    """Every item by its difficulty."""
+    known = [line for line in data.items.ordered if line.difficulty is not None]
+    if not known:
+        return
+    frame = Frame.of(
+        place=list(range(1, len(known) + 1)),
+        item=[line.item for line in known],
+        difficulty=[line.difficulty for line in known],
+        trials=[line.n_trials for line in known],
+    )
+    spec = (
+        frame_chart()
+        .mark_point(size=18, filled=True, opacity=0.8, color=GROUP_COLOURS[0])
+        .encode(
+            x=alt.X("place:Q", title="items, easiest to hardest", scale=alt.Scale(zero=False, nice=False, padding=8)),
+            y=alt.Y("difficulty:Q", title="difficulty (score units)"),
+            tooltip=["item:N", alt.Tooltip("difficulty:Q", format=".3f"), alt.Tooltip("trials:Q", format=",")],
+        )
+        .properties(height=220)
+    )
+    yield Figure(
+        "difficulty",
+        "Difficulty of items",
+        "Score units; 0 is the average item, +.1 costs every agent a tenth of a point.",
+        f"items.csv, {answers(data.summary)}",
+        sized(spec),
+        frame,
+    )
+
+
+def curl(data: ReportData) -> Iterator[Figure]:
+    """The distribution of the curl, raw and scale-free."""
+    if not data.curl:
+        return
+    for slug, title, unit, scaled in (
+        ("curl", "Curl on each link, raw", "|Δ| in the link's own unit", False),
+        ("curl-scaled", "Curl on each link, scale-free", "|Δ| per SD of the transformed scores", True),
+    ):
+        curves = [curve for curve in data.curl if not scaled or curve.sd > 0]
+        if not curves:
+            continue
+        frame = Frame.of(
+            link=[curve.link for curve in curves for _ in curve.x],
+            x=np.concatenate([curve.x / (curve.sd if scaled else 1) for curve in curves]),
+            share=np.concatenate([curve.share for curve in curves]),
+        )
+        spec = (
+            frame_chart()
+            .mark_line(strokeWidth=2.5)
+            .encode(
+                x=alt.X("x:Q", title=unit),
+                y=alt.Y("share:Q", title="share of rectangles", axis=alt.Axis(format="%")),
+                color=alt.Color("link:N", title="link", scale=alt.Scale(range=GROUP_COLOURS)),
+                strokeDash=alt.StrokeDash("link:N", title="link"),
+                tooltip=["link:N", alt.Tooltip("x:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
+            )
+            .properties(height=240)
+        )
+        note = (
+            "Links compare on this scale: the further left a line, the more additive the scores."
+            if scaled
+            else "Lines of different links do not compare here: links stretch the scale."
+        )
+        yield Figure(
+            slug, title, note, f"scores.csv, exact over all rectangles, {answers(data.summary)}", sized(spec), frame
+        )
+
+
+def alarms(data: ReportData) -> Iterator[Figure]:
+    """False-positive rates by agent."""
+    if not data.alarms:
+        return
+    lines = data.alarms[:MAX_AGENTS]
+    left_out = f" The {MAX_AGENTS} highest of {len(data.alarms)} rates." if len(lines) < len(data.alarms) else ""
+    frame = Frame.of(
+        agent=[line.agent for line in lines],
+        rate=[line.rate for line in lines],
+        low=[line.low for line in lines],
+        high=[line.high for line in lines],
+        n=[line.n for line in lines],
+        yes=[line.n_yes for line in lines],
+        alarm=["alarm" if line.alarmed else "no alarm" for line in lines],
+    )
+    base = frame_chart().encode(
+        y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
+        color=alt.Color("alarm:N", title=None, scale=alt.Scale(domain=["no alarm", "alarm"], range=GROUP_COLOURS[:2])),
+        tooltip=["agent:N", "yes:Q", "n:Q", alt.Tooltip("low:Q", format=".1%"), alt.Tooltip("high:Q", format=".1%")],
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%")), x2="high:Q"
+    )
+    spec = interval + base.mark_point(filled=True, size=60, opacity=1).encode(x="rate:Q")
+    yield Figure(
+        "alarms",
+        "False-positive rate of each agent",
+        "Share of yes-answers when the two responses come from different items; exact intervals that hold for all agents at once "
+        f"with 95 %. An alarm lies wholly above the rate of all.{left_out}",
+        f"verdicts.parquet, {answers(data.summary)}",
+        sized(spec.properties(height=30 + 15 * len(lines))),
+        frame,
+    )
+
+
+def holdout(data: ReportData) -> Iterator[Figure]:
+    """Predictions of held-out cells."""
+    points = data.holdout
+    if points is None:
+        return
+    frame = Frame.of(predicted=points.predicted, observed=points.observed)
+    scale = alt.Scale(zero=False, nice=True)
+    dots = (
+        frame_chart()
+        .mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
+        .encode(
+            x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
+            y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
+            tooltip=[alt.Tooltip("predicted:Q", format=".3f"), alt.Tooltip("observed:Q", format=".3f")],
+        )
+    )
+    ends = [float(np.min([points.predicted, points.observed])), float(np.max([points.predicted, points.observed]))]
+    line = (
+        alt.Chart(alt.InlineData(values=[{"predicted": end, "observed": end} for end in ends]))
+        .mark_line(strokeDash=[5, 4], color="#888888")
+        .encode(x="predicted:Q", y="observed:Q")
+    )
+    shown = len(points.predicted)
+    drawn = "" if shown == points.n_cells else f" {shown:,} of {points.n_cells:,} cells drawn."
+    yield Figure(
+        "holdout",
+        "Held-out cells: predicted against observed",
+        f"Cells drawn before anything was scored; on the dashed line the prediction is exact.{drawn}",
+        f"holdout.csv and the fit, {answers(data.summary)}",
+        sized((dots + line).properties(height=300)),
+        frame,
+    )

@@ -1,0 +1,214 @@
+"""A report's figures as Vega-Lite, written with Altair.
+
+It knows marks, scales and words of axes; it refuses to compute, and to know where a figure is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import altair as alt
+import numpy as np
+
+from youden.nouns.arrays import Floats, Positions
+from youden.report.charts import checks as check_charts
+from youden.report.charts.frames import Frame
+from youden.report.charts.marks import SCORE, Figure, answers, by_group, frame_chart, ordered, sized
+from youden.report.data.grids import AgentGrid, CellGrid
+from youden.report.data.report import ReportData
+
+
+class Placed(Protocol):
+    """A line of a ranking."""
+
+    @property
+    def agent(self) -> str: ...
+    @property
+    def group(self) -> str | None: ...
+    @property
+    def ability(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+    @property
+    def places(self) -> str: ...
+    @property
+    def n_trials(self) -> int: ...
+
+
+def figures(data: ReportData) -> tuple[Figure, ...]:
+    """All figures that the data allow, in the order of the page."""
+    makers: Sequence[Callable[[ReportData], Iterator[Figure]]] = (
+        _ranking,
+        _agents,
+        _cells,
+        check_charts.difficulty,
+        check_charts.curl,
+        check_charts.alarms,
+        check_charts.holdout,
+    )
+    return tuple(figure for make in makers for figure in make(data))
+
+
+def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Figure:
+    """Abilities with intervals, in the order given; agents without an ability are left out."""
+    known = [agent for agent in agents if agent.ability is not None]
+    frame = Frame.of(
+        agent=[agent.agent for agent in known],
+        group=[agent.group or "no group" for agent in known],
+        ability=[agent.ability for agent in known],
+        low=[agent.low for agent in known],
+        high=[agent.high for agent in known],
+        places=[agent.places for agent in known],
+        trials=[agent.n_trials for agent in known],
+    )
+    base = frame_chart().encode(
+        y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
+        color=by_group(frame),
+        tooltip=[
+            alt.Tooltip("agent:N"),
+            alt.Tooltip("group:N"),
+            alt.Tooltip("places:N"),
+            alt.Tooltip("ability:Q", format=".3f"),
+            alt.Tooltip("low:Q", format=".3f"),
+            alt.Tooltip("high:Q", format=".3f"),
+            alt.Tooltip("trials:Q", format=","),
+        ],
+    )
+    spec = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(
+        x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False))
+    )
+    if any(agent.low is not None for agent in known):
+        spec += base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q")
+    return Figure(
+        "ranking",
+        "Ability with its interval",
+        f"Dot: ability; line: {level:.0%} interval for the distance from the average agent. Agents whose lines overlap are not "
+        "told apart.",
+        source,
+        sized(spec.properties(height=30 + 17 * len(known))),
+        frame,
+    )
+
+
+def _ranking(data: ReportData) -> Iterator[Figure]:
+    if any(agent.ability is not None for agent in data.summary.ranking):
+        source = f"ranking.csv, {answers(data.summary)}"
+        yield ranking_figure(data.summary.ranking, level=data.summary.facts.level, source=source)
+
+
+def _agents(data: ReportData) -> Iterator[Figure]:
+    grid = data.agents
+    note = (
+        "Each tile: how often the judge saw the row's response (read first) and the column's as one source, less the "
+        "false-positive rate. Empty: never asked."
+    )
+    for slug, order, words in (
+        ("agents", grid.by_rank, "best first"),
+        ("agents-clustered", grid.by_cluster, "like beside like"),
+    ):
+        yield Figure(
+            slug,
+            f"Agreement of agents, {words}",
+            note,
+            f"rates.parquet, {answers(data.summary)}",
+            sized(_agent_tiles([grid.agents[position] for position in order])),
+            _agent_frame(grid, order),
+            canvas=True,
+        )
+
+
+def _agent_frame(grid: AgentGrid, order: Positions) -> Frame:
+    first, second = np.meshgrid(order, order, indexing="ij")
+    seen = ~np.isnan(grid.value[first, second])
+    return Frame.of(
+        first=[grid.agents[position] for position in first[seen]],
+        second=[grid.agents[position] for position in second[seen]],
+        value=grid.value[first, second][seen],
+    )
+
+
+def _agent_tiles(names: Sequence[str]) -> alt.Chart:
+    few = len(names) <= 60
+    axis = alt.Axis(labels=few, ticks=few, labelLimit=110)
+    chart: alt.Chart = (
+        frame_chart()
+        .mark_rect()
+        .encode(
+            x=alt.X("second:N", scale=ordered(names), title="read second", axis=axis),
+            y=alt.Y("first:N", scale=ordered(names), title="read first", axis=axis),
+            color=_score_colour("value", "TPR − FPR"),
+            tooltip=["first:N", "second:N", alt.Tooltip("value:Q", format=".3f")],
+        )
+        .properties(height=min(620, max(160, 18 * len(names))))
+    )
+    return chart
+
+
+def _cells(data: ReportData) -> Iterator[Figure]:
+    grid = data.cells
+    binned = (
+        f" Drawn in bins: a tile is the mean over {grid.agents_per_row} agents × {grid.items_per_column} items."
+        if grid.is_binned
+        else ""
+    )
+    yield Figure(
+        "scores",
+        "Scores of agents on items",
+        f"Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out.{binned}",
+        f"scores.csv, {answers(data.summary)}",
+        sized(_tiles(grid, _score_colour("value", SCORE))),
+        _tile_frame(grid, grid.score),
+        canvas=True,
+    )
+    if np.isnan(grid.residual).all():
+        return
+    most = max(float(np.nanmax(np.abs(grid.residual))), 0.01)
+    scale = alt.Scale(scheme="blueorange", domain=[-most, most])
+    colour = alt.Color("value:Q", title="residual (score units)", scale=scale)
+    yield Figure(
+        "residuals",
+        "What ability − difficulty does not explain",
+        f"Score less its prediction, rows and columns as above. A pattern means that abilities are not one number.{binned}",
+        f"scores.csv and the fit ({data.summary.facts.estimator}), {answers(data.summary)}",
+        sized(_tiles(grid, colour)),
+        _tile_frame(grid, grid.residual),
+        canvas=True,
+    )
+
+
+def _tile_frame(grid: CellGrid, value: Floats) -> Frame:
+    row, column = np.nonzero(~np.isnan(value))
+    return Frame.of(agent=[grid.rows[i] for i in row], item=[grid.columns[j] for j in column], value=value[row, column])
+
+
+def _tiles(grid: CellGrid, colour: alt.Color) -> alt.Chart:
+    few = len(grid.rows) <= 60
+    chart: alt.Chart = (
+        frame_chart()
+        .mark_rect()
+        .encode(
+            x=alt.X(
+                "item:N",
+                scale=ordered(grid.columns),
+                title="item, easiest first",
+                axis=alt.Axis(labels=False, ticks=False),
+            ),
+            y=alt.Y(
+                "agent:N",
+                scale=ordered(grid.rows),
+                title=None,
+                axis=alt.Axis(labels=few, ticks=few, labelLimit=110),
+            ),
+            color=colour,
+            tooltip=["agent:N", "item:N", alt.Tooltip("value:Q", format=".3f")],
+        )
+        .properties(height=min(620, max(160, 15 * len(grid.rows))))
+    )
+    return chart
+
+
+def _score_colour(field: str, title: str) -> alt.Color:
+    return alt.Color(f"{field}:Q", title=title, scale=alt.Scale(scheme="viridis"))

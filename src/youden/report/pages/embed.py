@@ -1,0 +1,153 @@
+"""Puts data, figures and scripts into a page that runs nothing else.
+
+It knows how JSON and scripts are quoted in HTML and what a content security policy names; it refuses to know any content.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from youden.nouns import Json
+from youden.report.charts import vega
+from youden.report.data.comparison import Comparison
+from youden.report.data.report import ReportData, Trials
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.report.charts.figures import Placed
+    from youden.report.charts.marks import Figure
+
+_UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script that stands in the page, and the source expression that allows it."""
+
+    text: str
+
+    @property
+    def source(self) -> str:
+        digest = hashlib.sha256(self.text.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def scripts(*names: str, charts: bool) -> tuple[Script, ...]:
+    """The chart library, if wanted, then the package's own scripts by name."""
+    folder = files("youden.report.pages") / "templates"
+    own = [(folder / name).read_text(encoding="utf-8") for name in names]
+    return tuple(Script(text) for text in ([vega.script()] if charts else []) + own)
+
+
+def policy(used: Sequence[Script], *, served: bool) -> str:
+    """A content security policy that runs these scripts and no other, and loads nothing but, where `served`, from the viewer."""
+    sources = " ".join(script.source for script in used) or "'none'"
+    own = "'self'" if served else "'none'"
+    return (
+        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data:; connect-src {own}; "
+        f"base-uri 'none'; form-action {own}"
+    )
+
+
+def json_text(value: Json) -> str:
+    """JSON that is safe inside a script element, whatever its strings hold."""
+    text = orjson.dumps(value).decode()
+    for character, quoted in _UNSAFE.items():
+        text = text.replace(character, quoted)
+    return text
+
+
+def has_charts() -> bool:
+    """Whether figures can be drawn here."""
+    return vega.has_charts()
+
+
+def report_figures(data: ReportData) -> dict[str, Json]:
+    """A report's figures by slug; empty without the chart library."""
+    if not vega.has_charts():
+        return {}
+    from youden.report.charts.figures import figures
+
+    return {figure.slug: figure_json(figure) for figure in figures(data)}
+
+
+def comparison_figures(data: Comparison) -> dict[str, Json]:
+    """A comparison's figures by slug; empty without the chart library."""
+    if not vega.has_charts():
+        return {}
+    from youden.report.charts.comparison import slope
+
+    return {"slope": figure_json(slope(data))}
+
+
+def live_figures(agents: Sequence[Placed], *, n_answered: int, level: float) -> dict[str, Json]:
+    """The ranking so far; empty without the chart library or without a ranking."""
+    if not vega.has_charts() or not agents:
+        return {}
+    from youden.report.charts.figures import ranking_figure
+
+    figure = ranking_figure(agents, level=level, source=f"the store, {n_answered:,} answers so far")
+    return {figure.slug: figure_json(figure)}
+
+
+def figure_json(figure: Figure) -> dict[str, Json]:
+    """What a page needs to draw and to describe a figure."""
+    return {
+        "title": figure.title,
+        "note": figure.note,
+        "source": figure.source,
+        "spec": figure.spec,
+        "frame": figure.frame.packed(),
+        "canvas": figure.canvas,
+    }
+
+
+def trial_data(
+    trials: Trials | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
+) -> dict[str, Json] | None:
+    """Names by position, and the sample of trials in columns if the page is to carry it; None for an imported run."""
+    if trials is None:
+        return None
+    shown: dict[str, Json] = {
+        "agents": [printable(agent) for agent in agents],
+        "items": [printable(item) for item in items],
+    }
+    sample = trials.sample
+    lines = [asdict(line) for line in sample.lines] if sampled else []
+    return {
+        **shown,
+        "lines": [list(line.values()) for line in lines],
+        "columns": list(lines[0]) if lines else [],
+        "texts": list(sample.texts) if sampled else [],
+        "first": list(sample.first),
+        "second": list(sample.second),
+        "raw": [None if raw is None else asdict(raw) for raw in sample.raw] if sampled else [],
+        "prompt": None if trials.prompt is None else asdict(trials.prompt),
+    }
+
+
+def environment() -> Environment:
+    """Templates that escape everything and refuse an unknown name."""
+    made = Environment(
+        loader=PackageLoader("youden.report.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["printable"] = printable
+    made.filters["fixed"] = _fixed
+    made.filters["count"] = lambda value: f"{value:,}"
+    return made
+
+
+def _fixed(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

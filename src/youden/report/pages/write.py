@@ -1,0 +1,70 @@
+"""Writes a run's report where it is wanted, in the form that is wanted. It knows places; it refuses to know what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from youden.data.atomic import replacing
+from youden.data.folder.run_folder import RunFolder
+from youden.report.charts import vega
+from youden.report.charts.pictures import PictureKind, draw, picture_spec
+from youden.report.data.comparison import compare_runs
+from youden.report.data.report import ReportData, build_report
+from youden.report.pages.markdown import render_markdown
+from youden.report.pages.page import StudyPart, render_comparison, render_page, render_study
+
+
+def write_report(folder: RunFolder) -> ReportData:
+    """Build the report of a fitted run, write it as report.html, and hand its data back.
+
+    Raises: RunFolderError naming the file that is missing and the command that makes it.
+    """
+    return write_page(folder)[1]
+
+
+def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
+    """The report as HTML, at `out` or as the folder's report.html. Raises: RunFolderError."""
+    data = build_report(folder)
+    path = folder.file("report.html") if out is None else out
+    write_file(path, render_page(data))
+    return path, data
+
+
+def write_comparison(one: RunFolder, two: RunFolder, *, out: Path | None = None) -> Path:
+    """Both runs side by side, at `out` or in the first one's folder. Raises: RunFolderError."""
+    path = one.file(f"against-{two.path.resolve().name}.html") if out is None else out
+    write_file(path, render_comparison(compare_runs(one, two)))
+    return path
+
+
+def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
+    """One figure. Raises: RunFolderError; ConfigError [unknown-chart], [charts-missing]."""
+    vega.need_charts()
+    path = folder.file(f"{slug}.{kind}") if out is None else out
+    drawn = draw(picture_spec(build_report(folder), slug), kind)
+    with replacing(path) as fresh:
+        fresh.write_bytes(drawn)
+    return path
+
+
+def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
+    """A study as HTML. The caller has checked `vega.need_charts`."""
+    write_file(path, render_study(title, parts))
+
+
+def markdown(folder: RunFolder) -> str:
+    """A summary as Markdown. Raises: RunFolderError."""
+    return render_markdown(build_report(folder))
+
+
+def ranking_csv(folder: RunFolder) -> str:
+    """The ranking as the folder has it. Raises: RunFolderError."""
+    folder.read_ranking()
+    return folder.file("ranking.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace a file in one step, UTF-8."""
+    with replacing(path) as fresh:
+        fresh.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,190 @@
+"""What an extension of a run changed: who joined, whose ability moved, and whether an old agent, or the judge, drifted.
+
+It knows the answers before and after; it refuses to know how the plan grew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import t as student
+
+from youden.nouns import AgentMove, GrowthFacts, Verdicts
+from youden.nouns.arrays import Floats
+from youden.protocol.extension.blocks import before_last_step, growth_of
+from youden.run.abilities import (
+    Abilities,
+    abilities_of,
+    anchors_alone,
+    anchors_of,
+    beside_of,
+    learned_from,
+    place_beside,
+    scale_from,
+)
+from youden.stats.base.ranks import ranks
+from youden.stats.trials.anchored import stretch_of
+from youden.stats.trials.comparisons import holm
+from youden.stats.trials.drift import drift_beside, drift_in_slots
+
+ALPHA = 0.05
+"""Chance that any agent, or the level, is said to have drifted though none has."""
+_SHOWN = 5
+POOL_WIDE = (
+    "This judge makes no calls and weighs words by the whole pool, so that all was answered anew: 'before' is what it says today "
+    "of what was asked before."
+)
+
+
+def growth_facts(result: Verdicts, after: Abilities) -> GrowthFacts | None:
+    """What the last step of the plan of `result` changed; None for a plan that never grew. after: abilities by all of it."""
+    plan, growth = result.plan, growth_of(result.plan)
+    if not growth.steps:
+        return None
+    last, earlier = growth.steps[-1], before_last_step(result)
+    before = abilities_of(earlier) or anchors_of(earlier)
+    found = _drift(result, earlier)
+    place_before, place_after = ranks(before.ability), ranks(after.ability)
+    facts = GrowthFacts(
+        kind=last.kind,
+        n_calls=len(plan) - last.row,
+        joined=plan.agent_ids[earlier.plan.n_agents :],
+        joined_items=plan.item_ids[earlier.plan.n_items :],
+        moves=tuple(
+            AgentMove(
+                agent=agent,
+                before=_or_none(before.ability[i]),
+                after=_or_none(after.ability[i]),
+                place_before=int(place_before[i]),
+                place_after=int(place_after[i]),
+                drift=_or_none(found.change[i]),
+                error=_or_none(np.sqrt(found.variance[i])),
+                p=_or_none(found.p[i]),
+            )
+            for i, agent in enumerate(earlier.plan.agent_ids)
+        ),
+        level=_or_none(found.level),
+        level_p=_or_none(found.level_p),
+        words=(),
+    )
+    return replace(facts, words=(*_words(facts), *([POOL_WIDE] if result.key is None else [])))
+
+
+@dataclass(frozen=True, eq=False)
+class _Drift:
+    """change, variance: float[K] of each earlier agent's ability; level: of all answers."""
+
+    change: Floats
+    variance: Floats
+    level: float
+    level_variance: float
+    level_slots: int
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided, Holm's correction: float[K], NaN where nothing tells."""
+        p = _two_sided(self.change, self.variance)
+        known = ~np.isnan(p)
+        p[known] = holm(p[known])
+        return p
+
+    @property
+    def level_p(self) -> float:
+        """Student's t, as slots are few."""
+        if not self.level_variance > 0:
+            return float("nan")
+        return float(2 * student.sf(abs(self.level) / np.sqrt(self.level_variance), max(self.level_slots - 1, 1)))
+
+
+def _two_sided(change: Floats, variance: Floats) -> Floats:
+    """p-values of no change, NaN where there is no variance to compare it with."""
+    p: Floats = np.full(len(change), np.nan)
+    known = variance > 0
+    p[known] = 2 * ndtr(-np.abs(change[known]) / np.sqrt(variance[known]))
+    return p
+
+
+def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
+    plan, growth = result.plan, growth_of(result.plan)
+    new = np.arange(len(plan)) >= growth.steps[-1].row
+    anchors = anchors_of(earlier)
+    scale = scale_from(result, anchors, rows=~new)
+    n_old, n_before = growth.anchors, earlier.plan.n_agents
+    drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
+    level, level_variance, level_slots = np.nan, np.nan, 0
+    now = place_beside(result, anchors, scale, rows=new)
+    beside = beside_of(result, rows=new)
+    complete = learned_from(result, new) & anchors_alone(plan)
+    if complete.any():
+        found = drift_in_slots(
+            plan.item[complete],
+            plan.first[complete],
+            plan.second[complete],
+            plan.slot[complete],
+            result.answer[complete] - anchors.fpr,
+            scale=scale,
+        )
+        drift[:n_old], variance[:n_old] = found.change, found.variance
+        if growth.steps[-1].kind == "calls":
+            level, level_variance, level_slots = found.level, found.level_variance, found.level_slots
+    elif len(beside.item):
+        found = drift_beside(
+            beside.item, beside.agent, beside.partner, beside.answer - anchors.fpr, effect=now.effect, scale=scale
+        )
+        drift[:n_old], variance[:n_old] = found.change, found.variance
+    was = place_beside(result, anchors, scale, rows=~new)
+    effect = np.append(scale.effect, was.effect[n_old:n_before])
+    known = np.append(scale.effect_variance, was.variance[n_old:n_before])
+    placed = np.flatnonzero(now.n_trials[:n_before] > 0)
+    drift[placed] = now.effect[placed] - effect[placed]
+    variance[placed] = now.variance[placed] + known[placed]
+    stretch = stretch_of(n_old)
+    return _Drift(stretch * drift, stretch**2 * variance, level, level_variance, level_slots)
+
+
+def _words(facts: GrowthFacts) -> list[str]:
+    said = []
+    if facts.joined:
+        said.append(
+            f"{len(facts.joined)} agents joined: {', '.join(facts.joined[:_SHOWN])}{' …' if len(facts.joined) > _SHOWN else ''}."
+        )
+    if facts.joined_items:
+        said.append(f"{len(facts.joined_items)} items joined.")
+    moved = {
+        move.agent: move.after - move.before
+        for move in facts.moves
+        if move.before is not None and move.after is not None and move.before != move.after
+    }
+    if moved:
+        most = max(moved, key=lambda agent: abs(moved[agent]))
+        said.append(f"{len(moved)} of {len(facts.moves)} abilities moved, {most} most, by {moved[most]:+.3f}.")
+    else:
+        said.append(f"No ability of the {len(facts.moves)} agents that were there moved.")
+    what, why = {
+        "agents": (
+            "with those that joined",
+            "they may have a source or a style in common, or its responses or the judge changed",
+        ),
+        "items": ("on the new items", "they suit it otherwise, or the judge changed"),
+        "calls": ("by the new answers", "look at its responses, and whether the judge changed"),
+    }[facts.kind]
+    drifted = [move for move in facts.moves if move.p is not None and move.p < ALPHA]
+    said += [
+        f"{move.agent} stands {abs(move.drift or 0):.3f} {'higher' if (move.drift or 0) > 0 else 'lower'} {what} than before "
+        f"(p = {move.p:.2g}, corrected for {len(facts.moves)} agents): {why}."
+        for move in drifted
+    ]
+    if not drifted and any(move.p is not None for move in facts.moves):
+        said.append(f"No agent that was there stands otherwise {what} beyond chance.")
+    if facts.level is not None and facts.level_p is not None and facts.level_p < ALPHA:
+        said.append(
+            f"The judge says 'same source' {abs(facts.level):.3f} {'more' if facts.level > 0 else 'less'} often of the same "
+            f"items than before (p = {facts.level_p:.2g}): the model that is served may have changed."
+        )
+    return said
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,303 @@
+"""The path, read in one sitting: pool → split → plan → verdicts → rates → scores → fit → ranking, and each into its file.
+
+It knows the order of the steps and which file each one makes; it refuses to know how any step works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import PoolSummary, RunFolder
+from youden.data.importers.peer_prediction import import_agents, import_results
+from youden.data.pools.reader import RESPONSES, read_pool
+from youden.data.pools.writer import write_pool
+from youden.errors import ConfigError, ImportFormatError
+from youden.judging.asking.sight import EventLog
+from youden.judging.batches.waiting import Batching
+from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.engine import check_cap, judge_plan
+from youden.judging.estimate import estimate
+from youden.judging.registry import REPLAY
+from youden.judging.store.answers import open_store
+from youden.judging.store.asked_alone import asked_alone
+from youden.nouns import Cost, Json, Plan, Pool, Progress, Verdicts
+from youden.protocol.rates import tally
+from youden.run.analysis import Analysis, Groups, analyse, sign
+from youden.run.plan import draw_run_plan, refuse_another_run
+from youden.run.rounds import run_rounds, with_costs
+from youden.text.words import mean_lengths
+
+JudgeLike = str | Mapping[str, Json] | JudgeConfig
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """A run up to its plan: nothing has been asked."""
+
+    config: RunConfig
+    folder: RunFolder
+    pool: Pool
+    plan: Plan
+    judge: JudgeConfig
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import made."""
+
+    kind: Literal["pool", "run"]
+    n_agents: int
+    n_items: int
+    notes: tuple[str, ...]
+
+
+async def judge_async(
+    plan: Plan,
+    pool: Pool,
+    *,
+    judge: JudgeLike = "lexical",
+    store: str | Path | None = None,
+    max_cost: float | None = None,
+    max_missing: float = 0.01,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+    log: str | Path | None = None,
+    batching: Batching | None = None,
+) -> Verdicts:
+    """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
+
+    store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
+    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an answer
+    above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
+    log: a file that gets a line of JSON for every call and failure. batching: send the plan through the provider's Batch API, at
+    its prices, and wait for it; the same call goes on where an earlier one was interrupted.
+
+    Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
+    answers kept; JudgeError where the judge cannot be used; ReplayMissError.
+    """
+    config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
+    need_cap(config, max_cost)
+    with ExitStack() as stack:
+        answers = None
+        if store is not None and config.needs_store:
+            answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
+        return await judge_plan(
+            plan,
+            pool,
+            config=config,
+            store=answers,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=None if log is None else stack.enter_context(EventLog(Path(log))),
+            batching=batching,
+        )
+
+
+def need_cap(config: JudgeConfig, max_cost: float | None) -> None:
+    """Money is spent under a cap only. Raises: ConfigError [max-cost-needed], [price-unknown], [max-cost], [answer-unbounded]."""
+    if config.may_cost and max_cost is None:
+        raise ConfigError(
+            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
+            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
+            slug="max-cost-needed",
+        )
+    for one in config.judges or (config,):
+        check_cap(one, max_cost)
+
+
+def judge(
+    plan: Plan,
+    pool: Pool,
+    *,
+    judge: JudgeLike = "lexical",
+    store: str | Path | None = None,
+    max_cost: float | None = None,
+    max_missing: float = 0.01,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+    log: str | Path | None = None,
+    batching: Batching | None = None,
+) -> Verdicts:
+    """`judge_async` for code that has no event loop of its own."""
+    return asyncio.run(
+        judge_async(
+            plan,
+            pool,
+            judge=judge,
+            store=store,
+            max_cost=max_cost,
+            max_missing=max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=log,
+            batching=batching,
+        )
+    )
+
+
+def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.DataFrame:
+    """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
+
+    Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
+    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; rank_low and rank_high
+    are the places those intervals allow, 1 being best. `attrs["warnings"]` says what a reader has to know.
+    """
+    analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
+    analysis.ranking.attrs["warnings"] = list(analysis.facts.warnings)
+    return analysis.ranking
+
+
+def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
+    """Read the pool, load the judge, draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder holds
+    answers to an earlier or later state of the plan, they stay until `judge_run` writes them with the new answers.
+
+    batched: at the prices of the provider's Batch API.
+
+    Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
+    """
+    judge = load_judge_config(config.judge)
+    if batched:
+        judge = judge.at_batch_prices()
+    pool, plan = draw_run_plan(config)
+    folder = RunFolder(config.folder)
+    refuse_another_run(folder, plan, judge)
+    planned = PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
+    if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
+        folder.write_plan(plan)
+        _write_config(planned)
+    return planned
+
+
+def _write_config(planned: PlannedRun) -> None:
+    planned.folder.write_pool(summarise(planned.pool, source=str(planned.config.pool)))
+    planned.folder.write_config(planned.config)
+
+
+def judge_run(
+    planned: PlannedRun,
+    *,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    log: Path | None = None,
+    batching: Batching | None = None,
+) -> Verdicts:
+    """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan
+    goes on from look to look, and its plan.parquet with it.
+
+    Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
+    """
+    spent = 0.0
+
+    def ask(plan: Plan) -> Verdicts:
+        nonlocal spent
+        cap = planned.config.max_cost
+        found = judge(
+            plan,
+            planned.pool,
+            judge=planned.judge,
+            store=planned.config.store_place,
+            max_cost=None if cap is None else max(0.0, cap - spent),
+            max_missing=planned.config.max_missing,
+            retry_failed=retry_failed,
+            progress=progress,
+            log=log,
+            batching=batching,
+        )
+        spent += found.total_usd
+        return found
+
+    folder, config = planned.folder, planned.config
+    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
+    with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
+        earlier = _paid_for(folder)
+        result = run_rounds(planned.plan, planned.pool, ask)
+        folder.write_plan(result.plan)
+        folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
+        _write_config(planned)
+    return result
+
+
+def _paid_for(folder: RunFolder) -> Verdicts | None:
+    """The answers that the folder holds, with what they cost."""
+    if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+        return None
+    plan = folder.read_plan()
+    return folder.read_verdicts(plan) if folder.judged_plan() == plan.digest else None
+
+
+def fit_run(folder: RunFolder) -> Analysis:
+    """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
+
+    Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
+    """
+    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    result = None
+    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
+        plan = folder.read_plan()
+        result = folder.read_verdicts(plan)
+        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
+    else:
+        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes())
+    folder.write_rates(analysis.rates)
+    folder.write_scores("symmetric", analysis.symmetric)
+    folder.write_scores("row", analysis.row)
+    if analysis.holdout is None:
+        folder.remove("holdout.csv")
+    else:
+        folder.write_holdout(analysis.holdout)
+    folder.write_ranking(analysis.ranking)
+    folder.write_items(analysis.items)
+    folder.write_facts(analysis.facts)
+    folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
+    return analysis
+
+
+def import_peer_prediction(path: Path, out: Path) -> Imported:
+    """An agents file becomes the pool `out`; a results folder becomes the fitted run `out`.
+
+    Raises: ImportFormatError with the file and the reason.
+    """
+    if path.is_file():
+        pool = import_agents(path)
+        if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
+            raise ImportFormatError(
+                f"{out} holds another pool already. Give an --out of its own, or delete that folder.",
+                slug="import-other",
+            )
+        write_pool(pool, out)
+        return Imported("pool", pool.n_agents, pool.n_items, (f"{pool.n_missing} cells have no response",))
+    results = import_results(path)
+    folder = RunFolder(out)
+    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
+        raise ImportFormatError(
+            f"{out} holds a judged run already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
+    folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
+    folder.write_rates(results.rates)
+    folder.write_notes(results.notes)
+    fit_run(folder)
+    return Imported("run", results.rates.n_agents, results.rates.n_items, results.notes)
+
+
+def summarise(pool: Pool, *, source: str) -> PoolSummary:
+    """What a run keeps of its pool: who and what, not the texts."""
+    return PoolSummary(
+        name=pool.name,
+        digest=pool.digest,
+        source=source,
+        agents=pool.agents,
+        item_ids=tuple(item.id for item in pool.items),
+        n_missing=pool.n_missing,
+        mean_length=mean_lengths(pool.texts),
+    )

@@ -1,0 +1,147 @@
+"""Knows the clipped-linear model as an estimator: score ≈ clip(ability − difficulty, −1, 1), with intervals.
+
+It refuses to know where scores come from and how the additive system is solved.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from youden.nouns import Fit, Scores
+from youden.nouns.arrays import Floats, Ids, freeze
+from youden.stats.additive.cells import cells_of
+from youden.stats.additive.sandwich import hc2_covariance
+from youden.stats.additive.solver import Constraint, SolutionStatus, agent_components, solve_cells
+from youden.stats.base.estimator import Estimator, not_fitted
+from youden.stats.base.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
+
+
+class ClippedLinear(Estimator):
+    """Abilities and difficulties by least squares, predictions clipped to the range of scores.
+
+    min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), Σ b = 0 over the items seen; ŝ = clip(θ_i − b_j, −1, 1). w is the number
+    of answered trials behind a cell over its mean, so that equal weights give plain least squares at any ridge.
+
+    constraint: `censored` (a score of ±1 pays only for a prediction short of it), `clip` (the plain fit) or `box`
+    (|θ_i − b_j| ≤ 1); see `youden.stats.additive.solver.solve_additive`. `none` is `clip` here.
+    ridge: positive, in mean weights of a cell; it makes the solution unique, and at 1e-6 is too small to move it.
+    level: the intervals' coverage, in (0, 1).
+
+    Learned by `fit`, for K agents and J items; NaN for an agent or item without a cell:
+    ability_: float[K]; difficulty_: float[J], in the scores' unit.
+    low_, high_: float[K], the HC2 interval of θ_i − θ̄ (what a ranking needs) put around θ_i; θ̄ is the mean over the agents
+    that have an interval, in the agent's component. NaN where nothing says how sure it is: an agent seen once, one that a
+    single cell links to the rest, an agent alone.
+    covariance_: float[K, K], HC2, of the θ_i − θ̄; NaN likewise and across components.
+    Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
+    intervals are those of a fit without it.
+    status_, message_, kkt_, n_components_, component_: see `youden.stats.additive.solver.Solution`.
+    residual_: float[K, J], s − θ_i + b_j, not clipped; NaN where unseen.
+    r2_: 1 − Σw·residual² / Σw(s − s̄)², the residual of a saturated score overshot under `censored` taken as 0; NaN where
+    all scores are equal.
+
+    Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
+    as close to their level and cheaper.
+    """
+
+    ability_: Floats
+    difficulty_: Floats
+    low_: Floats
+    high_: Floats
+    covariance_: Floats
+    status_: SolutionStatus
+    message_: str
+    kkt_: float
+    n_components_: int
+    component_: Ids
+    residual_: Floats
+    r2_: float
+
+    def __init__(self, *, constraint: Constraint = "censored", ridge: float = 1e-6, level: float = 0.95) -> None:
+        self.constraint = constraint
+        self.ridge = ridge
+        self.level = level
+
+    def fit(self, scores: Scores | ArrayLike) -> Self:
+        """Fit to scores and their weights, or to a matrix float[K, J] in [−1, 1] of equal weights; NaN is unseen.
+
+        Raises: StatisticsError [scores-empty], [scores-range], [scores-infinite], [scores-shape], [scores-numeric],
+        [weights-negative], [weights-shape], [weights-numeric], [ridge], [level],
+        [constraint], [box-too-large].
+        """
+        check_level(self.level)
+        value, weight = _value_and_weight(scores)
+        observed = weight > 0
+        cells = cells_of(np.where(observed, value, np.nan), weight=weight)
+        solution = solve_cells(cells, ridge=self.ridge, constraint=self.constraint)
+        self.ability_, self.difficulty_ = solution.ability, solution.difficulty
+        self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
+        self.n_components_, self.component_ = solution.n_components, solution.component
+        self.residual_ = np.where(observed, value - self._linear(), np.nan)
+        error, component = np.where(observed, self.residual_, 0.0), self.component_
+        overshot = (np.abs(value) == 1) & (error * value < 0)
+        binding = weight
+        if self.constraint == "censored" and overshot.any():
+            binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
+            component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
+        self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
+        self.covariance_ = hc2_covariance(binding, error, component=component)
+        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(np.maximum(np.diag(self.covariance_), 0))
+        self.low_, self.high_ = self.ability_ - half, self.ability_ + half
+        freeze([self.residual_, self.covariance_, self.low_, self.high_])
+        return self
+
+    def predict(self) -> Floats:
+        """clip(θ_i − b_j, −1, 1) for every cell: float[K, J], NaN for agents and items never seen.
+
+        Raises: StatisticsError [not-fitted].
+        """
+        self._check_fitted()
+        return np.clip(self._linear(), -1, 1)
+
+    def as_fit(self) -> Fit:
+        """What was learned, as the run's noun. Raises: StatisticsError [not-fitted]."""
+        self._check_fitted()
+        return Fit(
+            ability=self.ability_,
+            difficulty=self.difficulty_,
+            low=self.low_,
+            high=self.high_,
+            level=self.level,
+            method="clipped-linear/hc2",
+            status=self.status_,
+            kkt=self.kkt_,
+        )
+
+    def _linear(self) -> Floats:
+        return np.asarray(self.ability_[:, None] - self.difficulty_)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ability_"):
+            raise not_fitted(self)
+
+
+def _value_and_weight(scores: Scores | ArrayLike) -> tuple[Floats, Floats]:
+    """Scores, and weights of mean 1 over the observed cells, 0 elsewhere."""
+    if isinstance(scores, Scores):
+        value = check_score_matrix(scores.value, agent_ids=scores.agent_ids, item_ids=scores.item_ids)
+        weight = check_weight_matrix(scores.weight, shape=value.shape)
+    else:
+        value = check_score_matrix(scores)
+        weight = np.ones(value.shape)
+    weight = np.where(np.isnan(value), 0.0, weight)
+    n_observed = int((weight > 0).sum())
+    if n_observed == 0:
+        raise no_cells(f"{value.shape[0]} × {value.shape[1]}, all unseen")
+    return value, weight * (n_observed / weight.sum())
+
+
+def _r2(value: Floats, error: Floats, *, weight: Floats) -> float:
+    if np.ptp(value) == 0:
+        return float("nan")
+    total = weight @ (value - np.average(value, weights=weight)) ** 2
+    return 1 - float(weight @ error**2) / float(total)

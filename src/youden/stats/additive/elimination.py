@@ -1,0 +1,167 @@
+"""Knows how to solve the normal equations of s ≈ x − y by eliminating the larger side; refuses to know which side is which.
+
+With the multiplier ν of the gauge g·x + f·y = 0: (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. Eliminating y leaves
+Sx + νh = rhs and hᵀx = δ + νγ. Adding σh times the second to the first makes S definite, and σ = 1/γ also removes ν.
+Cholesky factors it where forming it is cheap; else conjugate gradients sweep the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.sparse.linalg import LinearOperator, cg
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats
+from youden.stats.additive.cells import Cells
+from youden.stats.additive.layouts import make_table
+from youden.stats.additive.tables import Table, Totals
+
+_DIRECT_ROWS = 2_000
+_DIRECT_PAIRS = 2e8
+_TOLERANCE = 1e-12
+_SWEEPS = 10_000
+_LONG = 10_000
+
+
+class Effects(NamedTuple):
+    """Row effects x and column effects y."""
+
+    x: Floats
+    y: Floats
+
+
+class Gauge(NamedTuple):
+    """Which effects sum to zero, those of the items seen: 1 for them, else 0; agents' side is all 0."""
+
+    row: Floats
+    column: Floats
+
+
+class Found(NamedTuple):
+    """Effects, the largest residual of their optimality conditions, and how many solutions they took."""
+
+    effects: Effects
+    kkt: float
+    n_rounds: int
+
+
+class Equations:
+    """The normal equations of one table: factored once, solved for any totals r, c of weight × score."""
+
+    def __init__(self, table: Table, totals: Totals, *, gauge: Gauge, ridge: float, direct: bool | None = None) -> None:
+        self.table, self.totals, self.gauge, self.ridge = table, totals, gauge, ridge
+        self.direct = len(totals.n) <= _DIRECT_ROWS and table.pairs <= _DIRECT_PAIRS if direct is None else direct
+        self.complete = np.count_nonzero(totals.n) + np.count_nonzero(totals.m) == len(totals.n) + len(totals.m)
+        self.n_sweeps = 0
+        self.d, self.w = totals.n + ridge, 1 / (totals.m + ridge)
+        weighted = self.w * gauge.column
+        self.h = gauge.row + table.rows(weighted)
+        self._gamma = dot(weighted, gauge.column)
+        # A gauged column without a cell says nothing of the others' level, and would drown it: its w is 1/λ.
+        anchored = self._gamma if self.complete else dot(weighted, totals.m > 0)
+        self._sigma = 1 / anchored if anchored else float(totals.n.mean()) / len(totals.n)
+        self._slack = 0.0 if anchored == self._gamma > 0 else self._sigma * self._gamma - 1
+        self._inverse = self._factor() if self.direct else self._sweep
+
+    def solve(self, r: Floats, c: Floats) -> Effects:
+        """The effects that fit scores of the totals r, c, and meet the gauge."""
+        wc = self.w * c
+        delta = dot(self.gauge.column, wc)
+        rhs = (self._sigma * delta) * self.h
+        rhs += r
+        rhs -= self.table.rows(wc)
+        x = self._inverse(rhs)
+        nu = float(self.h @ x) - delta
+        if self._slack:
+            nu /= self._gamma - self._slack * float(self.h @ self._along)
+            x = x + (nu * self._slack) * self._along
+        else:
+            nu /= self._gamma
+        y = self.table.columns(x)
+        y -= c
+        y -= nu * self.gauge.column
+        y *= self.w
+        return Effects(x, y)
+
+    def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
+        """Half the gradient of the penalised squares, by row and by column, the gauge's multiplier included."""
+        x, y = effects
+        g_x = self.d * x
+        g_x -= self.table.rows(y)
+        g_x -= r
+        g_y = y / self.w
+        g_y -= self.table.columns(x)
+        g_y += c
+        pull, held = (g_x, self.gauge.row) if self.table.swapped else (g_y, self.gauge.column)
+        pull -= (dot(held, pull) / dot(held, held)) * held
+        return Effects(g_x, g_y)
+
+    def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
+        """The largest absolute residual of the equations, the gauge's included."""
+        swapped = self.table.swapped
+        off = dot(self.gauge.row, effects.x) if swapped else dot(self.gauge.column, effects.y)
+        return max(largest(*self.gradient(effects, r, c)), abs(off))
+
+    @cached_property
+    def _along(self) -> Floats:
+        return self._inverse(self.h)
+
+    def _factor(self) -> Callable[[Floats], Floats]:
+        S = (self._sigma * self.h)[:, None] * self.h
+        S -= self.table.gram(self.w)
+        S.reshape(-1)[:: len(S) + 1] += self.d
+        factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
+        if failed:
+            raise StatisticsError(
+                f"The cells do not determine the effects at ridge {self.ridge}. Score more cells, or raise the ridge to 1e-6.",
+                slug="additive-singular",
+            )
+        return lambda rhs: dpotrs(factor, rhs, lower=1)[0]
+
+    def _sweep(self, rhs: Floats) -> Floats:
+        n = len(rhs)
+
+        def product(x: Floats) -> Floats:
+            return self.d * x - self.table.fold(x, self.w) + (self._sigma * float(self.h @ x)) * self.h
+
+        def count(_: Floats) -> None:
+            self.n_sweeps += 1
+
+        S = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        jacobi = LinearOperator((n, n), matvec=lambda v: v / self.d, dtype=np.float64)
+        x, _ = cg(S, rhs, rtol=_TOLERANCE, maxiter=_SWEEPS, M=jacobi, callback=count)
+        return np.asarray(x)
+
+
+def equate(cells: Cells, *, ridge: float, gauge: Gauge | None = None, compiled: bool | None = None) -> Equations:
+    """The equations of cells; unless a gauge is given, the effects of the items seen sum to zero."""
+    table = make_table(cells, compiled=compiled)
+    totals = table.totals()
+    if gauge is None:
+        items = np.sign(totals.n if table.swapped else totals.m)
+        agents = np.zeros(cells.n_agents)
+        gauge = Gauge(items, agents) if table.swapped else Gauge(agents, items)
+    return Equations(table, totals, gauge=gauge, ridge=ridge)
+
+
+def fit_plain(equations: Equations) -> Found:
+    """The fit without any constraint."""
+    r, c = equations.totals.r, equations.totals.c
+    effects = equations.solve(r, c)
+    return Found(effects, equations.kkt(effects, r, c), 1)
+
+
+def dot(a: Floats, b: Floats | Bools) -> float:
+    """The inner product; long ones apart from BLAS, whose threads would go on spinning after each."""
+    return float(a @ b) if len(a) < _LONG else float(np.einsum("i,i->", a, b))
+
+
+def largest(*parts: Floats) -> float:
+    """The largest absolute value."""
+    every = np.concatenate(parts)
+    return float(np.abs(every, out=every).max())

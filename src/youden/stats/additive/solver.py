@@ -1,0 +1,191 @@
+"""Knows the least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
+
+It refuses to know what a score means, and how far a fit can be trusted.
+
+Given one side, the other has a closed form; `elimination` solves what is left on the smaller side. `box` and `censored`
+take the range of scores into account, each by a few such solutions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from youden.nouns.arrays import Floats, Ids, freeze
+from youden.stats.additive.box import fit_box
+from youden.stats.additive.cells import Cells, IdColumn, check_cells, check_range
+from youden.stats.additive.censored import fit_censored
+from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
+from youden.stats.base.validation import check_constraint, check_ridge
+
+Constraint = Literal["none", "clip", "box", "censored"]
+_CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)
+SolutionStatus = Literal["ok", "disconnected", "not_converged"]
+
+_CONVERGED = 1e-8
+"""Largest residual of the equations that counts as solved, relative to the largest total score of an agent or item."""
+_HOPS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What the solver found, and whether it means something.
+
+    ability: float[K], difficulty: float[J], in the scores' unit; NaN for an agent or item without a cell. Difficulties of
+    the items seen sum to 0.
+    status: `disconnected` where some agents share no chain of cells with others: the ridge makes the solution unique, but
+    comparing across components means nothing. `not_converged` where the equations do not hold to 1e-8 of the largest
+    total. message: what to try then, else empty.
+    kkt: largest absolute residual of the optimality conditions, the gauge's included.
+    component: int32[K], from 0 in the agents' order, −1 for an agent without a cell.
+    method: how the equations were solved; n_iterations: sweeps of the conjugate gradients, 0 for Cholesky;
+    n_rounds: solutions it took to meet the constraint.
+    """
+
+    ability: Floats
+    difficulty: Floats
+    status: SolutionStatus
+    message: str
+    kkt: float
+    n_components: int
+    component: Ids
+    constraint: Constraint
+    method: Literal["cholesky", "conjugate gradients"]
+    n_iterations: int
+    n_rounds: int
+
+    def __post_init__(self) -> None:
+        freeze([self.ability, self.difficulty, self.component])
+
+
+def solve_additive(
+    agent: ArrayLike,
+    item: ArrayLike,
+    score: ArrayLike,
+    *,
+    n_agents: int,
+    n_items: int,
+    weight: ArrayLike | None = None,
+    ridge: float = 1e-6,
+    constraint: Constraint = "censored",
+) -> Solution:
+    """The abilities θ and difficulties b that fit the observed cells best.
+
+    min Σ w (s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the items seen.
+
+    agent, item: int[N], positions; score: float[N], finite; weight: float[N] ≥ 0, 1 if not given; a cell of weight 0 is
+    unseen, one given twice counts twice.
+    constraint: `none`: scores of any scale. The others want scores in [−1, 1]: `clip` is the plain fit, predictions to be
+    clipped; `censored`: a score of ±1 pays only for a prediction short of it; `box`: |θ_i − b_j| ≤ 1 for every agent and
+    item seen. All are the same fit where no score is ±1 and no prediction leaves the range.
+
+    For a matrix, `solve_cells(cells_of(matrix))`.
+
+    Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large], and those of
+    `check_cells`.
+    Source: the paper's clipped-linear objective, solved exactly instead of by alternating minimisation; its gauge is over
+    all items, ours over those seen.
+    """
+    cells = check_cells(agent, item, score, n_agents=n_agents, n_items=n_items, weight=weight)
+    return solve_cells(cells, ridge=ridge, constraint=constraint)
+
+
+def solve_cells(
+    cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "censored", compiled: bool | None = None
+) -> Solution:
+    """`solve_additive` of cells already checked. compiled: use numba or not; by default where it is installed and pays.
+
+    Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large].
+    """
+    check_ridge(ridge)
+    check_constraint(constraint, known=_CONSTRAINTS)
+    if constraint != "none":
+        check_range(cells)
+    equations = equate(cells, ridge=ridge, compiled=compiled)
+    found = _meet(constraint, cells, equations)
+    swapped = equations.table.swapped
+    ability, difficulty = reversed(found.effects) if swapped else found.effects
+    if not equations.complete:
+        row, column, *_ = equations.totals
+        n, m = (column, row) if swapped else (row, column)
+        ability, difficulty = np.where(n > 0, ability, np.nan), np.where(m > 0, difficulty, np.nan)
+    component, n_components = _components(cells, equations)
+    scale = largest(equations.totals.r, equations.totals.c)
+    message = "" if n_components == 1 else _disconnected(component, n_components)
+    if found.kkt > _CONVERGED * scale:
+        message = f"{_not_converged(found.kkt, scale)} {message}".rstrip()
+    return Solution(
+        ability=ability,
+        difficulty=difficulty,
+        status="not_converged" if found.kkt > _CONVERGED * scale else "ok" if n_components == 1 else "disconnected",
+        message=message,
+        kkt=found.kkt,
+        n_components=n_components,
+        component=component,
+        constraint=constraint,
+        method="cholesky" if equations.direct else "conjugate gradients",
+        n_iterations=equations.n_sweeps,
+        n_rounds=found.n_rounds,
+    )
+
+
+def agent_components(agent: IdColumn, item: IdColumn, *, n_agents: int, n_items: int) -> Ids:
+    """Which agents are linked by chains of cells: int32[K], numbered from 0 in the agents' order, −1 without a cell.
+
+    agent, item: int[N], positions of the cells.
+
+    >>> agent_components(np.array([0, 2, 3]), np.array([1, 1, 0]), n_agents=4, n_items=2).tolist()
+    [0, -1, 0, 1]
+    """
+    n = n_agents + n_items
+    graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n, n))
+    _, label = connected_components(graph, directed=False)
+    seen = np.bincount(agent, minlength=n_agents) > 0
+    component = np.full(n_agents, -1, dtype=np.int32)
+    component[seen] = np.unique(label[:n_agents][seen], return_inverse=True)[1]
+    return component
+
+
+def _meet(constraint: Constraint, cells: Cells, equations: Equations) -> Found:
+    if constraint == "box":
+        return fit_box(equations)
+    if constraint == "censored" and (cells.low == -1 or cells.high == 1):
+        return fit_censored(cells, equations)
+    return fit_plain(equations)
+
+
+def _components(cells: Cells, equations: Equations) -> tuple[Ids, int]:
+    """`agent_components` and their number, at the price of a sweep or two where a few hops reach everyone."""
+    table, n = equations.table, equations.totals.n
+    reached = np.zeros(len(n))
+    reached[0 if equations.complete else (n > 0).argmax()] = 1
+    for _ in range(_HOPS):
+        reached = table.fold(reached, equations.w)
+        if np.count_nonzero(reached) == np.count_nonzero(n):
+            if equations.complete:
+                return np.zeros(cells.n_agents, dtype=np.int32), 1
+            seen = equations.totals.m if table.swapped else n
+            return (seen > 0).astype(np.int32) - np.int32(1), 1
+    component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
+    return component, int(component.max()) + 1
+
+
+def _not_converged(kkt: float, scale: float) -> str:
+    return (
+        f"The optimality conditions hold only to {kkt:.1e}, {kkt / scale:.1e} of the largest total. Score cells that join "
+        "agents few chains connect, raise the ridge, or try another constraint."
+    )
+
+
+def _disconnected(component: Ids, n_components: int) -> str:
+    sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
+    shown = ", ".join(map(str, sizes[:5])) + (", …" if n_components > 5 else "")
+    return (
+        f"The cells fall into {n_components} components (of {shown} agents) that share no agent and no item. "
+        "Compare agents only within a component, or score cells that join them."
+    )

@@ -1,0 +1,213 @@
+"""Knows how to compare a ranking with another, with known groups, and predictions with what came. Refuses to know whose.
+
+Every result carries an interval with its level and method: what varies (agents, abilities or cells) differs by metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+from scipy.stats import kendalltau, rankdata, spearmanr
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats
+from youden.stats.base.validation import check_level
+
+_FISHER_MIN = 5
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A value and its interval at `level` by `method`; low and high are NaN where the method cannot give one."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    method: str
+
+
+def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
+    """Rank correlation ρ of two float[K], as if agents were a sample: tanh(atanh ρ ± z·√((1 + ρ²/2)/(K−3))).
+
+    The interval is NaN below 5 agents and a point at ρ = ±1, where the transform is infinite.
+
+    Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
+    Source: Bonett and Wright (2000), Psychometrika 65.
+    """
+    _check(ability, reference, level=level)
+    rho = float(spearmanr(ability, reference).statistic)
+    variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
+    return _fisher(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
+
+
+def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
+    """Rank correlation τ-b of two float[K], as if agents were a sample: tanh(atanh τ ± z·√(.437/(K−4))).
+
+    The interval is NaN below 5 agents and a point at τ = ±1, where the transform is infinite.
+
+    Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
+    Source: Fieller, Hartley and Pearson (1957), Biometrika 44.
+    """
+    _check(ability, reference, level=level)
+    tau = float(kendalltau(ability, reference, variant="b").statistic)
+    variance = 0.437 / max(len(ability) - 4, 1)
+    return _fisher(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
+
+
+def ranking_auc(ability: Floats, positive: Bools) -> float:
+    """P(a positive agent's ability exceeds a negative one's), ties ½: in [0, 1].
+
+    ability: float[K]; positive: bool[K]. Agents in neither group are left out by the caller.
+
+    Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [auc-one-group] where a group is empty.
+
+    >>> ranking_auc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
+    0.875
+    """
+    _check_groups(ability, positive)
+    return float(_auc(ability[None, :], positive)[0])
+
+
+def auc_interval(
+    ability: Floats,
+    positive: Bools,
+    *,
+    low: Floats,
+    high: Floats,
+    level: float = 0.95,
+    rng: np.random.Generator,
+    n_draws: int = 2000,
+) -> Metric:
+    """`ranking_auc` with what the uncertainty of the abilities leaves open; these agents are the population.
+
+    AUC of draws θ_i + (high_i − low_i)/(2 z)·N(0, 1), independent, z the normal quantile of `level`; percentiles of the draws.
+    Draws are noisier than the estimates, so they lean towards ½; the interval is widened to hold the estimate.
+    low, high: float[K], the abilities' intervals at the same `level`. Without one for every agent, low and high are NaN.
+
+    Raises: StatisticsError as `ranking_auc`, [level], and [interval-order] where low exceeds high.
+    """
+    _check_groups(ability, positive)
+    z = _z(level)
+    if (low > high).any():
+        raise StatisticsError("An ability's interval ends before it begins. Give low ≤ high.", slug="interval-order")
+    value = float(_auc(ability[None, :], positive)[0])
+    error = (high - low) / (2 * z)
+    if np.isnan(error).any():
+        return Metric(value, np.nan, np.nan, level, f"none: {int(np.isnan(error).sum())} abilities have no interval")
+    draws = _auc(ability + error * rng.standard_normal((n_draws, len(ability))), positive)
+    tail = (1 - level) / 2
+    ends = np.quantile(draws, [tail, 1 - tail])
+    return Metric(
+        value, min(value, float(ends[0])), max(value, float(ends[1])), level, f"percentile of {n_draws} normal draws"
+    )
+
+
+def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
+    """`ranking_auc` A as if both groups were samples: the θ with (A − θ)² = z²·V(θ), V Hanley and McNeil's for exponentials.
+
+    V(θ) = θ(1 − θ)·(1 + (N − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ)))/(m·n), N = (m + n)/2 of m positive and n negative agents. Unlike
+    Wald's the interval stays in [0, 1] and has a width at A = 0 and 1.
+
+    Raises: StatisticsError as `ranking_auc`, [level].
+    Source: Newcombe (2006), Statistics in Medicine 25, method 5.
+    """
+    z = _z(level)
+    value = ranking_auc(ability, positive)
+    n_pairs = int(positive.sum()) * int((~positive).sum())
+    half = len(positive) / 2 - 1
+
+    def apart(theta: float) -> float:
+        spread = 1 + half * ((1 - theta) / (2 - theta) + theta / (1 + theta))
+        return (value - theta) ** 2 - z**2 * theta * (1 - theta) * spread / n_pairs
+
+    within = min(max(value, 1e-9), 1 - 1e-9)  # 0 and 1 are roots themselves, which a search would find first
+    low = 0.0 if value == 0 else float(brentq(apart, 0.0, within))
+    high = 1.0 if value == 1 else float(brentq(apart, within, 1.0))
+    return Metric(value, low, high, level, "Newcombe, method 5")
+
+
+def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
+    """√mean (predicted − observed)² over the cells that were observed, any shape; NaN in `observed` is not a cell.
+
+    Interval: mean of squared errors ± z·SE, then the root, cells taken as independent.
+
+    Raises: StatisticsError [metric-missing] where an observed cell has no prediction, [metric-shape], [rmse-no-cells], [level].
+    """
+    if predicted.shape != observed.shape:
+        raise _shapes(predicted, observed)
+    squared = ((predicted - observed) ** 2)[~np.isnan(observed)]
+    if len(squared) == 0:
+        raise StatisticsError(
+            "No cell was observed to compare predictions with. Hold out some cells.", slug="rmse-no-cells"
+        )
+    if np.isnan(squared).any():
+        raise _missing(int(np.isnan(squared).sum()), "observed cells have no prediction")
+    mean = float(squared.mean())
+    margin = _z(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if len(squared) > 1 else np.nan
+    low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
+    return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
+
+
+def _auc(ability: Floats, positive: Bools) -> Floats:
+    """Mann–Whitney's U over the number of pairs, for each row of float[n, K]."""
+    n_positive = int(positive.sum())
+    total = rankdata(ability, axis=1)[:, positive].sum(axis=1)
+    n_pairs = n_positive * (len(positive) - n_positive)
+    return np.asarray((total - n_positive * (n_positive + 1) / 2) / n_pairs)
+
+
+def _fisher(value: float, variance: float, *, n: int, level: float, method: str) -> Metric:
+    if n < _FISHER_MIN:
+        return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
+    if 1 - abs(value) < 1e-12:
+        return Metric(value, value, value, level, method)
+    margin = _z(level) * np.sqrt(variance)
+    low, high = np.tanh(np.arctanh(value) + np.array([-margin, margin])).tolist()
+    return Metric(value, low, high, level, method)
+
+
+def _z(level: float) -> float:
+    check_level(level)
+    return float(ndtri((1 + level) / 2))
+
+
+def _check(ability: Floats, reference: Floats, *, level: float) -> None:
+    _z(level)
+    if ability.shape != reference.shape or ability.ndim != 1:
+        raise _shapes(ability, reference)
+    if missing := int((np.isnan(ability) | np.isnan(reference)).sum()):
+        raise _missing(missing, "agents have no ability on one side")
+    if len(ability) < 2 or np.ptp(ability) == 0 or np.ptp(reference) == 0:
+        raise StatisticsError(
+            f"A rank correlation needs two agents that differ on both sides; {len(ability)} arrived, all equal on one. "
+            "Add agents, or calls that tell them apart.",
+            slug="metric-constant",
+        )
+
+
+def _check_groups(ability: Floats, positive: Bools) -> None:
+    if ability.shape != positive.shape or ability.ndim != 1:
+        raise _shapes(ability, positive)
+    if missing := int(np.isnan(ability).sum()):
+        raise _missing(missing, "agents have no ability")
+    if positive.all() or not positive.any():
+        raise StatisticsError(
+            f"AUC compares two groups, but {int(positive.sum())} of {len(positive)} agents are positive. "
+            "Give at least one agent on each side.",
+            slug="auc-one-group",
+        )
+
+
+def _shapes(one: Floats, other: Floats | Bools) -> StatisticsError:
+    return StatisticsError(
+        f"Two arrays of one shape are compared, but {one.shape} and {other.shape} arrived. Align them first.",
+        slug="metric-shape",
+    )
+
+
+def _missing(n: int, what: str) -> StatisticsError:
+    return StatisticsError(f"{n} {what} (NaN). Leave them out on both sides, and say so.", slug="metric-missing")

@@ -1,0 +1,82 @@
+"""Knows how far two numbers of the same cells agree, over all cells and among agents within items. Refuses to know whose."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+from scipy.stats import t as student
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats
+from youden.stats.base.metrics import Metric
+from youden.stats.base.validation import check_level
+
+_MIN_AGENTS = 3
+_MIN_ITEMS = 3
+_MOST_GROUPS = 50
+
+
+class CellCorrelation(NamedTuple):
+    """overall: Spearman's ρ of all cells; within: the mean ρ of agents over `n_items` items that have three or more and vary."""
+
+    overall: Metric
+    within: Metric
+    n_cells: int
+    n_items: int
+
+
+def cell_correlation(one: Floats, other: Floats, *, level: float = 0.95) -> CellCorrelation:
+    """Two matrices float[K, J], NaN where a cell has none; cells with both are compared. Items are the sample.
+
+    Overall: tanh(atanh ρ ± t·SE), SE by the jackknife of atanh ρ over items, in at most 50 groups. Within: mean ± t·SE of items'
+    ρ. A figure is NaN where nothing varies, its interval with fewer than three items.
+
+    Raises: StatisticsError [metric-shape], [level].
+    """
+    check_level(level)
+    if one.shape != other.shape or one.ndim != 2:
+        raise StatisticsError(
+            f"Two matrices of one shape are compared, but {one.shape} and {other.shape} arrived. Align them first.",
+            slug="metric-shape",
+        )
+    both = ~(np.isnan(one) | np.isnan(other))
+    rhos = [_rho(one[both[:, j], j], other[both[:, j], j]) for j in range(one.shape[1])]
+    within = np.array([rho for rho in rhos if not np.isnan(rho)])
+    return CellCorrelation(
+        _overall(one, other, both, level=level), _mean(within, level=level), int(both.sum()), len(within)
+    )
+
+
+def _rho(one: Floats, other: Floats) -> float:
+    if len(one) < _MIN_AGENTS or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return np.nan
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+
+
+def _mean(rhos: Floats, *, level: float) -> Metric:
+    n = len(rhos)
+    if n < _MIN_ITEMS:
+        return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
+    margin = float(student.ppf((1 + level) / 2, n - 1) * rhos.std(ddof=1) / np.sqrt(n))
+    mean = float(rhos.mean())
+    return Metric(mean, max(-1.0, mean - margin), min(1.0, mean + margin), level, f"Student t over {n} items")
+
+
+def _overall(one: Floats, other: Floats, both: Bools, *, level: float) -> Metric:
+    item = np.nonzero(both)[1]
+    x, y = one[both], other[both]
+    value = _rho(x, y)
+    if np.isnan(value):
+        return Metric(value, value, value, level, "none: nothing varies")
+    group = np.unique(item, return_inverse=True)[1] % _MOST_GROUPS
+    n = int(group.max()) + 1
+    left = np.array([_rho(x[group != g], y[group != g]) for g in range(n)])
+    if n < _MIN_ITEMS or np.isnan(left).any() or max(abs(value), *np.abs(left)) > 1 - 1e-12:
+        why = f"{n} items are too few" if n < _MIN_ITEMS else "nothing is left to vary without some items"
+        return Metric(value, np.nan, np.nan, level, f"none: {why}")
+    z = np.arctanh(left)
+    margin = student.ppf((1 + level) / 2, n - 1) * np.sqrt((n - 1) / n * ((z - z.mean()) ** 2).sum())
+    low, high = np.tanh(np.arctanh(value) + np.array([-margin, margin])).tolist()
+    return Metric(value, low, high, level, f"Fisher z, jackknife over items in {n} groups")

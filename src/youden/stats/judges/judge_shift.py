@@ -1,0 +1,144 @@
+"""Knows how one judge's answers differ from another's on the same paired trials, agent by agent.
+
+It refuses to know which judge is right: every shift of the other is a shift against the one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats, Ids, freeze
+from youden.stats.base.validation import check_level
+from youden.stats.trials.comparisons import holm
+
+LEAST_TRIALS_AN_AGENT = 4
+"""Trials that both judges answered, an agent, below which nothing is said of agents."""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgeShift:
+    """The other judge against the one, on paired trials.
+
+    one: float[K], the one's agent effects a (y ≈ a_i + a_k) over all it answered; other: float[K], the other's e, had it answered
+    as much; covariance: float[K, K] of e. one_seen, other_seen: float[K], effects from the trials both answered alone.
+    slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
+    shift: float[K], e − c₀ − c₁a; low, high: its interval; p_value, p_holm: float[K], of no shift. NaN for an agent without
+    trials on both sides. n_trials: answered by both. level: of the intervals.
+    """
+
+    one: Floats
+    other: Floats
+    covariance: Floats
+    one_seen: Floats
+    other_seen: Floats
+    slope: float
+    shift: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    p_holm: Floats
+    n_trials: int
+    level: float
+
+    def __post_init__(self) -> None:
+        freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
+        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm])
+
+    @property
+    def known(self) -> Bools:
+        """bool[K]: agents with trials that both judges answered."""
+        return ~np.isnan(self.shift)
+
+
+def judge_shift(
+    first: Ids, second: Ids, one: Floats, other: Floats, *, n_agents: int, level: float = 0.95
+) -> JudgeShift:
+    """What the other judge would say of each agent, and how far that is from what the one's answers lead to expect.
+
+    Least squares y_other = α_i + α_k + β·y_one over trials both answered: a trial's luck that both saw cancels as far as they
+    agree on trials (β = 1 is the plain difference). e = α + βa takes the one's answers to all its trials for those the other did
+    not see (two-phase sampling). Shifts are residuals of e on 1 and a, so that a judge that is merely less sure moves nobody.
+    Errors: one variance a judge for all trials, the one's noise counted as far as the line carries it (c₁ − β); Student t, Holm.
+
+    first, second: int[U] in 0 … K−1; one, other: float[U], answers to paired trials, NaN where there is none.
+
+    Raises: StatisticsError [shift-few] below 4 trials an agent that both answered or below 3 agents, [level].
+    Source: regression estimator of two-phase sampling, Cochran (1977) §12.6.
+    """
+    check_level(level)
+    both = ~(np.isnan(one) | np.isnan(other))
+    known = np.bincount(np.append(first[both], second[both]), minlength=n_agents) > 0
+    K, n = int(known.sum()), int(both.sum())
+    if K < 3 or 2 * n < LEAST_TRIALS_AN_AGENT * K:
+        raise StatisticsError(
+            f"Both judges answered {n} paired trials of {K} agents; shifts of agents need {LEAST_TRIALS_AN_AGENT} trials each "
+            "and 3 agents. Judge more trials with both.",
+            slug="shift-few",
+        )
+    place = np.cumsum(known) - 1
+    answered = ~np.isnan(one) & known[first] & known[second]
+    mine = place[first[answered]], place[second[answered]]
+    a, of_one = _effects(*mine, one[answered], K)
+    own = float(((one[answered] - a[mine[0]] - a[mine[1]]) ** 2).sum()) / max(int(answered.sum()) - K, 1)
+    i, k = place[first[both]], place[second[both]]
+    solved, inverse = _effects(i, k, other[both], K, beside=one[both])
+    fitted = solved[i] + solved[k] + solved[K] * one[both]
+    freedom = max(n - K - 1, 1)
+    variance = float(((other[both] - fitted) ** 2).sum()) / freedom
+    onto = np.column_stack([np.eye(K), a])
+    e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
+    line = np.column_stack([np.ones(K), a - a.mean()])
+    off = np.eye(K) - line @ np.linalg.pinv(line)
+    slope = float((np.linalg.pinv(line) @ e)[1])
+    of_shift = covariance + (slope - solved[K]) ** 2 * own * of_one
+    shift, error = off @ e, np.sqrt(np.maximum(np.diag(off @ of_shift @ off), 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(np.abs(shift) < 1e-9, 0.0, np.abs(shift) / error)
+    p_value = 2 * student.sf(statistic, freedom)
+    half = student.ppf((1 + level) / 2, freedom) * error
+
+    def spread(values: Floats) -> Floats:
+        found: Floats = np.full(n_agents, np.nan)
+        found[known] = values
+        return found
+
+    whole: Floats = np.full((n_agents, n_agents), np.nan)
+    whole[np.ix_(known, known)] = covariance
+    return JudgeShift(
+        one=spread(a),
+        other=spread(e),
+        covariance=whole,
+        one_seen=spread(_effects(i, k, one[both], K)[0]),
+        other_seen=spread(_effects(i, k, other[both], K)[0]),
+        slope=slope,
+        shift=spread(shift),
+        low=spread(shift - half),
+        high=spread(shift + half),
+        p_value=spread(p_value),
+        p_holm=spread(holm(p_value)),
+        n_trials=n,
+        level=level,
+    )
+
+
+def _effects(first: Ids, second: Ids, answer: Floats, K: int, *, beside: Floats | None = None) -> tuple[Floats, Floats]:
+    """Least squares answer ≈ x_first + x_second (+ β·beside), and the inverse of its normal equations; gauges by least norm."""
+    pairs = np.zeros((K, K))
+    np.add.at(pairs, (first, second), 1.0)
+    normal = pairs + pairs.T
+    np.fill_diagonal(normal, np.bincount(np.append(first, second), minlength=K))
+    right = _total(first, second, answer, K)
+    if beside is not None:
+        border = _total(first, second, beside, K)[:, None]
+        normal = np.block([[normal, border], [border.T, np.array([[float(beside @ beside)]])]])
+        right = np.append(right, beside @ answer)
+    inverse = np.asarray(np.linalg.pinv(normal, rcond=1e-10, hermitian=True), dtype=np.float64)
+    return inverse @ right, inverse
+
+
+def _total(first: Ids, second: Ids, answer: Floats, K: int) -> Floats:
+    return np.bincount(np.append(first, second), np.tile(answer, 2), K).astype(np.float64)

@@ -1,0 +1,66 @@
+"""Knows which agents and pairs get more yeses on unrelated texts than the rest. Refuses to know why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binom
+
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.stats.base.validation import check_level
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """agents: one position, or two of a pair. n_yes of its n independent trials; p_value against `rate`, that of all others."""
+
+    agents: tuple[int, ...]
+    n_yes: int
+    n: int
+    rate: float
+    p_value: float
+
+
+def false_positive_alarms(
+    first: Ids, second: Ids, yes: Bools, *, n_agents: int, level: float = 0.95
+) -> tuple[Alarm, ...]:
+    """Agents, then unordered pairs, whose yeses exceed twice the others' rate and chance, at `level` over all of one kind.
+
+    P(X ≥ n_yes), X binomial(n, rate), rate = (yeses of trials without it + ½)/(their number + 1); below (1 − level) over the
+    number tested (Bonferroni). A pair counts only where neither of its agents has an alarm. 1 yes alone never raises one.
+
+    first, second: int[T] of independent trials; yes: bool[T].
+
+    Raises: StatisticsError [level].
+    """
+    check_level(level)
+    agent = np.append(first, second)
+    tested = _test(agent, np.tile(yes, 2), total=yes, size=n_agents)
+    alarms = [Alarm((int(i),), *found) for i, found in _raised(tested, 1 - level)]
+    rung = {alarm.agents[0] for alarm in alarms}
+    low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
+    pairs, place = np.unique(low * n_agents + high, return_inverse=True)
+    for row, found in _raised(_test(place, yes, total=yes, size=len(pairs)), 1 - level):
+        both = divmod(int(pairs[row]), n_agents)
+        if not rung & set(both):
+            alarms.append(Alarm(both, *found))
+    return tuple(alarms)
+
+
+def _test(
+    place: Ids | Positions, yes: Bools, *, total: Bools, size: int
+) -> tuple[Positions, Positions, Floats, Floats]:
+    """Yeses, trials, the others' rate and the tail probability of each."""
+    n = np.bincount(place, minlength=size)
+    hits = np.bincount(place, weights=yes, minlength=size).astype(np.int64)
+    rate = (total.sum() - hits + 0.5) / (len(total) - n + 1)
+    return hits, n, rate, np.asarray(binom.sf(hits - 1, n, rate), dtype=np.float64)
+
+
+def _raised(
+    tested: tuple[Positions, Positions, Floats, Floats], alpha: float
+) -> list[tuple[int, tuple[int, int, float, float]]]:
+    hits, n, rate, p = tested
+    raised = np.flatnonzero((hits > 1) & (hits > 2 * n * rate) & (p < alpha / max(int((n > 0).sum()), 1)))
+    return [(int(i), (int(hits[i]), int(n[i]), float(rate[i]), float(p[i]))) for i in raised]

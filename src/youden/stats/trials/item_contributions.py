@@ -1,0 +1,146 @@
+"""Knows what each item contributes to abilities, and from that how sure the difference of two agents is on items of a kind.
+
+It refuses to know how abilities were estimated, how trials were drawn and what is concluded. An item is one draw: what it does to
+both agents cancels, and what it does to one alone is counted however often it was asked, so that the error is against more items,
+not these alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Floats, Ids, Positions, freeze
+
+_PRIOR_ITEMS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class ItemContributions:
+    """ability: float[K], as given; by_item: float[K, J], U_ij = Σ_{t on j} w_it e_t / Σ_t w_it, 0 where unseen.
+
+    weight: float[K, J], p_ij = Σ_{t on j} w_it / Σ_t w_it; n_trials: float[K, J], whole numbers; within: float[K], the
+    variance of an agent's residuals within an item, NaN where no item holds two.
+    """
+
+    ability: Floats
+    by_item: Floats
+    weight: Floats
+    n_trials: Floats
+    within: Floats
+
+    def __post_init__(self) -> None:
+        freeze([self.ability, self.by_item, self.weight, self.n_trials, self.within])
+
+
+class Difference(NamedTuple):
+    """value: θ_new − θ_old; own + noise: its variance over items of the kind; n_items: that hold a trial of either.
+
+    own: what the items themselves differ in; noise: what more trials on the same items take away.
+    """
+
+    value: float
+    own: float
+    noise: float
+    n_items: int
+
+
+def item_contributions(
+    first: Ids,
+    second: Ids,
+    item: Ids,
+    answer: Floats,
+    *,
+    ability: Floats,
+    first_weight: Floats,
+    second_weight: Floats,
+    n_items: int,
+) -> ItemContributions:
+    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item.
+
+    An ability is a mean over the other agents, hence the factor.
+    first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], a linear estimate, NaN where there is none; weights:
+    float[T] ≥ 0, what a trial counts for its first and its second agent in it.
+
+    Raises: StatisticsError [difference-agents] with fewer than 3 agents that have an ability.
+    """
+    n_agents, K = len(ability), int((~np.isnan(ability)).sum())
+    if K < 3:
+        raise StatisticsError(
+            f"{K} agents have abilities; to compare two takes 3. Judge more agents.", slug="difference-agents"
+        )
+    effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
+    residual = answer - effect[first] - effect[second]
+    times = np.maximum(np.bincount(item, minlength=n_items), 1)
+    residual = residual - (np.bincount(item, residual, n_items) / times)[item]
+    agent, w = np.append(first, second), np.append(first_weight, second_weight)
+    cell, e = agent * np.int64(n_items) + np.tile(item, 2), np.tile(residual, 2)
+
+    def summed(weights: Floats | None = None) -> Floats:
+        total = np.bincount(cell, weights, minlength=n_agents * n_items)
+        return total.reshape(n_agents, n_items).astype(np.float64)
+
+    share = summed(w)
+    whole = np.maximum(share.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    n = summed((w > 0).astype(np.float64))
+    counted = e * (w > 0)
+    squares = summed(counted**2) - np.divide(summed(counted) ** 2, n, out=np.zeros(n.shape), where=n > 0)
+    freedom = np.maximum(n - 1, 0).sum(axis=1)
+    within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
+    return ItemContributions(ability, summed(w * e) / whole, share / whole, n, np.maximum(within, 0))
+
+
+def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
+    """v = n/(n−1)·Σ_j (U_new,j − U_old,j)², or (v(n−1) + 6v̄)/(n+5) where that is more.
+
+    v̄: what trials of all agents vary by, at as many trials as these two have.
+    noise = (K−2)/(K−1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents, at most v, and own = v − noise. One partner in K − 1 is the
+    other agent, and what both share cancels.
+
+    Raises: StatisticsError [difference-agent] where an agent has no ability, [difference-items] with fewer than 2 items.
+    """
+    for agent in (new, old):
+        if np.isnan(of.ability[agent]):
+            raise StatisticsError(
+                f"Agent number {agent} has no ability. Judge it before it is compared.", slug="difference-agent"
+            )
+    both = [new, old]
+    seen = of.n_trials.any(axis=1)
+    n = int((of.n_trials[both] > 0).any(axis=0).sum())
+    if n < 2:
+        raise StatisticsError(f"Both agents were seen on {n} items. A difference needs 2.", slug="difference-items")
+    U, K = of.by_item[seen], int(seen.sum())
+    n_trials = of.n_trials.sum(axis=1)
+    a_trial = float((((U - U.mean(axis=0)) ** 2).sum(axis=1) * n_trials[seen]).sum()) / (K - 1)
+    all_pairs = a_trial * float((1 / n_trials[both]).sum())
+    alone = float(((of.by_item[new] - of.by_item[old]) ** 2).sum())
+    shrunk = (alone * (n - 1) + _PRIOR_ITEMS * all_pairs) / (n - 1 + _PRIOR_ITEMS)
+    variance = n / (n - 1) * max(alone, shrunk)
+    m = np.maximum(of.n_trials[both], 1)
+    noise = (K - 2) / (K - 1) * float(np.nan_to_num(of.within[both]) @ (of.weight[both] ** 2 / m).sum(axis=1))
+    noise = min(noise, variance)
+    return Difference(float(of.ability[new] - of.ability[old]), variance - noise, noise, n)
+
+
+class Left(NamedTuple):
+    """What is left of the two parts of a variance: float[n] each, 1 for all of it."""
+
+    own: Floats
+    noise: Floats
+
+
+def variance_left(slots: Positions, *, now: int, n_items: int) -> Left:
+    """What `slots` (int[n]) slots of a cyclic design leave of the variance at `now` slots.
+
+    Slot s asks item s mod J: with m_j of S slots on item j, the items' own part goes with Σ(m_j/S)², the noise with 1/S.
+
+    >>> variance_left(np.array([10, 20, 40]), now=10, n_items=20)
+    Left(own=array([1. , 0.5, 0.5]), noise=array([1.  , 0.5 , 0.25]))
+    """
+    full, more = np.divmod(np.append(now, slots).astype(np.float64), n_items)
+    squares = (n_items - more) * full**2 + more * (full + 1) ** 2
+    own = squares / np.append(now, slots) ** 2.0
+    return Left(own[1:] / own[0], now / slots)

@@ -1,0 +1,232 @@
+"""What each design buys at each number of calls: rank correlation, top-k recall, interval width and coverage.
+
+It knows a world that answers any plan, and many seeds; it refuses to know how an answer came about, and draws no conclusion
+that the seeds do not carry (the words do that, in `budget_words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.stats import rankdata
+
+from youden.errors import PlanError, StatisticsError
+from youden.nouns import Plan, Progress, ScoreKind, Verdicts
+from youden.nouns.arrays import Floats
+from youden.protocol.coverage import coverage
+from youden.protocol.designs.adaptive import turns_of
+from youden.protocol.plan import make_plan
+from youden.protocol.rates import tally
+from youden.protocol.scores import train_scores
+from youden.run.abilities import adaptive_means
+from youden.run.rounds import run_rounds
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.base.metrics import spearman
+from youden.stats.trials.trial_mean import TrialMean
+from youden.study.replay import World, paired_mean_first, replay
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """One design at one budget, over seeds.
+
+    percent: of the dense calls asked for; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
+    rho: Spearman to the dense ranking, mean and SD; coverage: share of agents whose 95 % interval holds their dense distance
+    from the mean agent; halfwidth: mean half width of those intervals; recall: share of the dense top k found.
+    Everything is None where the design cannot be drawn; `why` says so then. sd is None with one seed; coverage and
+    halfwidth where the estimate has no interval.
+    """
+
+    percent: float
+    calls: float | None = None
+    usd: float | None = None
+    cells: float | None = None
+    slots: float | None = None
+    rho_mean: float | None = None
+    rho_sd: float | None = None
+    coverage: float | None = None
+    halfwidth: float | None = None
+    recall: float | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class BudgetStudy:
+    """Rows by design; ceiling: mean ρ between the dense rankings of two disjoint halves of the items, and its SD over splits.
+
+    fpr: mean independent answer in [0, 1], 0 where the run does not know it; r2: of ability − difficulty on the dense scores.
+    """
+
+    target: ScoreKind
+    dense_calls: int
+    ceiling: float
+    ceiling_sd: float
+    fpr: float
+    r2: float
+    top: int
+    n_seeds: int
+    designs: dict[str, tuple[BudgetRow, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    ability: Floats
+    low: Floats
+    high: Floats
+
+
+def study_budget(
+    world: World,
+    *,
+    designs: Sequence[str] = ("cyclic", "nlogn"),
+    percents: Sequence[float] = (1.0, 2.0, 5.0),
+    n_seeds: int = 100,
+    target: ScoreKind = "symmetric",
+    top: int = 5,
+    usd_per_call: float | None = None,
+    progress: Progress | None = None,
+) -> BudgetStudy:
+    """Plans of every design at every budget, answered by `world`, against its dense ranking.
+
+    No cell is held out. symmetric: trials in slots are ranked by `TrialMean`, cells by `ClippedLinear`; row: by the mean of the
+    trials where an agent stands first (no interval), and by `ClippedLinear` on row scores.
+    percents: of the dense 2K(K−1)J calls, both arms counted.
+
+    Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
+    [budget-top], [metric-constant].
+    """
+    K = world.pool.n_agents
+    if n_seeds < 1:
+        raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="budget-seeds")
+    if not 1 <= top < K:
+        raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
+    dense = _dense_ability(world.scores(target))
+    ceiling = np.array([_split_half(world.scores(target), seed=seed) for seed in range(20)])
+    if progress is not None:
+        progress.start(len(designs) * len(percents) * n_seeds, what="plans tried")
+    rows = {}
+    for design in designs:
+        rows[design] = tuple(
+            _row(
+                world, dense, design, percent, n_seeds=n_seeds, target=target, top=top, price=usd_per_call, bar=progress
+            )
+            for percent in percents
+        )
+    if progress is not None:
+        progress.stop()
+    reasons = [row.why for named in rows.values() for row in named]
+    if all(reasons):
+        raise PlanError(
+            f"No design fits any of these budgets: {reasons[0]} Give larger percents.", slug="budget-none-fits"
+        )
+    return BudgetStudy(
+        target=target,
+        dense_calls=world.n_dense_calls,
+        ceiling=float(ceiling.mean()),
+        ceiling_sd=float(ceiling.std(ddof=1)),
+        fpr=float(np.nanmean(world.independent)) if np.isfinite(world.independent).any() else 0.0,
+        r2=ClippedLinear().fit(world.scores(target)).r2_,
+        top=top,
+        n_seeds=n_seeds,
+        designs=rows,
+    )
+
+
+def _row(
+    world: World,
+    dense: Floats,
+    design: str,
+    percent: float,
+    *,
+    n_seeds: int,
+    target: ScoreKind,
+    top: int,
+    price: float | None,
+    bar: Progress | None,
+) -> BudgetRow:
+    try:
+        draws = np.array(list(_draws(world, dense, design, percent, n_seeds=n_seeds, target=target, top=top, bar=bar)))
+    except PlanError as error:
+        if bar is not None:
+            bar.advance(n_seeds, failed=n_seeds)
+        return BudgetRow(percent=percent, why=error.message)
+    calls, cells, slots, rho, covered, halfwidth, recall = draws.mean(axis=0).tolist()
+    return BudgetRow(
+        percent=percent,
+        calls=calls,
+        usd=None if price is None else calls * price,
+        cells=cells,
+        slots=slots or None,
+        rho_mean=rho,
+        rho_sd=float(draws[:, 3].std(ddof=1)) if n_seeds > 1 else None,
+        coverage=None if np.isnan(covered) else covered,
+        halfwidth=None if np.isnan(halfwidth) else halfwidth,
+        recall=recall,
+    )
+
+
+def _draws(
+    world: World,
+    dense: Floats,
+    design: str,
+    percent: float,
+    *,
+    n_seeds: int,
+    target: ScoreKind,
+    top: int,
+    bar: Progress | None,
+) -> Iterator[list[float]]:
+    for seed in range(n_seeds):
+        plan = make_plan(world.pool, design=design, percent=percent, holdout=0.0, seed=seed)
+        result = run_rounds(plan, world.pool, partial(replay, world=world))
+        plan = result.plan
+        found = _estimate(plan, result, target)
+        centre, true = np.nanmean(found.ability), dense - dense.mean()
+        bounded = ~np.isnan(found.low)
+        inside = (found.low - centre <= true) & (true <= found.high - centre)
+        yield [
+            len(plan),
+            coverage(plan).cells,
+            int(plan.slot.max()) + 1,
+            spearman(found.ability, dense).value,
+            float(inside[bounded].mean()) if bounded.any() else np.nan,
+            float((found.high - found.low)[bounded].mean() / 2) if bounded.any() else np.nan,
+            _recall(found.ability, dense, top),
+        ]
+        if bar is not None:
+            bar.advance()
+
+
+def _estimate(plan: Plan, result: Verdicts, target: ScoreKind) -> _Estimate:
+    if (plan.slot >= 0).any():
+        if target == "row":
+            nothing = np.full(plan.n_agents, np.nan)
+            return _Estimate(paired_mean_first(plan, result), nothing, nothing)
+        if turns_of(plan) is not None:
+            turns = adaptive_means(result)
+            return _Estimate(turns.ability, turns.low, turns.high)
+        means = TrialMean().fit(plan, result)
+        return _Estimate(means.ability_, means.low_, means.high_)
+    fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind=target))
+    return _Estimate(fit.ability_, fit.low_, fit.high_)
+
+
+def _dense_ability(scores: Floats) -> Floats:
+    return ClippedLinear().fit(scores).ability_
+
+
+def _split_half(scores: Floats, *, seed: int) -> float:
+    order = np.random.default_rng(seed).permutation(scores.shape[1])
+    half = scores.shape[1] // 2
+    one, other = (_dense_ability(scores[:, part]) for part in (order[:half], order[half:]))
+    both = ~(np.isnan(one) | np.isnan(other))
+    return spearman(one[both], other[both]).value
+
+
+def _recall(ability: Floats, dense: Floats, top: int) -> float:
+    """Share of the dense top k among the estimated top k; ties at the edge share the places left."""
+    place = rankdata(-ability, method="ordinal")
+    return float((place[np.argsort(-dense, kind="stable")[:top]] <= top).mean())

@@ -1,0 +1,237 @@
+"""Do judges agree: on agents, on items, on curl and trial by trial? The paper's Table 6 for two judges or more.
+
+It knows runs side by side; it refuses to say which judge is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import combinations
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns import Json, ScoreKind, Scores
+from youden.nouns.arrays import Floats
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.solver import solve_additive
+from youden.stats.base.links import LINKS
+from youden.stats.base.metrics import Metric, spearman
+from youden.stats.base.ranks import ranks
+from youden.stats.curl.quantiles import curl_quantiles
+from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
+from youden.study.judges.judge_shifts import JudgeShifts, judge_shifts
+from youden.study.judges.judged_runs import SideBySide
+from youden.study.judges.shift_words import shift_words
+
+MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Curl:
+    """Median and 95th percentile of |Δ|: data in the link's unit, predictions back on the scores' scale. None: no rectangle."""
+
+    data_median: float | None
+    data_p95: float | None
+    predicted_median: float | None
+    predicted_p95: float | None
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Two judges. ranking, difficulty: Spearman of abilities and of difficulties, intervals as if agents (items) were a sample,
+    None where one side does not vary. n_units: answered by both; same: share of equal yes-or-no answers; kappa: Cohen's; alpha:
+    Krippendorff's on the same answers; alpha_soft: on graded answers, interval. NaN agreement (one answer throughout) is None."""
+
+    one: str
+    other: str
+    ranking: Metric | None
+    difficulty: Metric | None
+    n_units: int
+    same: float
+    kappa: float | None
+    alpha: float | None
+    alpha_soft: float | None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """An agent's places under each judge, 1 is best, widest apart first."""
+
+    agent: str
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HardItem:
+    """An item's difficulty under each judge, in SDs of that judge's difficulties, widest apart first; None unseen."""
+
+    item: str
+    difficulty: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class JudgesStudy:
+    """Everything about judges on what they share; alpha: Krippendorff's over all judges at once; shifts: of
+    every two whose trials allow it."""
+
+    names: tuple[str, ...]
+    n_agents: int
+    n_items: int
+    units: str
+    pairings: tuple[Pairing, ...]
+    alpha: float | None
+    curl: dict[str, dict[str, Curl]]
+    agents: tuple[Disagreement, ...]
+    items: tuple[HardItem, ...]
+    shifts: tuple[JudgeShifts, ...]
+    words: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """The `judges` object of `youden compare --json`."""
+        return {
+            "runs": list(self.names),
+            "n_agents": self.n_agents,
+            "n_items": self.n_items,
+            "units": self.units,
+            "pairs": [_plain(asdict(pairing)) for pairing in self.pairings],
+            "alpha": self.alpha,
+            "curl": {run: {link: asdict(row) for link, row in rows.items()} for run, rows in self.curl.items()},
+            "agents": [asdict(row) for row in self.agents],
+            "items": [asdict(row) for row in self.items],
+            "shifts": [_plain(shifts.to_json()) for shifts in self.shifts],
+            "words": list(self.words),
+        }
+
+
+GROWN = (
+    "A run that grew is ranked here by the additive fit on what the judges' agents and items share, for comparison alone; its "
+    "own ranking, on the scale of its first agents, is in ranking.csv and its report."
+)
+
+
+def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesStudy:
+    """Agreement of judges on agents, items, curl and single units. Raises: StatisticsError of the fit."""
+    fits = [
+        ClippedLinear().fit(Scores(value, weight, "train", kind, both.agent_ids, both.item_ids))
+        for value, weight in zip(both.scores, both.weight, strict=True)
+    ]
+    pairings = tuple(_pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2))
+    shifts, few = _shifts(both)
+    places = np.stack([ranks(fit.ability_) for fit in fits])
+    apart = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN]
+    scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
+    gaps = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
+    hardest = np.argsort(-gaps, kind="stable")[:MOST_SHOWN]
+    return JudgesStudy(
+        names=both.names,
+        n_agents=len(both.agent_ids),
+        n_items=len(both.item_ids),
+        units=both.units,
+        pairings=pairings,
+        alpha=_or_none(krippendorff_alpha(both.hard)),
+        curl={
+            name: {link: curl_of(value, link) for link in LINKS}
+            for name, value in zip(both.names, both.scores, strict=True)
+        },
+        agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
+        items=tuple(HardItem(both.item_ids[j], tuple(_or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
+        shifts=shifts,
+        words=(
+            *_words(pairings, both.units),
+            *([GROWN] if both.grown else []),
+            *(line for one in shifts for line in shift_words(one)),
+            *few,
+        ),
+    )
+
+
+def _shifts(both: SideBySide) -> tuple[tuple[JudgeShifts, ...], list[str]]:
+    """Of every two judges, the later against the earlier; and why there are none of some."""
+    found, few = [], []
+    for one, other in combinations(range(len(both.names)), 2):
+        try:
+            found.append(judge_shifts(both, one, other))
+        except StatisticsError as error:
+            few.append(f"{both.names[one]} and {both.names[other]}: {error.message}")
+    return tuple(found), few
+
+
+def predicted_on(link: str, scores: Floats) -> Floats:
+    """Least squares g(s) ≈ θ_i − b_j on the link's scale, taken back to scores: float[K, J], clipped to [−1, 1]."""
+    value = LINKS[link].forward(scores)
+    agent, item = np.nonzero(~np.isnan(value))
+    fit = solve_additive(
+        agent, item, value[agent, item], n_agents=scores.shape[0], n_items=scores.shape[1], constraint="none"
+    )
+    return np.clip(LINKS[link].inverse(fit.ability[:, None] - fit.difficulty), -1, 1)
+
+
+def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pairing:
+    answered = ~(np.isnan(both.hard[a]) | np.isnan(both.hard[b]))
+    one, other = both.hard[a][answered], both.hard[b][answered]
+    return Pairing(
+        one=both.names[a],
+        other=both.names[b],
+        ranking=_correlation(fits[a].ability_, fits[b].ability_),
+        difficulty=_correlation(fits[a].difficulty_, fits[b].difficulty_),
+        n_units=int(answered.sum()),
+        same=float((one == other).mean()),
+        kappa=_or_none(cohen_kappa(one, other)),
+        alpha=_or_none(krippendorff_alpha(np.stack([one, other]))),
+        alpha_soft=_or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
+    )
+
+
+def _correlation(one: Floats, other: Floats) -> Metric | None:
+    known = ~(np.isnan(one) | np.isnan(other))
+    try:
+        return spearman(one[known], other[known])
+    except StatisticsError:
+        return None
+
+
+def curl_of(scores: Floats, link: str) -> Curl:
+    """Curl of scores float[K, J] on `link`, of the data and of the additive fit's predictions."""
+    try:
+        data = curl_quantiles(LINKS[link].forward(scores)).tolist()
+    except StatisticsError:
+        return Curl(None, None, None, None)
+    return Curl(*data, *curl_quantiles(predicted_on(link, scores)).tolist())
+
+
+def _words(pairings: tuple[Pairing, ...], units: str) -> list[str]:
+    said = []
+    for pair in pairings:
+        names = f"{pair.one} and {pair.other}"
+        if pair.ranking is None:
+            said.append(f"{names}: one of them ranks no agent above another, so nothing correlates.")
+            continue
+        sure = "" if np.isnan(pair.ranking.low) else f" [{pair.ranking.low:.2f}, {pair.ranking.high:.2f}]"
+        kappa = "undefined (one answer throughout)" if pair.kappa is None else f"{pair.kappa:.2f}"
+        said.append(
+            f"{names} rank agents alike at ρ = {pair.ranking.value:.3f}{sure}; on {pair.n_units:,} {units} both answered they "
+            f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
+        )
+        if pair.kappa is not None and pair.kappa < 0.4 and pair.ranking.value > 0.8:
+            said.append(
+                f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."
+            )
+    if units != "trials":
+        said.append(
+            "A run without trials of its own is compared by ordered pairs: D ≥ ½ counts as a yes, graded answers are D."
+        )
+    return said
+
+
+def _plain(value: Json | float) -> Json:
+    """NaN (no interval) as null, all the way down."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value

@@ -1,0 +1,188 @@
+"""What one judge holds against another: agents that move, families it favours, and how alike the two would rank.
+
+It knows trials both answered and what families agents and judges are said to be of; it refuses to say which judge is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns import Json
+from youden.nouns.arrays import Floats
+from youden.stats.base.metrics import spearman
+from youden.stats.judges.judge_ranking import RankingSeen, ranking_seen
+from youden.stats.judges.judge_shift import JudgeShift, judge_shift
+from youden.stats.judges.label_shift import LabelShift, label_shift
+from youden.stats.trials.comparisons import holm
+from youden.study.judges.judged_runs import SideBySide
+
+FALSE_CLAIMS = 0.05
+"""Chance, over both judges together, that a self-preference is claimed where there is none."""
+LEAST_AGENTS = 2
+"""Agents on either side below which a family cannot be told from an agent's own way."""
+
+
+@dataclass(frozen=True)
+class AgentShift:
+    """How far the other judge's yes-rate for an agent lies off what the one's leads to expect; p_holm: of no shift."""
+
+    agent: str
+    shift: float
+    low: float
+    high: float
+    p_holm: float
+    moves: bool
+
+
+@dataclass(frozen=True)
+class FamilyShift:
+    """A family's agents against all others, under the other judge relative to the one. low, high: the interval at `level`, None
+    where so few agents leave any preference possible. judges: those of this family; favoured_by: those that are shown to favour
+    it. p_value, p_holm: two-sided."""
+
+    family: str
+    n_agents: int
+    shift: float
+    low: float | None
+    high: float | None
+    level: float
+    p_value: float
+    p_holm: float
+    judges: tuple[str, ...]
+    favoured_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JudgeShifts:
+    """The other judge against the one, on the n_trials paired trials both answered.
+
+    slope: how far the other tells agents apart where the one does by 1. rho: of their rankings, had the other judged all that the
+    one did; rho_seen: as seen on these trials; rho_same: what a judge that agrees with the one throughout would reach on them.
+    agents: by |shift| over its error, largest first; families: by name; judge_families: what each judge's own is, None unknown.
+    """
+
+    one: str
+    other: str
+    n_trials: int
+    level: float
+    slope: float
+    rho: RankingSeen | None
+    rho_seen: float | None
+    rho_same: float | None
+    agents: tuple[AgentShift, ...]
+    families: tuple[FamilyShift, ...]
+    judge_families: dict[str, str | None]
+
+    def to_json(self) -> dict[str, Json]:
+        """One of `shifts` of `youden compare --json`."""
+        plain: dict[str, Json] = asdict(self)
+        return plain
+
+
+def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> JudgeShifts:
+    """Judge number `other` of `both` against number `one`. seed: of random deals of labels and of draws.
+
+    A judge is said to favour its own family where the interval of the family's shift lies on the judge's side of 0: one-sided,
+    5 % over the judges tested: the interval is of 90 % where one of them has a family of its own, of 95 % where both have.
+
+    Raises: StatisticsError [shift-few] where both answered too few paired trials.
+    """
+    rng = np.random.default_rng(seed)
+    paired = both.paired
+    found = judge_shift(
+        both.first[paired],
+        both.second[paired],
+        both.soft[one][paired],
+        both.soft[other][paired],
+        n_agents=len(both.agent_ids),
+    )
+    judges = {both.names[number]: both.judge_families[number] for number in (one, other)}
+    families = _families(both, found, judges, rng)
+    rho = ranking_seen(found, rng=rng)
+    return JudgeShifts(
+        one=both.names[one],
+        other=both.names[other],
+        n_trials=found.n_trials,
+        level=found.level,
+        slope=found.slope,
+        rho=None if np.isnan(rho.rho) else rho,
+        rho_seen=_rho(found.other_seen, found.one),
+        rho_same=_rho(found.one_seen, found.one),
+        agents=_agents(both, found),
+        families=families,
+        judge_families=judges,
+    )
+
+
+def _agents(both: SideBySide, found: JudgeShift) -> tuple[AgentShift, ...]:
+    order = np.argsort(np.where(found.known, found.p_value, np.inf), kind="stable")[: int(found.known.sum())]
+    return tuple(
+        AgentShift(
+            both.agent_ids[i],
+            float(found.shift[i]),
+            float(found.low[i]),
+            float(found.high[i]),
+            float(found.p_holm[i]),
+            bool(found.p_holm[i] <= 1 - found.level),
+        )
+        for i in order.tolist()
+    )
+
+
+def _families(
+    both: SideBySide, found: JudgeShift, judges: dict[str, str | None], rng: np.random.Generator
+) -> tuple[FamilyShift, ...]:
+    known = found.known
+    names = [family for family, seen in zip(both.families, known, strict=True) if seen]
+    keys = np.array([_key(name) or "" for name in names])
+    asked = {_key(own) for own in judges.values()} & set(keys.tolist())
+    level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
+    tested: list[tuple[str, int, LabelShift]] = []
+    for key in sorted(set(keys.tolist()) - {""}):
+        member = keys == key
+        n = int(member.sum())
+        if n < len(keys):
+            shift = label_shift(found.other[known], member, covariate=found.one[known], rng=rng, level=level)
+            if min(n, len(keys) - n) < LEAST_AGENTS:
+                shift = replace(shift, low=-np.inf, high=np.inf)
+            tested.append((next(str(name) for name in names if _key(name) == key), n, shift))
+    corrected = holm(np.array([shift.p_value for _, _, shift in tested])) if tested else np.empty(0)
+    return tuple(
+        FamilyShift(
+            family=family,
+            n_agents=n,
+            shift=shift.shift,
+            low=shift.low if shift.reachable else None,
+            high=shift.high if shift.reachable else None,
+            level=level,
+            p_value=shift.p_value,
+            p_holm=float(p_holm),
+            judges=tuple(judge for judge, own in judges.items() if _key(own) == _key(family)),
+            favoured_by=_favoured_by(family, shift, judges),
+        )
+        for (family, n, shift), p_holm in zip(tested, corrected, strict=True)
+    )
+
+
+def _favoured_by(family: str, shift: LabelShift, judges: dict[str, str | None]) -> tuple[str, ...]:
+    """The judge that favours this family, its own; nobody where both are of it, for what they share cannot be seen."""
+    own = [judge for judge, of in judges.items() if _key(of) == _key(family)]
+    if len(own) != 1:
+        return ()
+    later = own[0] == list(judges)[1]
+    return (own[0],) if (shift.low > 0 if later else shift.high < 0) else ()
+
+
+def _rho(one: Floats, other: Floats) -> float | None:
+    known = ~(np.isnan(one) | np.isnan(other))
+    try:
+        return spearman(one[known], other[known]).value
+    except StatisticsError:
+        return None
+
+
+def _key(family: str | None) -> str | None:
+    return None if family is None else family.strip().casefold()

@@ -1,0 +1,95 @@
+"""What the shifts of one judge against another mean, in sentences. It knows words and rounding; it refuses to compute."""
+
+from __future__ import annotations
+
+from youden.study.judges.judge_shifts import FamilyShift, JudgeShifts
+
+MOST_NAMED = 6
+
+
+def shift_words(shifts: JudgeShifts) -> list[str]:
+    """The ranking, the agents that move, and self-preference, each with what it may not be taken for."""
+    return [*_ranking(shifts), *_agents(shifts), *_own_kind(shifts)]
+
+
+def _ranking(shifts: JudgeShifts) -> list[str]:
+    one, other = shifts.one, shifts.other
+    if shifts.rho is None or shifts.rho_seen is None or shifts.rho_same is None:
+        return []
+    said = [
+        f"On the {shifts.n_trials:,} paired trials both answered, {other} ranks agents like {one} ranks them on all it judged at "
+        f"ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these trials alone, reaches {shifts.rho_same:.2f}. "
+        f"Had {other} judged all of them: ρ = {shifts.rho.rho:.2f} [{shifts.rho.low:.2f}, {shifts.rho.high:.2f}]."
+    ]
+    if shifts.slope < 0.8:
+        said.append(
+            f"{other} tells agents apart {shifts.slope:.2f} times as far as {one}; shifts are what is left beyond that."
+        )
+    return said
+
+
+def _agents(shifts: JudgeShifts) -> list[str]:
+    moving = [agent for agent in shifts.agents if agent.moves]
+    if not moving:
+        return [
+            f"No agent moves beyond chance between {shifts.one} and {shifts.other} (Holm over {len(shifts.agents)})."
+        ]
+    named = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MOST_NAMED])
+    rest = f" and {len(moving) - MOST_NAMED} more" if len(moving) > MOST_NAMED else ""
+    return [
+        f"Beyond chance (Holm over {len(shifts.agents)}) {shifts.other} moves {named}{rest}, in yes-rate, off what "
+        f"{shifts.one}'s answers lead to expect."
+    ]
+
+
+def _own_kind(shifts: JudgeShifts) -> list[str]:
+    if not shifts.families:
+        return [
+            "Whether a judge favours its own kind cannot be asked: agents of two families or more are needed, by "
+            "`meta: {family: …}` in the pool's agents.jsonl."
+        ]
+    said = [line for judge in (shifts.one, shifts.other) for line in _of(judge, shifts)]
+    if any(family.favoured_by for family in shifts.families):
+        said.append(
+            f"A preference is relative: {shifts.other} favouring a family and {shifts.one} disfavouring it look the same. "
+            "A third judge would tell."
+        )
+    return said
+
+
+def _of(judge: str, shifts: JudgeShifts) -> list[str]:
+    family = shifts.judge_families[judge]
+    if family is None:
+        return [
+            f"{judge}'s own family is not known, so its self-preference is not tested. Say `family: …` in the judge's config, or "
+            f"--family {judge}=NAME; the pool has {_listed(shifts)}."
+        ]
+    own = next((row for row in shifts.families if judge in row.judges), None)
+    if own is None:
+        return [f"No agent both judged is of {judge}'s family, {family}; the pool has {_listed(shifts)}."]
+    if len(own.judges) > 1:
+        return [
+            f"{' and '.join(own.judges)} are of one family, {own.family}: a preference they share cannot be seen."
+        ] * (judge == own.judges[0])
+    figures = f"{own.shift:+.2f}{_interval(own)} in yes-rate under {shifts.other} relative to {shifts.one}"
+    if own.low is None:
+        return [
+            f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few on one side to claim a "
+            f"preference whatever they got: agents' own ways would look like it too often. Seen: {figures}."
+        ]
+    if judge not in own.favoured_by:
+        return [f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."]
+    return [
+        f"{judge} favours agents of its own family {own.family} ({own.n_agents}): {figures}, "
+        f"one-sided p = {own.p_value / 2:.3f}."
+    ]
+
+
+def _interval(row: FamilyShift) -> str:
+    return (
+        "" if row.low is None or row.high is None else f" [{row.low:+.2f}, {row.high:+.2f}] ({row.level:.0%} interval)"
+    )
+
+
+def _listed(shifts: JudgeShifts) -> str:
+    return ", ".join(row.family for row in shifts.families)
