@@ -94,7 +94,7 @@ def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
         ("agents: [{id: a, of: b, steps: [clone]}]", "no agent here"),
         ("agents: [{id: a, of: b, steps: [clone]}, {id: b, of: a, steps: [clone]}]", "circle"),
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is taken"),
-        ("agents: [{id: a, step: [clone]}]", "('a')"),
+        ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
         ("agents: {", "cannot be read"),
     ],

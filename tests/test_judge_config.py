@@ -17,7 +17,7 @@ API = {"backend": "openai", "model": "m"}
 def test_shipped_judges_load_and_know_their_prices() -> None:
     paid, local = load_judge_config("gpt-4o-mini"), load_judge_config("local")
     assert (paid.name, paid.model, paid.price_in, paid.price_out) == ("gpt-4o-mini", "gpt-4o-mini", 0.15, 0.6)
-    assert (local.price_in, local.price_out, local.api_key_env) == (0, 0, None)
+    assert (local.price_in, local.price_out, local.fetching.api_key_env) == (0, 0, None)
     assert price(paid, 1e6, 1e6) == pytest.approx(0.75)
 
 
@@ -43,7 +43,7 @@ def test_bare_names_need_no_file() -> None:
 
 
 def test_a_judge_without_calls_takes_parameters_of_its_own() -> None:
-    assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).parameters == {"seed": 3}
+    assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).answering.parameters == {"seed": 3}
 
 
 def test_a_users_own_judge_is_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +67,8 @@ def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> No
     ("data", "says"),
     [
         ({"modle": "x"}, "Did you mean 'model'"),
-        ({"zzz": 1}, "Allowed: "),
-        ({"temperature": "hot"}, "'temperature' arrived as 'hot'"),
+        ({"zzz": 1}, "Known: api_key_env, backend"),
+        ({"temperature": "hot"}, "'temperature' is 'hot'"),
         ({"temperature": 3}, "less than or equal to 2"),
         ({"concurrency": 0}, "greater than or equal to 1"),
         ({"price_in": -1}, "greater than or equal to 0"),
@@ -79,6 +79,8 @@ def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> No
         ({"base_url": "http://x/v1?key=1"}, "without ?"),
         ({"decision": "dice"}, "'text'"),
         ({"model": None}, "names no model"),
+        ({"answering": {"model": "m"}}, "unknown key 'answering'"),
+        ({"price_source": "mine"}, "unknown key"),
         ({"backend": "opnai"}, "Did you mean 'openai'"),
         ({"prompt": "sam-source"}, "same-source"),
         ({"parameters": {"stream": True}}, "stream"),
@@ -94,7 +96,7 @@ def test_a_typo_or_a_wrong_value_is_named_with_what_is_allowed(data: dict[str, o
 
 def test_the_error_names_the_file_and_the_key(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("backend: openai\nmodel: m\ntimeout: soon\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"mine\.yaml: 'timeout' arrived as 'soon'"):
+    with pytest.raises(ConfigError, match=r"mine\.yaml: 'timeout' is 'soon'"):
         load_judge_config(tmp_path / "mine.yaml")
 
 

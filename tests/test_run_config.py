@@ -80,7 +80,7 @@ def test_a_shipped_pool_and_config_are_found_by_name(tmp_path: Path, monkeypatch
 FAULTS = {
     "unknown key": (
         "pool: p\nholdot: 0.1\n",
-        ["unknown key 'holdot'", "0.1", "Did you mean 'holdout'?", "Known: name, pool"],
+        ["unknown key 'holdot'", "Did you mean 'holdout'?", "Known: name, pool"],
     ),
     "no pool": ("seed: 1\n", ["'pool' is missing"]),
     "wrong type": ("pool: p\nseed: '1'\n", ["'seed' is '1'", "integer"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judged import dense_plan, judge_config
 from pools import make_pool
-from youden.judging.backends.scripted import Scripted
+from scripted import Scripted
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store

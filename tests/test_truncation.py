@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judged import dense_plan, judge_config
 from pools import make_pool
-from youden.judging.backends.scripted import Scripted
+from scripted import Scripted
 from youden.judging.engine import judge_plan
 from youden.judging.question.questions import characters
 from youden.judging.question.truncation import MARK, Truncation, shortened

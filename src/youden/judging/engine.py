@@ -104,7 +104,7 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
         if config.backend == REPLAY:
             return _replayed(run, config)
         if judge is None and not config.makes_calls:
-            result = batch_judge(config.backend, config.parameters).answer_many(run.pool, run.plan)
+            result = batch_judge(config.backend, config.answering.parameters).answer_many(run.pool, run.plan)
             sight.advance(len(run.plan))
             return result
         if judge is None and run.batching is not None and not playing():

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.data.atomic import replacing
 from youden.errors import RunFolderError
+from youden.text.misfits import misfit
 
 FILE = "gates.json"
 
@@ -58,9 +59,7 @@ def read_ledger(path: Path) -> GateLedger:
     try:
         pairs = _File.model_validate_json(path.read_bytes()).looks
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
-        raise _damaged(path, f"{place}: {first['msg']}") from error
+        raise _damaged(path, misfit(error)) from error
     looks = {(pair.agent, pair.baseline): tuple(dict.fromkeys(pair.answers)) for pair in pairs}
     if len(looks) < len(pairs):
         raise _damaged(path, "two agents are there twice")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Hashable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Self
@@ -19,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from youden.errors import ConfigError
 from youden.nouns import Json, SplitRule
 from youden.resources import find
+from youden.text.misfits import misfit
+from youden.text.yaml_text import YamlError, read_yaml
 
 _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 
@@ -133,7 +134,7 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     try:
         return RunConfig.model_validate({**resolved, **(changes or {})})
     except ValidationError as error:
-        raise ConfigError(f"{place}: {_says(error)}", slug="run-config") from error
+        raise ConfigError(f"{place}: {misfit(error, keys=RunConfig.model_fields)}. Correct it.", slug="run-config") from error
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
@@ -151,17 +152,6 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     return _CREDENTIALS.sub("", text)
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which plain YAML keeps the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for number, key in enumerate(keys):
-            if key.value in [earlier.value for earlier in keys[:number]]:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
-        return super().construct_mapping(node, deep)
-
-
 def _located(path: Path) -> Path:
     if path.exists() or path.parts[:1] != ("configs",):
         return path
@@ -170,17 +160,15 @@ def _located(path: Path) -> Path:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        data = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             f"{path} cannot be read ({said}). Give a run's YAML file in UTF-8.", slug="run-config-file"
         ) from error
-    try:
-        data = _Loader(text).get_single_data()
-    except yaml.YAMLError as error:
+    except YamlError as error:
         raise ConfigError(
-            f"{path} is no YAML: {' '.join(str(error).split())}. Write one `key: value` a line.", slug="run-config-yaml"
+            f"{path} is no YAML: {error}. Write one `key: value` a line.", slug="run-config-yaml"
         ) from error
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise ConfigError(
@@ -223,18 +211,3 @@ def _is_path(key: str, value: object) -> bool:
 
 def _shipped(pool: str, folder: Path) -> bool:
     return Path(pool).parts[:1] == ("datasets",) and not (folder / pool).exists()
-
-
-def _says(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    key = str(first["loc"][0]) if first["loc"] else ""
-    known = ", ".join(RunConfig.model_fields)
-    if first["type"] == "extra_forbidden":
-        close = get_close_matches(key, list(RunConfig.model_fields), n=1)
-        hint = f"Did you mean '{close[0]}'? " if close else ""
-        return f"unknown key '{key}' ({repr(first['input'])[:60]}). {hint}Known: {known}."
-    if first["type"] == "missing":
-        return f"the key '{key}' is missing. Write, for example, `{key}: …`. Known: {known}."
-    if not key:
-        return f"{first['msg'].removeprefix('Value error, ')}."
-    return f"the key '{key}' is {repr(first['input'])[:60]}. {first['msg']}."

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from youden.errors import RunFolderError
+from youden.text.misfits import misfit
 
 T = TypeVar("T")
 
@@ -83,6 +84,4 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
     try:
         return kind.validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
-        raise damaged(path, f"{place}: {first['msg']}; it is {repr(first['input'])[:60]}") from error
+        raise damaged(path, misfit(error)) from error

@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from youden.errors import ImportFormatError
+from youden.text.misfits import misfit
 
 EXAMPLES = "tvd_mi_individual_examples"
 SCORE_TOLERANCE = 1e-9
@@ -178,12 +179,8 @@ def _load(file: Path, model: type[_M]) -> _M:
     except OSError as error:
         raise wrong(file, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found") from error
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(map(str, problem["loc"])) or "the file"
-        arrived = "" if problem["type"] in ("json_invalid", "missing") else f"; it is {repr(problem['input'])[:60]}"
-        raise wrong(
-            file, f"{place}: {problem['msg']}{arrived}. Give a file in the public layout.", slug="import-format"
-        ) from error
+        said = misfit(error, whole="the file")
+        raise wrong(file, f"{said}. Give a file in the public layout.", slug="import-format") from error
 
 
 def _check_distinct(file: Path, conditions: list[str]) -> None:

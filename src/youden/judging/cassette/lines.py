@@ -23,6 +23,7 @@ from youden.judging.question.questions import Questions, key_of
 from youden.judging.store.answers import Store
 from youden.judging.store.lookup import look_up
 from youden.nouns import Completion, Message, Plan, Pool
+from youden.text.misfits import misfit
 
 VERSION = 1
 
@@ -201,9 +202,7 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         try:
             line = _Line.model_validate_json(text)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            problems.append(f"line {number}: {f'{place}: ' if place else ''}{first['msg']}")
+            problems.append(f"line {number}: {misfit(error, shown=False)}")
             continue
         request = line.request.model_dump(by_alias=True, exclude_none=True, exclude={"parameters"})
         request["parameters"] = line.request.parameters

@@ -1,6 +1,6 @@
 """What litellm's table of prices says of a model, read from the installed package without importing it.
 
-It knows one JSON file; it refuses to know judges' own prices, which are the config's, and never asks the network.
+A judge's own prices are in its config. The network is never asked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from youden.judging.config.settings import OPENAI, JudgeConfig
+from youden.judging.config.answering import OPENAI, Answering
 
 _TABLE = "model_prices_and_context_window_backup.json"
 
@@ -29,13 +29,13 @@ class TablePrice:
     source: str
 
 
-def table_price(config: JudgeConfig) -> TablePrice | None:
-    """The price of the judge's model. None where litellm is not installed or does not know it (0 stands for that too), and
+def table_price(answering: Answering) -> TablePrice | None:
+    """The price of the model. None where litellm is not installed or does not know it (0 stands for that too), and
     at an address of somebody's own, where it may cost anything.
     """
-    if config.model is None or config.address not in ("", OPENAI):
+    if answering.model is None or answering.address not in ("", OPENAI):
         return None
-    entry = _table().get(config.model, {})
+    entry = _table().get(answering.model, {})
     price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not price_in or not price_out:
         return None

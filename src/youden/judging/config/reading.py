@@ -1,7 +1,4 @@
-"""Finds a judge's file and reads it: by name, by path, or from a mapping.
-
-It knows where judges are looked up and how a wrong key is explained; it refuses to know what a judge does.
-"""
+"""Finds a judge's file and reads it: by name, by path, or from a mapping."""
 
 from __future__ import annotations
 
@@ -10,19 +7,28 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from youden.errors import ConfigError
+from youden.judging.config.answering import OPENAI, SECRETS, Answering
+from youden.judging.config.fetching import Fetching
 from youden.judging.config.prices import table_price
-from youden.judging.config.settings import OPENAI, SECRETS, JudgeConfig, price
+from youden.judging.config.settings import JudgeConfig, price
 from youden.judging.registry import JUDGES
 from youden.resources import roots
+from youden.text.misfits import misfit, unknown_key
+from youden.text.yaml_text import read_yaml
 
 __all__ = ["OPENAI", "JudgeConfig", "load_judge_config", "price"]
 
-_ANY_JUDGE = {"name", "backend", "parameters", "family"}
-_WITHOUT_CALLS = _ANY_JUDGE | {"of", "judges", "vote"}
+_PARTS: dict[str, type[BaseModel]] = {"answering": Answering, "fetching": Fetching}
+_PART_OF = {key: part for part, kind in _PARTS.items() for key in kind.model_fields}
+_WHOLE = set(JudgeConfig.model_fields) - set(_PARTS)
+_KEYS = sorted([*_PART_OF, *_WHOLE, "price"])
+"""What a judge's file may say: all keys on one level, `price` for both prices."""
+
+_WITHOUT_CALLS = _WHOLE | {"backend", "parameters"}
+_MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
@@ -36,8 +42,8 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
     if path is None:
         return _checked({"backend": str(source)}, where=f"the judge '{source}'", folder=Path())
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        data = read_yaml(path)
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} cannot be read: {' '.join(str(error).split())}. Give a UTF-8 YAML file.",
             slug="judge-config-unreadable",
@@ -76,20 +82,42 @@ def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfi
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
         data["prompt"] = str(folder / prompt)
     try:
-        config = JudgeConfig.model_validate(data)
+        config = JudgeConfig.model_validate(_in_parts(data))
     except ValidationError as error:
-        raise ConfigError(f"In {where}: {_says(error)}", slug="judge-config") from None
+        raise _wrong(where, f"{misfit(error, parts=_PARTS, hidden=_MAY_BE_SECRET)}. Correct it.") from None
+    except ValueError as error:
+        raise _wrong(where, str(error)) from None
     if config.makes_calls:
         config.questions()
-    elif meaningless := config.model_fields_set - _WITHOUT_CALLS:
-        raise ConfigError(
-            f"In {where}: the judge '{config.backend}' makes no calls, so {', '.join(sorted(meaningless))} would have no "
-            "effect. Remove it.",
-            slug="judge-config",
+    elif meaningless := data.keys() - _WITHOUT_CALLS:
+        raise _wrong(
+            where,
+            f"the judge '{config.backend}' makes no calls, so {', '.join(sorted(meaningless))} would have no effect. Remove it.",
         )
-    if config.makes_calls and config.price_in is None and config.price_out is None and (found := table_price(config)):
+    unpriced = config.price_in is None and config.price_out is None
+    if config.makes_calls and unpriced and (found := table_price(config.answering)):
         return config.priced(found.price_in, found.price_out, source=found.source)
     return config
+
+
+def _in_parts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a judge's file, each under the part of `JudgeConfig` that it belongs to. Raises: ValueError."""
+    for key in data:
+        if str(key).casefold() in SECRETS:
+            raise ValueError(
+                f"'{key}' may not stand in a config. Put the key in an environment variable, its name in api_key_env."
+            )
+        if key not in _KEYS:
+            raise ValueError(f"{unknown_key(str(key), _KEYS)}.")
+    flat = dict(data)
+    if "price" in flat:
+        if "price_in" in flat or "price_out" in flat:
+            raise ValueError("give either price, or price_in and price_out. Correct it.")
+        flat["price_in"] = flat["price_out"] = flat.pop("price")
+    parts: dict[str, Any] = {part: {} for part in _PARTS}
+    for key, value in flat.items():
+        (parts[_PART_OF[key]] if key in _PART_OF else parts)[key] = value
+    return parts
 
 
 def _beside(source: str | Mapping[str, Any], folder: Path) -> JudgeConfig:
@@ -99,20 +127,5 @@ def _beside(source: str | Mapping[str, Any], folder: Path) -> JudgeConfig:
     return load_judge_config(source)
 
 
-def _says(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    allowed = sorted([*JudgeConfig.model_fields, "price"])
-    if first["type"] == "extra_forbidden":
-        if key.casefold() in SECRETS:
-            return (
-                f"'{key}' may not stand in a config. Put the key in an environment variable, its name in api_key_env."
-            )
-        close = get_close_matches(key, allowed, n=1)
-        hint = f"Did you mean '{close[0]}'? " if close else ""
-        return f"unknown key '{key}'. {hint}Allowed: {', '.join(allowed)}."
-    if first["type"] == "missing":
-        return f"'{key}' is missing. Write, for example, `{key}: openai`."
-    shown = "" if key in ("", "base_url", "api_key_env", "parameters") else f" arrived as {first['input']!r}"
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"{f'{key!r}{shown}: ' if key else ''}{reason}. Correct it."
+def _wrong(where: str, problem: str) -> ConfigError:
+    return ConfigError(f"In {where}: {problem}", slug="judge-config")

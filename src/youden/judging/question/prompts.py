@@ -1,6 +1,6 @@
 """A judge's prompt: a file with front matter (labels, grades, parser) and a template for two texts.
 
-It knows how a question is worded and how foreign text is fenced in; it refuses to know how an answer is read or sent.
+The texts are foreign: each stands between tags that it cannot contain.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youden.errors import ConfigError
 from youden.nouns import Message
 from youden.resources import find
+from youden.text.misfits import misfit
+from youden.text.yaml_text import YamlError, front_matter
 
 Parser = Literal["label/1"]
 
-_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _NAMES = ("first", "second", "fence")
 
@@ -111,29 +111,29 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
 
 def parse_prompt(text: str, *, name: str, where: str) -> Prompt:
     """The prompt that `text` spells. `where` names it in errors. Raises: as `load_prompt`."""
-    parts = _FRONT_MATTER.match(text)
-    if parts is None:
-        raise ConfigError(
-            f"The prompt {where} has no front matter. Begin it with '---', `labels`, `yes_from` and `parser`, '---'.",
-            slug="prompt-front-matter",
-        )
     try:
-        head = _Head.model_validate(yaml.safe_load(parts[1]))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"The front matter of {where} is not YAML: {error}.", slug="prompt-front-matter") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "front matter"
+        read = front_matter(text)
+        if read is None:
+            raise ConfigError(
+                f"The prompt {where} has no front matter. Begin it with '---', `labels`, `yes_from` and `parser`, '---'.",
+                slug="prompt-front-matter",
+            )
+        head = _Head.model_validate(read.head)
+    except YamlError as error:
         raise ConfigError(
-            f"The front matter of {where} does not fit: {key}: {first['msg']}. "
+            f"The front matter of {where} is no YAML: {error}. Write one `key: value` a line.", slug="prompt-front-matter"
+        ) from None
+    except ValidationError as error:
+        raise ConfigError(
+            f"The front matter of {where} does not fit: {misfit(error)}. "
             "It has `labels` (answer: grade, in quotes), `yes_from`, `parser: label/1` and, if wanted, `system`.",
             slug="prompt-front-matter",
         ) from None
     _check_labels(head, where)
-    _check_placeholders(parts[2], where)
+    _check_placeholders(read.body, where)
     return Prompt(
         name=name,
-        template=parts[2].strip(),
+        template=read.body.strip(),
         system=head.system,
         labels=head.labels,
         yes_from=head.yes_from,

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError, YoudenError
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.resources import find
+from youden.text.misfits import misfit
 from youden.text.transforms import Step
+from youden.text.yaml_text import read_yaml
 
 SOURCE = "source"
 ALL = "*"
@@ -149,21 +150,21 @@ def _located(path: Path) -> Path:
 
 def _parsed(place: Path) -> _File:
     try:
-        data = yaml.safe_load(place.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        data = read_yaml(place)
+    except (OSError, ValueError) as error:
         raise _wrong(place, f"it cannot be read: {' '.join(str(error).split())}. Give a UTF-8 YAML file.") from None
     try:
         return _File.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        if len(first["loc"]) > 1 and first["loc"][0] == "agents" and isinstance(first["loc"][1], int):
-            name = data["agents"][first["loc"][1]]
-            where += f" ('{name.get('id')}')" if isinstance(name, dict) else ""
-        reason = first["msg"].removeprefix("Value error, ")
-        raise _wrong(
-            place, f"{where or 'the file'}: {reason}; it is {repr(first['input'])[:60]}. Correct it."
-        ) from None
+        raise _wrong(place, f"{_whose(error, data)}{misfit(error, whole='the file')}. Correct it.") from None
+
+
+def _whose(error: ValidationError, data: Any) -> str:
+    """The agent that the error is about, by its id; empty for another part of the file."""
+    match error.errors(include_url=False)[0]["loc"]:
+        case ("agents", int(number), *_) if isinstance(agent := data["agents"][number], dict):
+            return f"agent '{agent.get('id')}': "
+    return ""
 
 
 def _model(name: str, said: _File, place: Path, model_map: Mapping[str, str]) -> JudgeConfig:

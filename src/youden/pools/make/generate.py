@@ -117,7 +117,7 @@ def _check_cap(generation: Generation, max_cost: float | None) -> None:
 def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
     """The models, each with the longest answer that any agent asks of it, for the cap."""
     most = {name: max(agent.max_tokens for agent in file.agents if agent.model == name) for name in file.models}
-    return {name: config.model_copy(update={"max_tokens": most[name]}) for name, config in file.models.items()}
+    return {name: config.answering_at_most(most[name]) for name, config in file.models.items()}
 
 
 async def _made(generation: Generation, models: Models) -> Texts:

@@ -10,15 +10,15 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from youden.errors import ConfigError
 from youden.judging.question.prompts import fence
 from youden.nouns import Message
 from youden.resources import find
+from youden.text.misfits import misfit
+from youden.text.yaml_text import YamlError, front_matter
 
-_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -60,15 +60,15 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
         raise ConfigError(
             f"The instruction {path} cannot be read ({error}). Give a UTF-8 file.", slug="instruction"
         ) from None
-    found = _FRONT_MATTER.match(whole)
     try:
-        head = _Head.model_validate(yaml.safe_load(found[1]) or {}) if found else _Head()
-    except (ValidationError, yaml.YAMLError) as error:
+        read = front_matter(whole)
+        head = _Head() if read is None else _Head.model_validate(read.head or {})
+    except (ValidationError, YamlError) as error:
+        said = misfit(error) if isinstance(error, ValidationError) else error
         raise ConfigError(
-            f"The front matter of {path} does not fit: {' '.join(str(error).split())[:200]}. It may say `system:`, no more.",
-            slug="instruction",
+            f"The front matter of {path} does not fit: {said}. It may say `system:`, no more.", slug="instruction"
         ) from None
-    template = found[2] if found else whole
+    template = whole if read is None else read.body
     places = set(_PLACE.findall(template))
     allowed = {"text", "notes"} if notes else {"text"}
     if "text" not in places or not places <= allowed or (notes and "notes" not in places):

@@ -1,0 +1,127 @@
+"""What decides a judge's answer: its model, address, prompt and parameters. All of it is part of the key of an answer."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+
+from youden.judging.call.connection import public_address
+from youden.judging.question.decisions import MAX_TOKENS, PARSERS, Decision, decision_hint, decision_parameters
+from youden.judging.question.prompts import Prompt, load_prompt
+from youden.judging.question.questions import characters
+from youden.judging.question.truncation import Truncation
+from youden.nouns import Json, Request
+
+OPENAI = "https://api.openai.com/v1"
+ASK_OPENAI = {"openai", "wire"}
+"""Backends that ask OpenAI with OPENAI_API_KEY where no `base_url` is given; others find their own address and key."""
+
+SECRETS = {"api_key", "apikey", "key", "token", "authorization", "headers", "extra_headers", "secret", "password"}
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Answering(BaseModel):
+    """What is asked, and of which model. `context` is the model's in tokens; base_url None is the provider's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    backend: str
+    model: str | None = Field(default=None, min_length=1)
+    base_url: str | None = Field(default=None, repr=False)
+    prompt: str = "same-source"
+    decision: Decision = "text"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    max_tokens: Positive | None = 8
+    seed: int | None = None
+    parameters: dict[str, JsonValue] = {}
+    context: Positive | None = None
+    truncate: Truncation = "refuse"
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        try:
+            parts = urlsplit(url)
+            fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            fits = False
+        if not fits or parts.query or parts.fragment:
+            raise ValueError("has to be http://… or https://…, without ? and #")
+        return url.rstrip("/")
+
+    @field_validator("parameters")
+    @classmethod
+    def _no_secrets(cls, parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if secret := {name for name in parameters if name.casefold() in SECRETS}:
+            raise ValueError(
+                f"{', '.join(sorted(secret))}: secrets stay out of configs; name a variable in api_key_env"
+            )
+        return parameters
+
+    @property
+    def url(self) -> str | None:
+        """The base URL with its credentials; None where the backend's library knows it."""
+        return self.base_url or (OPENAI if self.backend in ASK_OPENAI else None)
+
+    @property
+    def address(self) -> str:
+        """The base URL without credentials; empty where the backend's library knows it."""
+        return "" if self.url is None else public_address(self.url)
+
+    @cached_property
+    def loaded_prompt(self) -> Prompt:
+        """The prompt that `prompt` names. Raises: ConfigError, see `load_prompt`."""
+        return load_prompt(self.prompt)
+
+    @property
+    def request_parameters(self) -> dict[str, Json]:
+        """What is sent beside model and messages."""
+        own = {"temperature": self.temperature, "max_tokens": self.longest_answer, "seed": self.seed}
+        decided = decision_parameters(self.decision, tuple(self.loaded_prompt.labels))
+        return {name: value for name, value in own.items() if value is not None} | decided | self.parameters
+
+    @property
+    def longest_answer(self) -> int | None:
+        """`max_tokens` where it is given, else what the decision needs; None to send none."""
+        return self.max_tokens if "max_tokens" in self.model_fields_set else MAX_TOKENS[self.decision]
+
+    @property
+    def answer_limit(self) -> int | None:
+        """Most tokens an answer can have; None where nothing bounds it."""
+        limits = [value for name, value in self.request_parameters.items() if name in _LIMITS]
+        return next((limit for limit in limits if isinstance(limit, int)), None)
+
+    @property
+    def overhead_characters(self) -> int:
+        """Characters of a request around its two texts."""
+        hint = decision_hint(self.decision, tuple(self.loaded_prompt.labels))
+        return characters(Request("", self.loaded_prompt.messages("", "", hint=hint)))
+
+    def describe(self) -> dict[str, Json]:
+        """Everything that an answer depends on; prompts by their digest."""
+        prompt = self.loaded_prompt
+        described: dict[str, Json] = {
+            "backend": self.backend,
+            "model": self.model,
+            "base_url": self.address,
+            "prompt": prompt.name,
+            "prompt_digest": prompt.digest,
+            "parser": PARSERS[self.decision],
+            "decision": self.decision,
+            "parameters": self.request_parameters,
+        }
+        if self.truncate != "refuse" and self.context is not None:
+            described |= {"truncate": self.truncate, "context": self.context}
+        return described
+
+    def public(self) -> dict[str, Json]:
+        """The keys as they can be stored and loaded again, without credentials."""
+        dumped: dict[str, Json] = self.model_dump(mode="json", exclude={"max_tokens"})
+        return dumped | {"base_url": self.address or None, "max_tokens": self.longest_answer}

@@ -1,0 +1,86 @@
+"""Reads YAML, and the front matter of Markdown, for the whole project; refuses a key that is given twice.
+
+Plain PyYAML keeps the last of two equal keys without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class YamlError(ValueError):
+    """What is wrong with a YAML text, in one line, with the number of the line where that is known."""
+
+
+@dataclass(frozen=True)
+class FrontMatter:
+    """What stands between two lines `---` at the top of a file, and the text below."""
+
+    head: object
+    body: str
+
+
+def read_yaml(path: Path) -> object:
+    """What the UTF-8 file at `path` says. Raises: OSError, UnicodeDecodeError, YamlError."""
+    return parse_yaml(path.read_text(encoding="utf-8-sig"))
+
+
+def parse_yaml(text: str, *, first_line: int = 1) -> object:
+    """What `text` says. first_line: the number of its first line in its file, for errors. Raises: YamlError."""
+    loader: yaml.SafeLoader | None = None
+    try:
+        loader = _Loader(text)
+        data: object = loader.get_single_data()
+    except yaml.MarkedYAMLError as error:
+        said = " ".join(part for part in (error.context, error.problem) if part)
+        mark = error.problem_mark or error.context_mark
+        raise YamlError(said + ("" if mark is None else f" (line {mark.line + first_line})")) from None
+    except RecursionError:
+        raise YamlError("it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise YamlError(" ".join(str(error).split())) from None
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return data
+
+
+def front_matter(text: str) -> FrontMatter | None:
+    """The head and body of `text`; None where it does not begin with front matter. Raises: YamlError."""
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        return None
+    first_line = text.count("\n", 0, found.start(1)) + 1
+    return FrontMatter(parse_yaml(found[1], first_line=first_line), found[2])
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, also in a mapping that is merged into another by `<<`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._checked: set[int] = set()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        if id(node) not in self._checked:
+            self._checked.add(id(node))  # before keys are merged into it, which its own may override
+            self._refuse_twins(node)
+        super().flatten_mapping(node)
+
+    def _refuse_twins(self, node: yaml.MappingNode) -> None:
+        seen: set[Hashable] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+                continue
+            name = self.construct_object(key)
+            if name in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark)
+            seen.add(name)
