@@ -23,11 +23,10 @@ import numpy as np
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.reader import read_pool
 from youden.judging.backends.lexical import Lexical
-from youden.judging.backends.scripted import Scripted
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.nouns import PAIRED, Pool, Request, Verdicts
+from youden.nouns import PAIRED, Completion, Pool, Request, Verdicts
 from youden.nouns.arrays import Bools, Floats
 from youden.practice.calibrate.judge_measures import Measures, measure
 from youden.practice.calibrate.judge_verdict import decide
@@ -229,12 +228,17 @@ def through_the_engine(pool: Pool, *, calls: int) -> bool:
     expected = USELESS["length: alike within a tenth"](known, np.random.default_rng(0))
     yes = {questions.request(known.plan, known.pool, row).messages: said for row, said in enumerate(expected.tolist())}
 
-    def script(request: Request) -> str:
-        return "YES" if yes[request.messages] else "NO"
+    class Scripted:
+        name = "scripted"
+
+        async def answer(self, request: Request) -> Completion:
+            return Completion(
+                "YES" if yes[request.messages] else "NO", "stop", request.model, tokens_in=9, tokens_out=1
+            )
 
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "v.db") as store:
         result = asyncio.run(
-            judge_plan(known.plan, known.pool, config=config, store=store, judge=Scripted(script), environment={})
+            judge_plan(known.plan, known.pool, config=config, store=store, judge=Scripted(), environment={})
         )
     return measure(known, result) == measured(known, expected)
 

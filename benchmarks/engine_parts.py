@@ -14,14 +14,12 @@ import sys
 import tempfile
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from youden.errors import BudgetError
-from youden.judging.backends.scripted import Scripted
 from youden.judging.call.pace import Pace
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
@@ -233,16 +231,24 @@ def budget(n_runs: int, **_: Any) -> Measured:
             | {"price_in": price_in, "price_out": price_out, "concurrency": dice.randint(1, 40)}
         )
         try:
-            judged(plan, pool, config, judge=Scripted(partial(_spend, dice, billed)), max_cost=cap)
+            judged(plan, pool, config, judge=Spending(dice, billed), max_cost=cap)
         except BudgetError:
             short += 1
         worst = max(worst, sum(a * price_in + b * price_out for a, b in billed) / 1e6 - cap)
     return {"runs": n_runs, "ended_short": short, "most_beyond_cap_usd": worst}
 
 
-def _spend(dice: random.Random, billed: list[tuple[int, int]], _request: Request) -> Completion:
-    billed.append((dice.randint(50, 400), dice.randint(1, 8)))
-    return Completion("YES", "stop", "m", *billed[-1])
+class Spending:
+    """A judge that says yes and bills any number of tokens, noted in `billed`."""
+
+    name = "spending"
+
+    def __init__(self, dice: random.Random, billed: list[tuple[int, int]]) -> None:
+        self._dice, self._billed = dice, billed
+
+    async def answer(self, _request: Request) -> Completion:
+        self._billed.append((self._dice.randint(50, 400), self._dice.randint(1, 8)))
+        return Completion("YES", "stop", "m", *self._billed[-1])
 
 
 def child(name: str, **options: Any) -> Measured:

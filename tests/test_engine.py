@@ -17,9 +17,9 @@ import pytest
 
 from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
+from scripted import Scripted
 from wire_server import Fault, Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
-from scripted import Scripted
 from youden.judging.call.failures import CallError
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store

@@ -158,7 +158,7 @@ FAULTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "no counts": (
         {"example_0": {key: value for key, value in example().items() if key != "metadata"}},
-        ["metadata", "required"],
+        ["metadata", "missing"],
     ),
     "no JSON": ({"example_0": '{"condition_keys": ['}, ["example_0.json", "Invalid JSON"]),
     "a list": ({"example_0": "[]"}, ["the file", "object"]),

@@ -18,7 +18,8 @@ from youden.pools.make.instructions import load_instruction
 from youden.text.yaml_text import YamlError, front_matter, parse_yaml
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
 
@@ -53,7 +54,10 @@ def test_what_cannot_be_meant_is_refused_by_line(text: str, says: str) -> None:
 
 
 def test_a_merged_mapping_may_be_overridden_by_a_key_of_its_own() -> None:
-    assert parse_yaml("one: &one {a: 1, b: 2}\ntwo: {<<: *one, a: 3}\n") == {"one": {"a": 1, "b": 2}, "two": {"a": 3, "b": 2}}
+    assert parse_yaml("one: &one {a: 1, b: 2}\ntwo: {<<: *one, a: 3}\n") == {
+        "one": {"a": 1, "b": 2},
+        "two": {"a": 3, "b": 2},
+    }
 
 
 def test_front_matter_is_counted_from_the_top_of_its_file() -> None:
@@ -71,7 +75,11 @@ FILES = {
     "run.yaml": ("pool: p\nseed: 1\n# why\nseed: 2\n", "seed", load_run_config),
     "agents.yaml": ("agents:\n- id: a\n  of: source\n  of: a\n", "of", load_agents),
     "prompt.md": (PROMPT, "yes_from", load_prompt),
-    "mine.md": ("---\n\nsystem: x\nsystem: y\n---\n{{text}}", "system", lambda p: load_instruction(str(p), folder=p.parent)),
+    "mine.md": (
+        "---\n\nsystem: x\nsystem: y\n---\n{{text}}",
+        "system",
+        lambda p: load_instruction(str(p), folder=p.parent),
+    ),
 }
 
 

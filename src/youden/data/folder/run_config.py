@@ -134,7 +134,9 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     try:
         return RunConfig.model_validate({**resolved, **(changes or {})})
     except ValidationError as error:
-        raise ConfigError(f"{place}: {misfit(error, keys=RunConfig.model_fields)}. Correct it.", slug="run-config") from error
+        raise ConfigError(
+            f"{place}: {misfit(error, keys=RunConfig.model_fields)}. Correct it.", slug="run-config"
+        ) from error
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
@@ -155,7 +154,7 @@ class JudgeConfig(BaseModel):
         """Most tokens an answer can have; None where nothing bounds it."""
         return self.answering.answer_limit
 
-    @cached_property
+    @property
     def answer_tokens(self) -> int:
         """Tokens that an answer is thought to have."""
         return self.answer_limit or 16
@@ -189,9 +188,9 @@ class JudgeConfig(BaseModel):
         config._batched = True
         return config
 
-    def answering_at_most(self, max_tokens: int) -> Self:
-        """This judge, its answers no longer than `max_tokens`."""
-        return self.model_copy(update={"answering": self.answering.model_copy(update={"max_tokens": max_tokens})})
+    def asked_with(self, changes: Mapping[str, Json]) -> Self:
+        """This judge with some of the keys of `answering` changed."""
+        return self.model_copy(update={"answering": self.answering.model_copy(update=changes)})
 
     def questions(self) -> Questions:
         """What this judge is asked about a trial. Raises: ConfigError [judge-model] where no model is named."""

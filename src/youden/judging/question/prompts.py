@@ -121,7 +121,8 @@ def parse_prompt(text: str, *, name: str, where: str) -> Prompt:
         head = _Head.model_validate(read.head)
     except YamlError as error:
         raise ConfigError(
-            f"The front matter of {where} is no YAML: {error}. Write one `key: value` a line.", slug="prompt-front-matter"
+            f"The front matter of {where} is no YAML: {error}. Write one `key: value` a line.",
+            slug="prompt-front-matter",
         ) from None
     except ValidationError as error:
         raise ConfigError(

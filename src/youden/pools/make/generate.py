@@ -117,7 +117,7 @@ def _check_cap(generation: Generation, max_cost: float | None) -> None:
 def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
     """The models, each with the longest answer that any agent asks of it, for the cap."""
     most = {name: max(agent.max_tokens for agent in file.agents if agent.model == name) for name in file.models}
-    return {name: config.answering_at_most(most[name]) for name, config in file.models.items()}
+    return {name: config.asked_with({"max_tokens": most[name]}) for name, config in file.models.items()}
 
 
 async def _made(generation: Generation, models: Models) -> Texts:
@@ -184,7 +184,7 @@ class _Making:
             instruction = self._generation.instructions[name][which]
             if agent.model is None or instruction is None:
                 continue
-            config = self._file.models[agent.model].model_copy(update=_sent(agent))
+            config = self._file.models[agent.model].asked_with(_sent(agent))
             keys[name] = []
             noted_all = notes.get(name, [""] * len(self._items))
             for item, text, noted in zip(self._items, self._texts[agent.of], noted_all, strict=True):
