@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from youden.errors import JudgeError, PlanError, YoudenError
 from youden.judging.backends.lexical import Lexical, fit_cut, sample_pairs
-from youden.nouns import INDEPENDENT, PAIRED, Agent, BatchJudge, Item, Plan, Pool, Split, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, PlanJudge, Pool, Split, Verdicts
 from youden.text.words import words
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
@@ -119,7 +119,7 @@ def test_paired_texts_get_a_yes_and_independent_ones_a_no() -> None:
 
 def test_verdicts_are_one_answered_row_a_trial() -> None:
     pool = pool_of(small_texts(0))
-    judge: BatchJudge = Lexical()
+    judge: PlanJudge = Lexical()
     plan = plan_of(pool, all_trials(3, 10))
     verdicts = judge.answer_many(pool, plan)
     assert verdicts.plan is plan

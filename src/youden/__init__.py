@@ -1,4 +1,17 @@
-"""Rank language-model agents without labels. Everything named here loads when first used."""
+"""Rank language-model agents without labels. Everything named here loads when first used.
+
+What is public, here and nowhere else:
+
+- the names in `__all__` of `youden` and of `youden.stats`, and the errors in `youden.errors`
+- the command line, and the files it reads and writes
+- the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
+- for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.importers`,
+  `youden.transforms`, `youden.designs`, `youden.baselines` and `youden.items`; the types in `__all__` of `youden.nouns`; and what
+  these contracts are written with, `youden.judging.call.connection`, `youden.judging.call.failures` and
+  `youden.judging.batches.provider`
+
+Any other module may change in any release.
+"""
 
 from __future__ import annotations
 

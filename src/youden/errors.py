@@ -1,4 +1,4 @@
-"""The exception tree. It knows what can go wrong for a user; it refuses to know how errors are printed.
+"""The errors that this package raises on purpose, as a tree.
 
     YoudenError                  every error this package raises on purpose        exit code 2
     ├── InputError               a file, an option or an argument is wrong          exit code 2

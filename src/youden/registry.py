@@ -1,7 +1,4 @@
-"""A table of named things that load when first asked for, open to other packages by entry point.
-
-It knows names and where they live; it refuses to know what the things do.
-"""
+"""A table of named things that load when first asked for, open to other packages by entry point."""
 
 from __future__ import annotations
 

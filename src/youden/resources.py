@@ -1,7 +1,4 @@
-"""Finds the prompts, configs and datasets that come with the project, a user's own first.
-
-It knows three places to look; it refuses to know what is in the files.
-"""
+"""Finds the prompts, configs and datasets that come with the project, a user's own first."""
 
 from __future__ import annotations
 

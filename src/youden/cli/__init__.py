@@ -1,4 +1,4 @@
-"""The command line. It knows the names of the commands and how an error ends; each command is a file of its own."""
+"""The command line: the names of the commands, and how each ends. Every command is a file of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Replaces a file in one step, so that whoever looks finds the old one or the new one, whole.
-
-It knows names and renaming; it refuses to know what is written.
-"""
+"""Replaces a file in one step, so that whoever looks finds the old one or the new one, whole."""
 
 from __future__ import annotations
 

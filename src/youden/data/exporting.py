@@ -1,7 +1,4 @@
-"""Writes a pool as one tidy table, and a run's tables for other tools: CSV, JSONL, Parquet, DuckDB.
-
-It knows columns and file endings; it refuses to know how any number came about.
-"""
+"""Writes a pool as one tidy table, and a run's tables for other tools: CSV, JSONL, Parquet, DuckDB."""
 
 from __future__ import annotations
 
@@ -92,8 +89,8 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def _write_jsonl(path: Path, table: pa.Table) -> None:
     with path.open("wb") as file:
-        for batch in table.to_batches(max_chunksize=10_000):
-            file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in batch.to_pylist())
+        for chunk in table.to_batches(max_chunksize=10_000):
+            file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chunk.to_pylist())
 
 
 def _write_csv(path: Path, table: pa.Table) -> None:

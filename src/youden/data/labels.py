@@ -1,7 +1,4 @@
-"""Reads labels that somebody has of agents, or of agents on items: any numbers, one column each.
-
-It knows columns, numbers and where a value stands; it refuses to know the run the labels are held against.
-"""
+"""Reads labels that somebody has of agents, or of agents on items: any numbers, one column each."""
 
 from __future__ import annotations
 

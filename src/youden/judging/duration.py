@@ -1,6 +1,6 @@
 """How long asking a judge will take: from calls in flight, seconds a call, and requests and tokens a minute.
 
-It knows a judge's limits and how calls in flight grow; it refuses to measure, and to know what a provider allows.
+It is worked out from the judge's config, not measured.
 """
 
 from __future__ import annotations

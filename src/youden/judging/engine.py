@@ -26,7 +26,7 @@ from youden.judging.cassette.lines import recorded
 from youden.judging.cassette.tape import played, playing, plays_only, record
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.question.questions import Questions
-from youden.judging.registry import JURY, REPLAY, batch_judge, calling_judge
+from youden.judging.registry import JURY, REPLAY, calling_judge, plan_judge
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.nouns import Judge, Plan, Pool, Progress, Verdicts
@@ -104,7 +104,7 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
         if config.backend == REPLAY:
             return _replayed(run, config)
         if judge is None and not config.makes_calls:
-            result = batch_judge(config.backend, config.answering.parameters).answer_many(run.pool, run.plan)
+            result = plan_judge(config.backend, config.answering.parameters).answer_many(run.pool, run.plan)
             sight.advance(len(run.plan))
             return result
         if judge is None and run.batching is not None and not playing():

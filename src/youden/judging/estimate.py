@@ -1,6 +1,6 @@
 """What a plan will cost with a judge, in dollars and minutes, before anything runs, and how that is known.
 
-It knows tokenizers on disk and judges' prices; it refuses to ask the network for either.
+The network is never asked: tokenizers are used where they are on disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The judges that can be named in a config.
 
-It knows their names and the two ways they are made: from a `Connection` where they make calls, from their parameters
-where they answer whole plans (`answer_many`). It refuses to know configs, prompts and stores.
+A judge is made in one of two ways: from a `Connection` where it makes calls, from its parameters where it answers whole plans
+(`answer_many`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import cast
 
 from youden.errors import ConfigError
 from youden.judging.call.connection import Connection
-from youden.nouns import BatchJudge, Json, Judge
+from youden.nouns import Json, Judge, PlanJudge
 from youden.registry import Registry
 
 JURY = "jury"
@@ -47,13 +47,13 @@ def calling_judge(backend: str, connection: Connection) -> Judge:
     return cast(Judge, JUDGES.load(backend)(connection))
 
 
-def batch_judge(backend: str, parameters: Mapping[str, Json]) -> BatchJudge:
+def plan_judge(backend: str, parameters: Mapping[str, Json]) -> PlanJudge:
     """The judge that answers whole plans, made with `parameters`.
 
     Raises: ConfigError [judge-parameters] where it does not know one of them.
     """
     try:
-        return cast(BatchJudge, JUDGES.load(backend)(**parameters))
+        return cast(PlanJudge, JUDGES.load(backend)(**parameters))
     except TypeError as error:
         raise ConfigError(
             f"The judge '{backend}' does not take these parameters: {dict(parameters)} ({error}). Correct or remove them.",

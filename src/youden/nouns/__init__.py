@@ -7,10 +7,10 @@ Arrays are read-only; what can run to millions is held as columns, not objects.
 from youden.nouns.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.nouns.judging import (
     MISSING_REASONS,
-    BatchJudge,
     Completion,
     Judge,
     Message,
+    PlanJudge,
     Progress,
     Request,
     Verdicts,
@@ -38,7 +38,6 @@ __all__ = [
     "Agent",
     "AgentMove",
     "Agreement",
-    "BatchJudge",
     "CallFacts",
     "CellAgreement",
     "Completion",
@@ -58,6 +57,7 @@ __all__ = [
     "Message",
     "PairedTrials",
     "Plan",
+    "PlanJudge",
     "Pool",
     "Priced",
     "Progress",

@@ -62,7 +62,7 @@ class Judge(Protocol):
     async def answer(self, request: Request) -> Completion: ...
 
 
-class BatchJudge(Protocol):
+class PlanJudge(Protocol):
     """Answers a whole plan without calls."""
 
     @property

@@ -58,7 +58,7 @@ def plan_extension(config: RunConfig, step: Extension, *, width: float | None = 
         )
     if width is not None and (step.agents is None or step.calls is not None):
         raise ConfigError(
-            f"A half width of {width:g} says how many calls joining agents get. Give --width with --agents and without --calls.",
+            f"A half width of {width:g} says how many calls new agents get. Give --width with --agents and without --calls.",
             slug="extend-width",
         )
     if _is_unfinished(folder, config, step, width=width):

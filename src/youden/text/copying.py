@@ -1,6 +1,6 @@
 """Who copies: how much of a response is taken from its prompt word for word.
 
-It knows runs of words; it refuses to know whether copying is good or bad.
+It counts runs of words. Whether copying is bad depends on the task.
 """
 
 from __future__ import annotations

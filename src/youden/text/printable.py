@@ -1,7 +1,4 @@
-"""Makes text safe to show on a terminal: judged text and ids are other people's, and may hold control sequences.
-
-It knows which characters act rather than show; it refuses to know where the text is shown.
-"""
+"""Makes text safe to show on a terminal: judged text and ids are other people's, and may hold control sequences."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where a text can be cut: into sentences, and into the pieces that a reader would count as words.
 
-It knows end marks, line breaks and scripts without spaces; it refuses to know abbreviations and languages.
+It sees end marks, line breaks and scripts without spaces. An abbreviation before a capital letter ends a sentence too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How much two texts share: the summed weight of the words that occur in both.
-
-It knows words as columns of a sparse matrix; it refuses to know who wrote a text and what a similarity is used for.
-"""
+"""How much two texts share: the summed weight of the words that occur in both."""
 
 from __future__ import annotations
 

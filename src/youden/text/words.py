@@ -1,6 +1,6 @@
 """What counts as a word, in any script.
 
-It knows Unicode: case, compatibility forms, scripts written without spaces. It refuses to know languages: no stemming, no
+It follows Unicode: case, compatibility forms, scripts written without spaces. No language is known to it: no stemming, no
 stop words, no dictionary.
 """
 

@@ -46,13 +46,13 @@ def command(
     """Try judges on trials whose truth is known by construction, before the main spend.
 
     POOL is a pool; a run's CONFIG (.yaml) names pool, judge, design and seed. Random paired and independent trials come from the
-    plan of that run, so their answers are found again by `youden run`. Beside them stand the paired ones in the other order and
-    asked again, trials in which length speaks against the truth, and planted texts: a response against itself, against a clone of
-    it, and against a template that says nothing.
+    plan of that run, so `youden run` finds their answers again. Further trials are the paired ones in the other order and once
+    more, trials in which length speaks against the truth, and planted texts: a response against itself, against a clone of it,
+    and against a template that says nothing.
 
-    Says TPR, FPR and Youden's J with intervals, what order and repetition change, gaps, seconds and dollars; go or no-go with
-    the rule behind it; and the cheapest judge that passes. A higher J is not a better judge: one that overlooks contradictions
-    says yes more often.
+    Shows TPR, FPR and Youden's J with intervals; what order and repetition change; missing answers, seconds and dollars; go or
+    no-go with the rule behind it; and the cheapest judge that passes. A higher J does not make a better judge: one that overlooks
+    contradictions says yes more often.
 
     Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, ranking, show
 from youden.cli.terms.progress import progress_bar
 
 
@@ -35,4 +35,4 @@ def command(
     fit_run(planned.folder)
     if table is not None:
         validate(planned.folder, table)
-    show.show_result(write_report(planned.folder).summary, as_json=as_json)
+    ranking.show_result(write_report(planned.folder).summary, as_json=as_json)

@@ -36,7 +36,7 @@ class _Format(click.ParamType[str]):
 )
 @options.json
 def command(format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], as_json: bool) -> None:
-    """Import the files or folders PATH… into the folder --out. Several files join on the item.
+    """Import the files or folders PATH… into the folder --out. Several files are joined by item.
 
     \b
     inspect          logs of Inspect (.eval, .json): an agent a model
@@ -49,7 +49,7 @@ def command(format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str
     peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
                      tvd_mi_individual_examples becomes a run, without texts
 
-    What cannot be used is left out, counted and placed; items that do not line up are listed.
+    What cannot be used is left out, counted, and named with its place; items that do not line up are listed.
     """
     if format_ == PEER_PREDICTION:
         _peer_prediction(paths, out, columns, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`youden extend RUN`: let agents, items or calls join a run."""
+"""`youden extend RUN`: extend a judged run by agents, items or calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, ranking, show
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -19,21 +19,19 @@ if TYPE_CHECKING:
 
 @click.command("extend")
 @options.run
+@click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
+@click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
 @click.option(
-    "--agents", type=click.Path(), help="A pool with the agents that join; those already in the run are left out."
-)
-@click.option(
-    "--items", type=click.Path(), help="A pool with the items that join, with responses of all the run's agents."
-)
-@click.option(
-    "--calls", type=click.IntRange(min=1), help="How many calls. [default: as many as an agent or item of the run got]"
+    "--calls",
+    type=click.IntRange(min=1),
+    help="How many calls. [default: as many for each new agent or item as one of the run got]",
 )
 @click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
 @click.option(
     "--width",
     type=click.FloatRange(min=0, min_open=True),
     metavar="W",
-    help="As many calls as give joining agents intervals of ± W.",
+    help="As many calls as give the new agents intervals of ± W.",
 )
 @options.spending
 @options.asking
@@ -52,15 +50,16 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Let agents, items or more calls join RUN, the folder of a judged run.
+    """Extend RUN, the folder of a judged run, by agents, items or more calls.
 
-    Only new comparisons are asked: agents that join meet a balanced set of those that are there, on the items that those were
-    judged on, and are placed on their scale; nobody's ability moves but by answers of its own. New items and further calls are
-    slots of everybody, the very ones a larger budget would have drawn; --focus spends the calls on the agents it names.
+    Only new comparisons are asked. New agents are compared with a balanced set of the run's own, on the items that those were
+    judged on, and get abilities on the same scale. An ability moves only by answers about that agent. New items and more calls
+    bring trials for all agents, the very ones that a larger budget would have drawn; --focus spends the calls on the agents it
+    names.
 
-    Calls and cost are shown first. The folder changes when the new answers are there, until then the same command resumes;
-    config.yaml then makes the whole run again, and the same --calls buy as many once more. The report says what moved and whether
-    an agent that was there drifted.
+    Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
+    After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
+    whether an agent of the run drifted.
     """
     from youden.data.folder.run_config import Extension
     from youden.data.folder.run_folder import RunFolder
@@ -68,7 +67,7 @@ def command(
     from youden.report.pages.write import write_report
 
     if (agents is not None) + (items is not None) + (calls is not None) == 0:
-        raise click.UsageError("Give --agents, --items or --calls: what is to join?")
+        raise click.UsageError("Give --agents, --items or --calls: what is the run extended by?")
     if agents is not None and items is not None:
         raise click.UsageError("Give --agents first and --items in a second extension.")
     if focus and (agents is not None or items is not None):
@@ -79,7 +78,7 @@ def command(
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
     if planned.half_width is not None:
         show.note(
-            f"plan: intervals of {len(planned.joined)} joining agents: about ± {planned.half_width:.3f}, if their answers vary "
+            f"plan: intervals of {len(planned.joined)} new agents: about ± {planned.half_width:.3f}, if their answers vary "
             "as those of the agent that varies most"
         )
     said: dict[str, Json] = {
@@ -106,7 +105,7 @@ def command(
     if as_json:
         show.print_json({**said, "dry_run": False, "growth": None if growth is None else asdict(growth)})
         return
-    show.show_result(summary, as_json=False)
+    ranking.show_result(summary, as_json=False)
     if growth is not None:
         _draw(growth)
 

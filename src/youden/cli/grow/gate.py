@@ -20,13 +20,19 @@ WORSE = 1
 
 @click.command("gate")
 @options.run
-@click.option("--agent", "agents", multiple=True, required=True, help="The new agent; several are corrected for.")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    required=True,
+    help="The new agent. Repeatable: several share the error.",
+)
 @click.option("--baseline", required=True, help="The agent it is compared with.")
 @click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where looks are counted; under version control where folders are thrown away. [default: RUN/gates.json]",
+    help="Where looks are counted; keep it under version control where RUN is thrown away. [default: RUN/gates.json]",
 )
 @click.option("--markdown", metavar="FILE", help="Write it as Markdown; - for standard output.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JUnit XML.")
@@ -46,14 +52,15 @@ def command(
 ) -> int:
     """Is --agent better, no worse or worse than --baseline on items of this kind, by the answers in RUN?
 
-    The difference of their abilities gets an interval from what each item contributes to it. Above −margin all of it: better
-    (above 0) or no worse, exit code 0. Below 0, and not above −margin: worse, 1. Else undecided, 3, with the calls that decide
-    it with a chance of 90 %, wherever the truth is, and the command that asks them.
+    The difference of their abilities gets an interval, from what each item contributes to it. If all of it lies above 0, the
+    agent is better; if all of it lies above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above
+    −margin, the agent is worse: 1. Else it is undecided: 3, with the number of calls that decide with a chance of 90 %, wherever
+    the truth lies, and the command that asks them.
 
-    Nothing is asked and nothing spent. Looking again after more calls is allowed: look m gets an error of 2.5 % / 2^(m−1) on
-    either side, so that a wrong 'worse' has at most 5 % over all looks, and so has a wrong pass. Looks are counted in
-    --ledger; the same answers again are the same look. Several --agent share the error (Bonferroni); those asked one by
-    one do not.
+    Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
+    side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in
+    --ledger; the same answers again are the same look. Several --agent in one command share the error (Bonferroni); in commands
+    of their own they do not.
 
     In JUnit XML an agent is a test: worse is a failure, undecided an error.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--calls", required=True, type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
 @click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
 @click.option("--store", help="Where its answers are kept. [default: verdicts.db in its folder]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the choice of trials.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
 @click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
 @click.option(
     "--max-missing", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop above this share of missing answers."
@@ -53,12 +53,12 @@ def command(
 ) -> None:
     """Ask a second judge a balanced part of RUN's own trials, and say how far the two agree.
 
-    Agreement per trial, how alike they rank (and how alike RUN's own judge would look on so few trials), agents that move beyond
-    chance, and whether a judge favours agents of its own family: `meta.family` of agents in the pool's agents.jsonl, `family:`
-    in a judge's config or --family JUDGE=NAME.
+    Shows how often they agree on a trial; how alike they rank, beside how alike RUN's own judge would rank on so few trials;
+    which agents move beyond chance; and whether a judge favours agents of its own family. Families are `meta.family` of agents
+    in the pool's agents.jsonl, and `family:` in a judge's config or --family JUDGE=NAME.
 
     The part is a run of its own, with a config that makes it again: `youden run`, `report`, `compare` and cassettes take it
-    as they take any. Nothing that its store holds is asked again; the same command resumes.
+    like any other. Nothing that its store holds is asked again; the same command resumes.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.rejudge import compare_rejudged, plan_rejudge

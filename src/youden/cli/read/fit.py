@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, ranking
 
 
 @click.command("fit")
@@ -29,4 +29,4 @@ def command(run: Path, labels: Path | None, as_json: bool) -> None:
     fit_run(folder)
     if table is not None:
         validate(folder, table)
-    show.show_result(summarise_run(folder), as_json=as_json)
+    ranking.show_result(summarise_run(folder), as_json=as_json)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, ranking
 
 FORMATS = ("html", "md", "png", "svg", "csv")
 
@@ -41,7 +41,7 @@ def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: P
         click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
     elif kind == "html":
         path, data = write.write_page(folder, out=out)
-        show.show_warnings(data.summary)
+        ranking.show_warnings(data.summary)
         click.echo(str(path))
     elif kind in ("md", "csv"):
         text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)

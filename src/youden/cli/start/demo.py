@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, ranking, show
 from youden.cli.terms.progress import progress_bar
 
 COMPARED = (("faithful", "low-effort"), ("faithful", "strategic"))
@@ -38,7 +38,7 @@ def command(out: Path, as_json: bool) -> None:
         judge_run(planned, progress=bar)
     fit_run(planned.folder)
     summary = write_report(planned.folder).summary
-    show.show_result(summary, as_json=as_json)
+    ranking.show_result(summary, as_json=as_json)
     if as_json:
         return
     click.echo()

@@ -31,8 +31,8 @@ labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, perhaps item, and numbers. No fit sees "
-    "them.",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, item if you like, and numbers. No fit "
+    "sees them.",
 )
 family = click.option(
     "--family",
@@ -40,7 +40,7 @@ family = click.option(
     multiple=True,
     metavar="JUDGE=NAME",
     callback=lambda _ctx, _parameter, said: _pairs(said),
-    help="The family of a judge, as its agents say it in meta.family; before `family:` in the judge's config.",
+    help="The family of a judge, as its agents say it in meta.family; goes before `family:` in the judge's config.",
 )
 
 rule = click.option(
@@ -48,12 +48,12 @@ rule = click.option(
     type=click.Choice(["shared", "own"]),
     default="shared",
     show_default=True,
-    help="Holdout rule; own: the paper's.",
+    help="How cells are held out; own: the paper's way.",
 )
 scores = click.option("--scores", type=click.Choice(["row", "symmetric"]), default="row", show_default=True)
-above = click.option("--above", default="faithful", show_default=True, help="Groups the AUC puts first, by commas.")
+above = click.option("--above", default="faithful", show_default=True, help="Groups that should rank first, by commas.")
 below = click.option(
-    "--below", default="strategic,low-effort", show_default=True, help="Groups it puts last, by commas."
+    "--below", default="strategic,low-effort", show_default=True, help="Groups that should rank last, by commas."
 )
 
 

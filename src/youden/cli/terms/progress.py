@@ -1,7 +1,5 @@
 """Work under way on standard error: rate, answers, failures by kind, money and time left; plain lines where that is no
 terminal.
-
-It knows counts and a clock; it refuses to know what is counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The file of looks: which two agents were compared on which answers, so that looking again at the same is no new look.
 
-It knows `gates.json`; it refuses to know what a look found out and how much error each may make.
+They stand in `gates.json`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a run keeps of its pool: who and what, never the texts.
-
-It knows `pool.json`; it refuses to know how lengths are measured.
-"""
+"""What a run keeps of its pool: who and what, never the texts."""
 
 from __future__ import annotations
 

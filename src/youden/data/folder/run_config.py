@@ -1,6 +1,6 @@
 """The YAML file behind `youden run CONFIG`: what it may say, and where its relative paths lead.
 
-It knows keys and ranges; it refuses to know which designs and judges there are.
+Whether there is such a design or judge is checked later, where they are loaded.
 """
 
 from __future__ import annotations

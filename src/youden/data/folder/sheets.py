@@ -1,6 +1,6 @@
 """The CSV files of a run's folder: scores as agents × items, the ranking, the items.
 
-It knows rows, empty fields and numbers that read back to the last bit; it refuses to round.
+Numbers are not rounded: they read back to the last bit.
 """
 
 from __future__ import annotations

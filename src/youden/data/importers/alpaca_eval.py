@@ -1,6 +1,6 @@
 """Imports AlpacaEval's `model_outputs.json`: agents are generators, items are instructions.
 
-It knows the keys instruction, output and generator; it refuses to know annotations.
+It reads the keys instruction, output and generator, and leaves annotations out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Imports `model_answer` files of FastChat (MT-Bench) and Arena-Hard: agents are models, items are the turns of questions.
 
-It knows both layouts of an answer and `question.jsonl`; it refuses to know judgements.
+It reads both layouts of an answer and `question.jsonl`, and leaves judgements out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Imports a folder that Hugging Face `datasets` saved with `save_to_disk`: one split is a table, or an agent.
 
-It knows `state.json`, `dataset_dict.json` and Arrow streams; it refuses to download anything.
+It reads `state.json`, `dataset_dict.json` and Arrow streams, and downloads nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def read_hf_dataset(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> 
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
                     said = said or Columns.of(folder, stream.schema.names, columns=columns, joiner=joiner)
-                    for batch in stream:
-                        for row in batch.to_pylist():
+                    for chunk in stream:
+                        for row in chunk.to_pylist():
                             number += 1
                             said.add(row, joiner, place=f"{folder}, row {number}")
             except (pa.ArrowException, OSError) as error:

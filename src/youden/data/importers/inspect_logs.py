@@ -1,6 +1,6 @@
 """Imports Inspect logs (`.eval` and `.json`): agents are models, items are samples.
 
-It knows the log format, version 2, as inspect-ai 0.3 writes it; it refuses to know scores.
+It reads version 2 of the format, as inspect-ai 0.3 writes it, and leaves scores out.
 """
 
 from __future__ import annotations

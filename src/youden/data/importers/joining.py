@@ -1,7 +1,4 @@
-"""Joins responses from many files on the item, and keeps account of what could not be used.
-
-It knows agents, items, texts and places in files; it refuses to know any format.
-"""
+"""Joins responses from many files on the item, and keeps account of what could not be used."""
 
 from __future__ import annotations
 

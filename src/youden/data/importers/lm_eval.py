@@ -1,6 +1,6 @@
 """Imports what lm-evaluation-harness writes with `--log_samples`: agents are models, items are documents.
 
-It knows `samples_<task>_<time>.jsonl` and the `results_<time>.json` beside it (lm-eval 0.4); it refuses to know metrics.
+It reads `samples_<task>_<time>.jsonl` and the `results_<time>.json` beside it (lm-eval 0.4), and leaves metrics out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Imports CSV, TSV, JSONL and Parquet tables whose columns are called as they like, one file for all agents or one an agent.
 
-It knows rows; it refuses to be strict: what cannot be used is left out and counted (`read_pool` is the strict reader).
+What cannot be used is left out and counted; `read_pool` is the strict reader.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _parquet(file: Path) -> Rows:
         raise wrong(file, f"it is no Parquet file ({error}).", slug="import-format") from error
     with table:
         number = 0
-        for batch in table.iter_batches(batch_size=10_000):
-            for row in batch.to_pylist():
+        for chunk in table.iter_batches(batch_size=10_000):
+            for row in chunk.to_pylist():
                 number += 1
                 yield f"{file}, row {number}", row

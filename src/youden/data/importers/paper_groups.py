@@ -1,6 +1,6 @@
 """The groups of agents that the paper's data are known for, and what matches them to a list of agents.
 
-It knows names only; it refuses to know scores, and gives no group to agents of other data.
+Names alone are compared; agents of other data get no group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The public layout of peer-prediction files, read and checked one file at a time.
 
-It knows what a file may say and names the place where it does not; it refuses to know what is made of it.
+An error names the place in the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Imports the public peer-prediction data: an agents file becomes a pool, a results folder becomes rates of ordered pairs.
 
-It knows what these data hold; it refuses to invent what they do not: which call failed, the other item of the independent arm,
-TPR and FPR apart. Only D = p − q is public, so a pair's `tpr` is max(D, 0) and its `fpr` max(−D, 0): tpr − fpr is D to the last
-bit, and either alone means nothing.
+Nothing is made up that the data do not hold: which call failed, the other item of the independent arm, TPR and FPR apart.
+Only D = p − q is public, so a pair's `tpr` is max(D, 0) and its `fpr` max(−D, 0): tpr − fpr is D to the last bit, and either
+alone means nothing.
 """
 
 from __future__ import annotations

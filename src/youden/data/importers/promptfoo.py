@@ -1,6 +1,6 @@
 """Imports promptfoo's results JSON (`promptfoo eval -o results.json`): agents are providers, items are test cases.
 
-It knows the layouts of results versions 2 and 3; it refuses to know assertions and scores.
+It reads the layouts of results versions 2 and 3, and leaves assertions and scores out.
 """
 
 from __future__ import annotations

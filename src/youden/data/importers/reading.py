@@ -1,7 +1,4 @@
-"""Opens other people's files: which ones, in which encoding, as JSON.
-
-It knows byte order marks, lines and JSON; it refuses to know what the values mean.
-"""
+"""Opens other people's files: which ones, in which encoding, as JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which column of other people's tables is the agent, the item, the text.
-
-It knows names of columns; it refuses to know how a table is stored.
-"""
+"""Which column of other people's tables is the agent, the item, the text."""
 
 from __future__ import annotations
 

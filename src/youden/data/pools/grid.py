@@ -1,6 +1,6 @@
 """Collects responses row by row and lays them out as a grid of agents × items.
 
-It knows where each row came from, so that an error can name it; it refuses to know how a row was written.
+It keeps the place that each row came from, so that an error can name it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reads a pool: a folder of agents.jsonl, items.jsonl and responses.jsonl, or one tidy table.
-
-It knows the folder's keys and where shipped pools are; it refuses to know what will be asked of the texts.
-"""
+"""Reads a pool: a folder of agents.jsonl, items.jsonl and responses.jsonl, or one tidy table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads a pool from one tidy table, CSV or Parquet, with a row for each response.
 
-It knows the columns agent, item, text, prompt and group; it refuses to know, and refuses to accept, any other.
+Its columns are agent, item, text, prompt and group; any other is refused.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def read_parquet(path: Path) -> Pool:
         _check_columns(source, schema.names, number=None)
         for name in schema.names:
             _check_type(source, name, schema.field(name).type)
-        for batch in _batches(source, table):
+        for chunk in _chunks(source, table):
             columns = [
-                batch.column(name).cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
+                chunk.column(name).cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
                 if name in schema.names
-                else [None] * len(batch)
+                else [None] * len(chunk)
                 for name in (*REQUIRED, *OPTIONAL)
             ]
             for record in zip(*columns, strict=True):
@@ -82,7 +82,7 @@ def read_parquet(path: Path) -> Pool:
     return rows.pool()
 
 
-def _batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+def _chunks(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     try:
         yield from table.iter_batches(batch_size=10_000)
     except (pa.ArrowException, OSError) as error:

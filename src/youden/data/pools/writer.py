@@ -1,7 +1,4 @@
-"""Writes a pool as a folder of JSON lines, the form that `read_pool` reads back unchanged.
-
-It knows the folder's keys; it refuses to know other formats.
-"""
+"""Writes a pool as a folder of JSON lines, the form that `read_pool` reads back unchanged."""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ _SHORTEST_SECRET = 8
 
 
 class JudgeConfig(BaseModel):
-    """A judge. What other rooms ask for often is answered for both parts. Its file has the keys of `answering` and `fetching` beside these, all on one level (`load_judge_config`).
+    """A judge.
+
+    Its file has the keys of `answering`, of `fetching` and these, all on one level; `load_judge_config` reads it. The properties
+    pass on what other rooms ask of either part.
 
     `of` is the judge that `replay` repeats, None for the one whose answers the store holds; `judges` and `vote` belong to a
     jury. `family` says which agents, by their meta.family, are this judge's own kind; it is never sent and decides nothing.

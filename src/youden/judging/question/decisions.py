@@ -1,7 +1,4 @@
-"""The ways in which a judge can be made to decide: a label in text, a JSON object, or the odds of the first token.
-
-It knows what each way adds to a request and how its answer is read; it refuses to know prompts' wording and models.
-"""
+"""The ways in which a judge can be made to decide: a label in text, a JSON object, or the odds of the first token."""
 
 from __future__ import annotations
 

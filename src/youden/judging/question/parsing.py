@@ -1,6 +1,6 @@
 """Reads a raw answer: a pure, versioned second pass, so that a better parser costs nothing.
 
-It knows labels and grades; it refuses to guess: what does not say one label clearly is missing, never a no.
+It never guesses: an answer that does not say one label clearly is missing, never a no.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turns a plan's row into the request that is sent, and the request into the key it is stored under.
 
-It knows what can change an answer; it refuses to know keys, timeouts, concurrency, or which text had better stand first.
+Only what can change an answer is part of the key: no timeout, no concurrency, no price.
 """
 
 from __future__ import annotations

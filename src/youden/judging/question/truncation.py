@@ -1,6 +1,6 @@
 """Shortens two texts so that a request fits a model's context.
 
-It knows characters and a policy; it refuses to know tokenizers, and to shorten anything unasked.
+It counts characters, for no tokenizer is at hand, and shortens only where the judge's config asks for it.
 """
 
 from __future__ import annotations

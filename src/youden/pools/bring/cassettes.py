@@ -1,7 +1,5 @@
 """What a run or a generated pool asked and was answered, as a cassette: out of its folder and its store, into another
 store, and compared.
-
-It knows which files requests are rebuilt from; it refuses to know the format of a cassette.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Brings a pool from another tool's files into a pool's folder.
-
-It knows formats by name and where the pool goes; it refuses to know any format.
-"""
+"""Brings a pool from another tool's files into a pool's folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Responses that speak to whoever judges them.
 
-It knows phrases, English ones and the commonest in German, French, Spanish and Chinese; it refuses to know whether a judge
-would obey.
+It looks for phrases, English ones and the commonest in German, French, Spanish and Chinese. Whether a judge would obey is
+not known.
 """
 
 from __future__ import annotations

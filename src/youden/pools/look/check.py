@@ -1,6 +1,6 @@
 """Checks whether a pool can be ranked at all, before money is spent.
 
-It knows which measures there are and in what order they speak; it refuses to change the pool or to rank it.
+The pool is only looked at, never changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Agents that give the same responses as others, and identical responses between agents that otherwise differ.
 
-It knows sets of words on the same item; it refuses to know who copied whom.
+Two responses on the same item are compared as sets of words.
 """
 
 from __future__ import annotations

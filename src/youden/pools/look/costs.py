@@ -1,6 +1,6 @@
 """What judging a pool would take, by every design with every judge there is a config for.
 
-It knows designs' budgets and judges' prices; it refuses to draw a plan that would be too large to hold.
+A plan that would be too large to hold is not drawn; what it would cost stays unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a check of a pool says: counts, findings and costs, as data.
-
-It knows the words beside each number; it refuses to know how anything is measured or printed.
-"""
+"""What a check of a pool says: counts, findings and costs, as data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Items that a judge could not tell apart: independent pairs across them would look paired.
 
-It knows the words of prompts and of responses; it refuses to know meaning.
+Words of prompts and of responses are compared; two items of one meaning in other words are not found.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which language each agent answers in.
 
-It knows the language of a few responses an agent, as the package `py3langid` sees it; it refuses to know which was asked for.
+The package `py3langid` names the language of a few responses an agent.
 """
 
 from __future__ import annotations

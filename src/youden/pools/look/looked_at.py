@@ -1,7 +1,4 @@
-"""The part of a pool that slow measures look at: all of it where it is small, else random items with all their responses.
-
-It knows cells, words and one seed; it refuses to know what is measured.
-"""
+"""The part of a pool that slow measures look at: all of it where it is small, else random items with all their responses."""
 
 from __future__ import annotations
 

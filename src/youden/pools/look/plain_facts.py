@@ -1,7 +1,4 @@
-"""What every text of a pool says of itself at a glance: whether it is there, how long it is, whether it was read right.
-
-It knows characters and ids; it refuses to know words.
-"""
+"""What every text of a pool says of itself at a glance: whether it is there, how long it is, whether it was read right."""
 
 from __future__ import annotations
 

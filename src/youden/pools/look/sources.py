@@ -1,6 +1,6 @@
 """Agents that hand back their source instead of a response.
 
-It knows runs of words that stand in the prompt; it refuses to know whether quoting was asked for.
+Runs of words that stand in the prompt are counted, whether or not quoting was asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Agents whose responses hardly depend on the item.
 
-It knows two signs: runs of words that come back in response after response, and words that have little to do with the item.
-It refuses to know meaning, so a template in ever new words passes where nothing is known of the sources.
+There are two signs: runs of words that come back in response after response, and words that have little to do with the item.
+A template in ever new words passes where nothing is known of the sources.
 """
 
 from __future__ import annotations

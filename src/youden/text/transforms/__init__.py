@@ -1,7 +1,4 @@
-"""Transforms: one text made from another by rule. One small pure function each in (text, rng), and their names.
-
-It knows how steps are named, set and joined; it refuses to know whose text it is and what becomes of it.
-"""
+"""Transforms: one text made from another by rule. One small pure function each in (text, rng), and their names."""
 
 from __future__ import annotations
 

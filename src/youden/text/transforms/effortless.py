@@ -1,7 +1,4 @@
-"""Transforms that hardly use the text they are given: what an agent does that makes no effort.
-
-It knows lengths and a text's most frequent word; it refuses to know anything else of it.
-"""
+"""Transforms that hardly use the text they are given: what an agent does that makes no effort."""
 
 from __future__ import annotations
 

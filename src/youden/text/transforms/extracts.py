@@ -1,7 +1,5 @@
 """Transforms that answer a source with sentences of its own: the first, the most central, any.
 
-It knows sentences and likeness between them; it refuses to know what is worth saying.
-
 TextRank is sumy's, on our own sentences, as sumy's tokenizers want files from the network.
 """
 

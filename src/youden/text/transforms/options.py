@@ -1,4 +1,4 @@
-"""How a transform refuses an option's value. It knows the words of the error; it refuses to know any transform."""
+"""How a transform refuses an option's value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Transforms that keep a text's own words and change which of them stand where.
-
-It knows sentences and pieces; it refuses to know what they say.
-"""
+"""Transforms that keep a text's own words and change which of them stand where."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Transforms that keep what a text says and change how it is put.
-
-It knows words and stock phrases; it refuses to know sense.
-"""
+"""Transforms that keep what a text says and change how it is put."""
 
 from __future__ import annotations
 
