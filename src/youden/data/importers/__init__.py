@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """Reads other people's files, several of them one an agent, and joins them on the item.
+    """Reads other people's files, often one for each agent, and joins them by item.
 
     columns: agent, item, text, prompt or group → the name it has in these files; only formats that are tables take any.
 

@@ -14,7 +14,7 @@ from youden.data.importers.reading import as_list, as_object, files_of, read_jso
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """A list of {instruction, output, generator} a file. Items are numbered as instructions first appear, and join on them.
+    """Each file is a list of {instruction, output, generator}. Files are joined by instruction; items are numbered.
 
     An instruction that a file gives twice is two items. A row without a generator belongs to its file's folder.
 

@@ -42,7 +42,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
     A log that did not succeed gives the samples that it has. Of several epochs the first is taken.
 
-    Raises: ImportFormatError for files that are no log, or no sample of which has an output.
+    Raises: ImportFormatError for a file that is no log, or in which no sample has an output.
     """
     logs = [_read(path) for path in files_of(paths, ("*.eval", "*.json"), what="an Inspect log")]
     tasks = {log.task for log in logs}

@@ -16,7 +16,7 @@ from youden.nouns import Json, Pool
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     """Write agents.jsonl, items.jsonl and responses.jsonl (by agent, then item), UTF-8, replacing what is there.
 
-    A cell without a response has no line; so has a group or meta that is not there. The name is the folder's, not the pool's.
+    A cell without a response gets no line, a group or meta that is not there no key. The name is the folder's, not the pool's.
     """
     place = Path(folder)
     _write(

@@ -34,8 +34,8 @@ class Questions:
     """What one judge is asked about each trial.
 
     address: base URL without credentials. parameters: everything sent beside model and messages.
-    context: tokens the model can read, by the estimate characters / 4; None for no limit known. truncate: what becomes of
-    texts that are too long for it. answer_tokens: of the context, kept free for the answer.
+    context: tokens that the model can read, counted as characters / 4; None where no limit is known. truncate: what is done
+    with texts that are too long for it. answer_tokens: how many of its tokens are kept free for the answer.
     """
 
     prompt: Prompt

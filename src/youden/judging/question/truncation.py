@@ -13,7 +13,7 @@ MARK = "\n[…]\n"
 
 
 def shortened(first: str, second: str, *, room: int, policy: Truncation) -> tuple[str, str]:
-    """Both texts in at most `room` characters together; the shorter one keeps what it has of its half.
+    """Both texts, cut to `room` characters together: half for each, and what one does not need goes to the other.
 
     `middle` takes the middle out of a text, `end` its end, and leaves `MARK` there; `refuse` changes nothing.
 

@@ -29,8 +29,8 @@ Found = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export wrote, and how many distinct requests nobody has answered; those that would follow from their answers
-    are not known yet."""
+    """What an export wrote. n_unanswered: distinct requests without an answer; further ones that would be built from those
+    answers are not counted, for they are not known yet."""
 
     n_answers: int
     n_failures: int
@@ -89,7 +89,7 @@ def import_cassette(file: Path, store: str | Path) -> Imported:
 def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:
     """Distinct requests of the run or generated pool at `path` that `cassette` has no entry for: key → which, in words.
 
-    Of a generated pool those that can be built: a response that follows a reading which is missing itself is not told.
+    Of a generated pool, a response is left out where the reading that it is built from is missing too.
 
     Raises: as `export_cassette`.
     """

@@ -22,7 +22,7 @@ from youden.pools.look.templates import find_templates
 
 
 def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
-    """Counts, findings and costs of a pool. Counting takes all texts; measures a large pool's random items (`seed`)."""
+    """Counts, findings and costs of a pool. Counts are of all texts; other measures look at random items of a large pool."""
     length = lengths(pool)
     looked = LookedAt.of(pool, seed=seed)
     notes = []

@@ -1,6 +1,6 @@
 """What judging a pool would take, by every design with every judge there is a config for.
 
-A plan that would be too large to hold is not drawn; what it would cost stays unknown.
+Plans of a large pool are not drawn: what they cost is estimated, or said to be unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from youden.protocol.plan import LEAST_CALLS_AN_AGENT, make_plan
 from youden.resources import roots
 
 DRAWN_UP_TO = 400_000
-"""Dense calls up to which plans are drawn, not estimated."""
+"""Up to so many dense calls plans are drawn; above, what they cost is estimated."""
 
 POOLED = 100
 
@@ -55,7 +55,7 @@ def _judges() -> list[JudgeConfig]:
 
 
 def _drawn(pool: Pool, design: str) -> tuple[int, int] | None:
-    """Calls and characters of the plan; None where it is only the beginning, to be gone on with as answers come."""
+    """Calls and characters of the plan; None for a design that plans on as answers come."""
     plan = make_plan(pool, design=design)
     return None if turns_of(plan) is not None else (len(plan), plan.characters)
 

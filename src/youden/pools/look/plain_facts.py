@@ -57,8 +57,8 @@ def _gaps(pool: Pool) -> list[Finding]:
             Finding(
                 "gaps",
                 f"{len(few)} agents answer less than half of the items: {listed(few)}.",
-                "They are compared on other items than the rest; by mean score an easy half looks like ability, and their "
-                "intervals are wide.",
+                "They are compared on fewer items than the rest: where those are easy, a mean score takes that for ability. "
+                "Their intervals are wide.",
                 "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
                 agents=few,
                 measure=float(n_items.min() / pool.n_items),

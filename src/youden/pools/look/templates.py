@@ -15,13 +15,13 @@ from youden.pools.look.looked_at import LookedAt
 
 RUN = 3
 RECURS = 0.1
-"""Share of an agent's responses that a run of three words stands in, from which it counts as recurring."""
+"""A run of three words recurs if it stands in this share of an agent's responses, or in more."""
 
 FIXED = 0.3
-"""Share of recurring runs in an agent's median response, from which it is a template."""
+"""An agent is a template if this share of the runs in its median response recur, or more."""
 
 GENERIC = 0.3
-"""Specificity, as a share of the median agent's, below which an agent's words have little to do with the item."""
+"""An agent's words have little to do with the item if its specificity is below this share of the median agent's."""
 
 LEAST_ITEMS = 8
 LEAST_AGENTS = 4
@@ -44,8 +44,8 @@ def find_templates(looked: LookedAt) -> list[Finding]:
             measure = float(fixed[k])
         elif usual > 0 and specific[k] < GENERIC * usual:
             what = (
-                f"Agent '{agent.id}' says little of its items: its words carry {specific[k] / usual:.0%} of what the median "
-                "agent's carry of the item."
+                f"Agent '{agent.id}' says little of its items: its words have {specific[k] / usual:.0%} as much to do with the "
+                "item as the median agent's."
             )
             measure = float(specific[k] / usual)
         else:
@@ -54,8 +54,8 @@ def find_templates(looked: LookedAt) -> list[Finding]:
             Finding(
                 "template",
                 what,
-                "Its independent pairs look paired or its paired ones independent, so its score falls to near 0: it will rank "
-                "low for saying nothing of the item, which is right if it does so and wrong if the import cut its responses.",
+                "Its independent pairs look paired or its paired ones independent, so its score falls to near 0 and it ranks "
+                "low. That is right if it says nothing of the item, and wrong if the import cut its responses.",
                 "Read a few of its responses; if they are whole, leave it in as a low-effort agent.",
                 agents=(agent.id,),
                 measure=measure,
@@ -94,10 +94,10 @@ def _runs(
 
 
 def specificity(looked: LookedAt) -> Floats:
-    """float[R]: how much of a text's weight of words is its item's, in [0, 1]; NaN without words of weight.
+    """float[R]: the share of a text's words, weighted by idf, that are about its item, in [0, 1]; NaN where none has weight.
 
-    With a prompt: Σ idf over the words that the prompt holds / Σ idf over all its words. Without: the same with, for each word,
-    the share of the item's other responses that hold it.
+    With a prompt: Σ idf over the words that the prompt holds / Σ idf over all words of the text. Without one, each word counts
+    as far as the item's other responses hold it.
     """
     weights = csr_array(looked.holds.multiply(looked.idf))
     mass = np.asarray(weights.sum(axis=1), dtype=np.float64)
