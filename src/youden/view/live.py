@@ -17,7 +17,7 @@ from youden.judging.config.reading import load_judge_config, price
 from youden.judging.store.answers import open_store
 from youden.nouns import MISSING_REASONS, Verdicts
 from youden.report.data.ranking import RankedAgent, rank_agents
-from youden.run.pipeline import rank
+from youden.run.ranking import rank
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 

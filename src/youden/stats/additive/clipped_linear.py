@@ -14,8 +14,9 @@ from scipy.special import ndtri
 from youden.nouns import Fit, Scores
 from youden.nouns.arrays import Floats, Ids, freeze
 from youden.stats.additive.cells import cells_of
+from youden.stats.additive.components import agent_components
 from youden.stats.additive.sandwich import hc2_covariance
-from youden.stats.additive.solver import Constraint, SolutionStatus, agent_components, solve_cells
+from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
 from youden.stats.base.estimator import Estimator, not_fitted
 from youden.stats.base.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
 

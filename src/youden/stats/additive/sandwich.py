@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import inv
 
 from youden.nouns.arrays import Bools, Floats, Ids
-from youden.stats.additive.solver import agent_components
+from youden.stats.additive.components import agent_components
 
 _EXACT = 1e-9
 """A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
