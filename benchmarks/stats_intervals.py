@@ -78,9 +78,7 @@ def main() -> None:
 
     scores = row_scores(folder)
     n_draws = 8 if arguments.smoke else arguments.draws
-    table = {
-        f"{coverage:.0%}": covered(scores, coverage=coverage, n_draws=n_draws, seed=0) for coverage in COVERAGES
-    }
+    table = {f"{coverage:.0%}": covered(scores, coverage=coverage, n_draws=n_draws, seed=0) for coverage in COVERAGES}
     met = all(BAR[0] <= row["covered"] <= BAR[1] for row in table.values())
     text = json.dumps({"data": DATA, "level": 0.95, "bar": BAR, "meets_bar": met, **table}, indent=2)
     if arguments.out:

@@ -77,9 +77,11 @@ def files_of(walk: Callable[[], object]) -> list[str]:
         walk()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     paths = (Path(name) for name in entered)
-    return sorted(path.relative_to(SOURCE).as_posix() for path in paths if path.is_relative_to(SOURCE))
+    return sorted(
+        path.relative_to(SOURCE).as_posix() for path in paths if path.suffix == ".py" and path.is_relative_to(SOURCE)
+    )
 
 
 def write_pool(folder: Path, *, agents: slice) -> Path:
@@ -141,9 +143,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, yes_server() as url:
         found = {name: files_of(walk) for name, walk in walks(Path(folder), url).items()}
-    table = {
-        name: {"files": len(files), "bar": BEFORE[name] // 2, "names": files} for name, files in found.items()
-    }
+    table = {name: {"files": len(files), "bar": BEFORE[name] // 2, "names": files} for name, files in found.items()}
     text = json.dumps(table, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")

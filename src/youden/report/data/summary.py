@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
+from youden.practice.growth_words import growth_words
 from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headline, rank_agents
 
@@ -51,6 +52,11 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Calls as percent of the dense design's 2K(K−1)J."""
         return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """What the last extension changed; empty for a run that was never extended."""
+        return () if self.facts.growth is None else growth_words(self.facts.growth)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:
