@@ -1,6 +1,6 @@
 """A run grows: agents, items or calls join it, what was answered is kept, and the run says what moved.
 
-It knows the run's folder and what joins it; it refuses to touch the folder before the new answers are there.
+The folder changes only when the new answers are there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used.
-
-It knows arrays in and arrays out; it refuses to know pools, files and judges.
-"""
+"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A run while it is judged: what has come into its store so far, and the ranking that follows from it.
 
-It knows how to follow a store; it refuses to ask a judge, and to write anything.
+No judge is asked here, and nothing is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a run's answers say of the difference of two agents, and how much surer more calls would be.
-
-It knows which estimator ranks the run and what its design would ask next; it refuses to know margins, levels and verdicts.
-"""
+"""What a run's answers say of the difference of two agents, and how much surer more calls would be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a run says in a few lines: the ranking, the facts behind it, the warnings. The terminal and `--json` show no more.
-
-It knows which facts belong together and the words around them; it refuses to know any markup.
-"""
+"""What a run says in a few lines: the ranking, the facts behind it, the warnings. The terminal and `--json` show no more."""
 
 from __future__ import annotations
 

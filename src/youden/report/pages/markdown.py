@@ -1,4 +1,4 @@
-"""A run's summary as Markdown, fit for a pull request. It knows Markdown's quoting; it computes nothing."""
+"""A run's summary as Markdown, fit for a pull request."""
 
 from __future__ import annotations
 

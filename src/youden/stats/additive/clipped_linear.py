@@ -1,7 +1,4 @@
-"""Knows the clipped-linear model as an estimator: score ≈ clip(ability − difficulty, −1, 1), with intervals.
-
-It refuses to know where scores come from and how the additive system is solved.
-"""
+"""The clipped-linear model as an estimator: score ≈ clip(ability − difficulty, −1, 1), with intervals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Knows the HC2 covariance of centred abilities, and which agents' cells say how sure they are.
-
-It refuses to know how the additive model was fitted and what an interval is.
-"""
+"""The HC2 covariance of centred abilities, and which agents have enough cells for one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Knows the least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
-
-It refuses to know what a score means, and how far a fit can be trusted.
+"""The least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
 
 Given one side, the other has a closed form; `elimination` solves what is left on the smaller side. `box` and `censored`
 take the range of scores into account, each by a few such solutions.

@@ -1,7 +1,6 @@
 """What each design buys at each number of calls: rank correlation, top-k recall, interval width and coverage.
 
-It knows a world that answers any plan, and many seeds; it refuses to know how an answer came about, and draws no conclusion
-that the seeds do not carry (the words do that, in `budget_words`).
+The figures are means over seeds; `words` says what they support.
 """
 
 from __future__ import annotations
