@@ -41,7 +41,7 @@ class PlannedExtension:
 def plan_extension(config: RunConfig, step: Extension, *, width: float | None = None) -> PlannedExtension:
     """What it would take to let `step` join the judged run of `config`; its folder stays as it is.
 
-    width: the half width that the 95 % intervals of joining agents shall have, in place of a number of calls.
+    width: the half width wanted of the 95 % intervals of joining agents, in place of a number of calls.
 
     Raises: RunFolderError [extend-unjudged]; ConfigError [extend-width]; as `plan_run`.
     """

@@ -136,7 +136,10 @@ def trial_weights(plan: Plan) -> TrialWeights:
 
 
 def _grown(result: Verdicts) -> Abilities:
-    """The first plan's agents as if nothing else had been asked; those that joined, or were focused on, placed on their scale."""
+    """The first plan's agents are ranked as if nothing else had been asked.
+
+    Agents that joined, and those that further calls were spent on, are placed on the scale of the first ones.
+    """
     plan, growth = result.plan, growth_of(result.plan)
     anchors = anchors_of(result)
     scale = scale_from(result, anchors)
@@ -180,7 +183,10 @@ def _padded(column: Floats, n: int) -> Floats:
 
 
 def anchors_of(result: Verdicts) -> Abilities:
-    """Abilities of the first plan's agents by complete slots, or by the fit where cells rank; on the level of its items."""
+    """Abilities of the first plan's agents: from complete slots, or from the fit where cells rank.
+
+    They are on the level of the first plan's items: items that joined later do not move it.
+    """
     part, n_items = complete_part(result), growth_of(result.plan).items
     found = abilities_of(part)
     if found is None:

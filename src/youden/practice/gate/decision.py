@@ -47,8 +47,8 @@ class Needed:
 class Gated:
     """One agent against the baseline: its ability less the baseline's, with the interval at `level`.
 
-    low, high: None below 6 items. look: 1 for the first look at these two agents, 2 for the second. n_items: those that tell
-    of either. needed: where undecided.
+    low, high: None below 6 items. look: 1 for the first look at these two agents, 2 for the second. n_items: those that say
+    something about either. needed: where undecided.
     """
 
     agent: str
