@@ -31,7 +31,8 @@ _STEPS = 4000
 class Outlook(NamedTuple):
     """A difference of abilities now, and what more calls would leave of its variance.
 
-    own + noise: its variance, the items' own part and what more trials on them take away; n_items: those that say something about either.
+    own + noise: its variance, the items' own part and what more trials on them take away.
+    n_items: those that say something about either.
     calls: int64[n], calls more, up to all there are; left: what they leave of either part; items_then: int64[n].
     """
 
