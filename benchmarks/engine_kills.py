@@ -23,7 +23,7 @@ from youden.judging.store.answers import open_store
 from youden.nouns import Verdicts
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.pipeline import rank
+from youden.run.ranking import rank
 
 CONCURRENCY = 64
 TESTS = Path(__file__).parents[1] / "tests"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
+from youden.practice.growth_words import growth_words
 from youden.protocol.extension.blocks import before_last_step, complete_part, grew_from, growth_of, scored_sides
 from youden.protocol.extension.grow import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
@@ -231,6 +233,22 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
     assert false <= 6
 
 
+def test_facts_of_0_1_0_which_hold_their_words_still_open(tmp_path: Path) -> None:
+    result = answers(add_agents(first_plan(), MORE_AGENTS))
+    folder = RunFolder(tmp_path / "grown")
+    folder.write_facts(analyse(tally(result), split=result.plan.split, result=result).facts)
+    now = folder.read_facts()
+    said = json.loads(folder.file("fit.json").read_text(encoding="utf-8"))
+    del said["growth"]["answered_anew"]
+    said["growth"]["words"] = ["3 agents joined: a8, a9, a10."]
+    folder.file("fit.json").write_text(json.dumps(said), encoding="utf-8")
+    growth = folder.read_facts().growth
+    assert growth is not None
+    assert now.growth is not None
+    assert growth == replace(now.growth, answered_anew=False)
+    assert growth_words(growth)[0] == "3 agents joined: a8, a9, a10."
+
+
 def test_a_judge_that_became_laxer_is_named() -> None:
     plan = first_plan()
     later = add_calls(plan, OLD, calls=240)
@@ -240,7 +258,7 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     facts = growth_facts(result, ranked(result))
     assert facts is not None
     assert facts.level == pytest.approx(0.15, abs=0.06)
-    assert any("the model that is served may have changed" in line for line in facts.words)
+    assert any("the model that is served may have changed" in line for line in growth_words(facts))
 
 
 @pytest.mark.parametrize(

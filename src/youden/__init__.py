@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from youden.protocol.plan import make_plan
     from youden.protocol.rates import tally
     from youden.protocol.scores import holdout_scores, train_scores
-    from youden.run.pipeline import judge, judge_async, rank
+    from youden.run.pipeline import judge, judge_async
+    from youden.run.ranking import rank
     from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.stats.trials.trial_mean import TrialMean
 
@@ -37,7 +38,7 @@ _HOMES = {
     "make_plan": "youden.protocol.plan",
     "judge": "youden.run.pipeline",
     "judge_async": "youden.run.pipeline",
-    "rank": "youden.run.pipeline",
+    "rank": "youden.run.ranking",
     "tally": "youden.protocol.rates",
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",

@@ -88,6 +88,7 @@ class GrowthFacts:
 
     joined, joined_items: agents and items that are new; n_calls: of both arms. level: how much higher the same comparisons of
     old agents are answered on the same items now, with its two-sided p; None where nothing of the kind was asked.
+    answered_anew: the judge makes no calls, so that 'before' is what it says today of what was asked before.
     """
 
     kind: str
@@ -97,7 +98,7 @@ class GrowthFacts:
     moves: tuple[AgentMove, ...]
     level: float | None
     level_p: float | None
-    words: tuple[str, ...]
+    answered_anew: bool = False
 
 
 @dataclass(frozen=True)

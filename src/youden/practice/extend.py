@@ -1,6 +1,6 @@
 """A run grows: agents, items or calls join it, what was answered is kept, and the run says what moved.
 
-It knows the run's folder and what joins it; it refuses to touch the folder before the new answers are there.
+The folder changes only when the new answers are there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PlannedExtension:
 def plan_extension(config: RunConfig, step: Extension, *, width: float | None = None) -> PlannedExtension:
     """What it would take to let `step` join the judged run of `config`; its folder stays as it is.
 
-    width: the half width that the 95 % intervals of joining agents shall have, in place of a number of calls.
+    width: the half width wanted of the 95 % intervals of joining agents, in place of a number of calls.
 
     Raises: RunFolderError [extend-unjudged]; ConfigError [extend-width]; as `plan_run`.
     """

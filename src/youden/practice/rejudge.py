@@ -1,7 +1,4 @@
-"""A run judged again, in part, by another judge: the part's plan, and what the two judges say side by side.
-
-It knows which runs can be judged again; it refuses to know how agreement is measured.
-"""
+"""A run judged again, in part, by another judge: the part's plan, and what the two judges say side by side."""
 
 from __future__ import annotations
 

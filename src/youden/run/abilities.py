@@ -1,6 +1,6 @@
-"""Abilities from the trials themselves, by the design that drew them: slots, adaptive rounds, and plans that grew.
+"""Which estimator ranks a plan, and the abilities it gives: trials in slots, adaptive rounds, plans that grew, or cells.
 
-It knows which estimator a design calls for; it refuses to know scores, reports and files.
+Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from youden.nouns import PAIRED, Plan, Verdicts
+from youden.nouns import PAIRED, Plan, Scores, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_options, turns_of
 from youden.protocol.extension.blocks import complete_part, growth_of, scored_sides
@@ -30,7 +30,7 @@ CELLS = "clipped-linear ability"
 
 
 class Abilities(NamedTuple):
-    """Abilities from the trials themselves.
+    """Abilities of a plan's agents.
 
     ability, error: float[K], the standard error of an agent's distance from the average one; freedom: float[K], of Student's t;
     low, high: float[K]; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the estimator's name.
@@ -48,7 +48,10 @@ class Abilities(NamedTuple):
 
 
 def abilities_of(result: Verdicts) -> Abilities | None:
-    """None where cells rank (dense and cell designs, gaps, a holdout): then `ClippedLinear` does."""
+    """Abilities from the trials themselves; None where cells rank (dense and cell designs, gaps, a holdout).
+
+    Cells are ranked by `ClippedLinear` and `cell_abilities`.
+    """
     if growth_of(result.plan).steps:
         return _grown(result)
     if not balanced(result.plan):
@@ -133,7 +136,10 @@ def trial_weights(plan: Plan) -> TrialWeights:
 
 
 def _grown(result: Verdicts) -> Abilities:
-    """The first plan's agents as if nothing else had been asked; those that joined, or were focused on, placed on their scale."""
+    """The first plan's agents are ranked as if nothing else had been asked.
+
+    Agents that joined, and those that further calls were spent on, are placed on the scale of the first ones.
+    """
     plan, growth = result.plan, growth_of(result.plan)
     anchors = anchors_of(result)
     scale = scale_from(result, anchors)
@@ -177,7 +183,10 @@ def _padded(column: Floats, n: int) -> Floats:
 
 
 def anchors_of(result: Verdicts) -> Abilities:
-    """Abilities of the first plan's agents by complete slots, or by the fit where cells rank; on the level of its items."""
+    """Abilities of the first plan's agents: from complete slots, or from the fit where cells rank.
+
+    They are on the level of the first plan's items: items that joined later do not move it.
+    """
     part, n_items = complete_part(result), growth_of(result.plan).items
     found = abilities_of(part)
     if found is None:
@@ -188,23 +197,28 @@ def anchors_of(result: Verdicts) -> Abilities:
     return _moved(found, float(part.answer[first_items].mean()) - found.fpr - float(np.nanmean(found.ability)))
 
 
-def _fitted(part: Verdicts, n_items: int) -> Abilities:
-    rates = tally(part)
-    scores = train_scores(rates, part.plan.split, kind="symmetric")
-    model = ClippedLinear().fit(scores)
+def cell_abilities(model: ClippedLinear, scores: Scores, *, fpr: float | None) -> Abilities:
+    """Abilities where cells rank, from `model` fitted to `scores`. fpr: the rate that was taken off them, None where unknown."""
     fit = model.as_fit()
-    found = Abilities(
+    return Abilities(
         fit.ability,
         (fit.high - fit.low) / 2 / float(norm.ppf((1 + fit.level) / 2)),
         np.full(len(fit.ability), np.inf),
         fit.low,
         fit.high,
         scores.weight.sum(axis=1).astype(np.int32),
-        pooled_fpr(rates) or 0.0,
+        fpr or 0.0,
         CELLS,
         fit.method,
     )
-    return found if part.plan.n_items == n_items else _moved(found, -float(np.nanmean(fit.difficulty[:n_items])))
+
+
+def _fitted(part: Verdicts, n_items: int) -> Abilities:
+    rates = tally(part)
+    scores = train_scores(rates, part.plan.split)
+    model = ClippedLinear().fit(scores)
+    found = cell_abilities(model, scores, fpr=pooled_fpr(rates))
+    return found if part.plan.n_items == n_items else _moved(found, -float(np.nanmean(model.difficulty_[:n_items])))
 
 
 def _moved(found: Abilities, by: float) -> Abilities:

@@ -1,7 +1,4 @@
-"""What follows from the answers: rates → scores → fit → ranking, and how far to trust it.
-
-It knows which estimator a design calls for; it refuses to know files, judges and money.
-"""
+"""Everything that follows from the answers: rates → scores → fit → ranking, and how far to trust it."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import pandas as pd
 from youden import __version__
 from youden.errors import StatisticsError
 from youden.nouns import (
-    INDEPENDENT,
     MISSING_REASONS,
     PAIRED,
     CallFacts,
@@ -32,22 +28,15 @@ from youden.nouns import (
 )
 from youden.nouns.arrays import Bools
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
-from youden.run.abilities import CELLS, abilities_of
+from youden.run.abilities import abilities_of, cell_abilities
 from youden.run.extension import growth_facts
+from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
-from youden.stats.base.ranks import rank_ranges
 from youden.stats.curl.link_table import links_table
-from youden.stats.trials.false_positives import false_positive_alarms
 
 FACTS_VERSION = 1
-EVERYTHING_ASKED = (
-    "Every comparison there is was asked: the intervals are about this judge on these items, so they have no width, and they "
-    "say nothing of other items. Rank on more items to learn how far the ranking carries."
-)
 SCORE_KINDS: tuple[ScoreKind, ...] = ("row", "symmetric")
-
-Groups = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +70,19 @@ def analyse(
     fit = model.as_fit()
     held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
     by_trials = abilities_of(result) if result is not None else None
+    fpr = pooled_fpr(rates)
+    found = by_trials or cell_abilities(model, symmetric, fpr=fpr)
+    component = components_of(result) if by_trials and result is not None else model.component_
     links, links_missing = _links({"row": row, "symmetric": symmetric})
-    said = [*warnings, *(result.warnings if result is not None else ())]
+    said = list(warnings)
     if result is not None:
-        said += _false_positive_words(result)
-    if fit.status != "ok":
+        said += ranking_warnings(result, found, message=model.message_)
+    elif model.message_:
         said.append(model.message_)
-    if by_trials is not None and (by_trials.low == by_trials.high).all():
-        said.append(EVERYTHING_ASKED)
     facts = RunFacts(
         version=FACTS_VERSION,
-        ranking=by_trials.ranking if by_trials else CELLS,
-        interval=by_trials.method if by_trials else fit.method,
+        ranking=found.ranking,
+        interval=found.method,
         level=fit.level,
         estimator="clipped-linear",
         status=fit.status,
@@ -100,32 +90,14 @@ def analyse(
         kkt=fit.kkt,
         n_components=model.n_components_,
         r2=_or_none(model.r2_),
-        fpr=pooled_fpr(rates) if rates.detail is not None else None,
+        fpr=fpr if rates.detail is not None else None,
         calls=call_facts(result) if result is not None else None,
         holdout=_holdout(model, held, split),
         links=links,
         links_missing=links_missing,
         warnings=tuple(said),
-        growth=growth_facts(result, by_trials) if result is not None and by_trials is not None else None,
+        growth=growth_facts(result, found) if result is not None else None,
     )
-    ability, low, high = (
-        (by_trials.ability, by_trials.low, by_trials.high) if by_trials else (fit.ability, fit.low, fit.high)
-    )
-    n_trials = by_trials.n_trials if by_trials else symmetric.weight.sum(axis=1).astype(int)
-    places = rank_ranges(low, high, component=model.component_)
-    ids = list(rates.agent_ids)
-    ranking = pd.DataFrame(
-        {
-            "agent": ids,
-            "group": [(groups or {}).get(agent) for agent in ids],
-            "ability": ability,
-            "low": low,
-            "high": high,
-            "rank_low": places.low,
-            "rank_high": places.high,
-            "n_trials": n_trials,
-        }
-    ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
     items = pd.DataFrame(
         {
             "item": list(rates.item_ids),
@@ -134,26 +106,16 @@ def analyse(
             "n_trials": np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int),
         }
     )
-    return Analysis(rates, row, symmetric, held, fit, ranking, items, facts)
-
-
-def _false_positive_words(result: Verdicts) -> list[str]:
-    """One sentence for each agent or pair that the judge mistakes for the same source on unrelated texts."""
-    plan = result.plan
-    apart = (plan.arm == INDEPENDENT) & result.answered
-    alarms = false_positive_alarms(
-        plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
+    return Analysis(
+        rates=rates,
+        row=row,
+        symmetric=symmetric,
+        holdout=held,
+        fit=fit,
+        ranking=ranking_table(found, rates.agent_ids, component=component, groups=groups),
+        items=items,
+        facts=facts,
     )
-    return [
-        f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
-        f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
-        + (
-            "."
-            if plan.independent == "twin"
-            else "; one pooled rate ranks them too high (independent: twin gives each its own)."
-        )
-        for alarm in alarms
-    ]
 
 
 def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:

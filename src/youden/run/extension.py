@@ -1,11 +1,8 @@
-"""What an extension of a run changed: who joined, whose ability moved, and whether an old agent, or the judge, drifted.
-
-It knows the answers before and after; it refuses to know how the plan grew.
-"""
+"""What an extension of a run changed: who joined, whose ability moved, and whether an old agent, or the judge, drifted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
@@ -29,14 +26,6 @@ from youden.stats.trials.anchored import stretch_of
 from youden.stats.trials.comparisons import holm
 from youden.stats.trials.drift import drift_beside, drift_in_slots
 
-ALPHA = 0.05
-"""Chance that any agent, or the level, is said to have drifted though none has."""
-_SHOWN = 5
-POOL_WIDE = (
-    "This judge makes no calls and weighs words by the whole pool, so that all was answered anew: 'before' is what it says today "
-    "of what was asked before."
-)
-
 
 def growth_facts(result: Verdicts, after: Abilities) -> GrowthFacts | None:
     """What the last step of the plan of `result` changed; None for a plan that never grew. after: abilities by all of it."""
@@ -47,7 +36,7 @@ def growth_facts(result: Verdicts, after: Abilities) -> GrowthFacts | None:
     before = abilities_of(earlier) or anchors_of(earlier)
     found = _drift(result, earlier)
     place_before, place_after = ranks(before.ability), ranks(after.ability)
-    facts = GrowthFacts(
+    return GrowthFacts(
         kind=last.kind,
         n_calls=len(plan) - last.row,
         joined=plan.agent_ids[earlier.plan.n_agents :],
@@ -67,9 +56,8 @@ def growth_facts(result: Verdicts, after: Abilities) -> GrowthFacts | None:
         ),
         level=_or_none(found.level),
         level_p=_or_none(found.level_p),
-        words=(),
+        answered_anew=result.key is None,
     )
-    return replace(facts, words=(*_words(facts), *([POOL_WIDE] if result.key is None else [])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,48 +130,6 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     variance[placed] = now.variance[placed] + known[placed]
     stretch = stretch_of(n_old)
     return _Drift(stretch * drift, stretch**2 * variance, level, level_variance, level_slots)
-
-
-def _words(facts: GrowthFacts) -> list[str]:
-    said = []
-    if facts.joined:
-        said.append(
-            f"{len(facts.joined)} agents joined: {', '.join(facts.joined[:_SHOWN])}{' …' if len(facts.joined) > _SHOWN else ''}."
-        )
-    if facts.joined_items:
-        said.append(f"{len(facts.joined_items)} items joined.")
-    moved = {
-        move.agent: move.after - move.before
-        for move in facts.moves
-        if move.before is not None and move.after is not None and move.before != move.after
-    }
-    if moved:
-        most = max(moved, key=lambda agent: abs(moved[agent]))
-        said.append(f"{len(moved)} of {len(facts.moves)} abilities moved, {most} most, by {moved[most]:+.3f}.")
-    else:
-        said.append(f"No ability of the {len(facts.moves)} agents that were there moved.")
-    what, why = {
-        "agents": (
-            "with those that joined",
-            "they may have a source or a style in common, or its responses or the judge changed",
-        ),
-        "items": ("on the new items", "they suit it otherwise, or the judge changed"),
-        "calls": ("by the new answers", "look at its responses, and whether the judge changed"),
-    }[facts.kind]
-    drifted = [move for move in facts.moves if move.p is not None and move.p < ALPHA]
-    said += [
-        f"{move.agent} stands {abs(move.drift or 0):.3f} {'higher' if (move.drift or 0) > 0 else 'lower'} {what} than before "
-        f"(p = {move.p:.2g}, corrected for {len(facts.moves)} agents): {why}."
-        for move in drifted
-    ]
-    if not drifted and any(move.p is not None for move in facts.moves):
-        said.append(f"No agent that was there stands otherwise {what} beyond chance.")
-    if facts.level is not None and facts.level_p is not None and facts.level_p < ALPHA:
-        said.append(
-            f"The judge says 'same source' {abs(facts.level):.3f} {'more' if facts.level > 0 else 'less'} often of the same "
-            f"items than before (p = {facts.level_p:.2g}): the model that is served may have changed."
-        )
-    return said
 
 
 def _or_none(value: float) -> float | None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
@@ -30,7 +28,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import Cost, Json, Plan, Pool, Progress, Verdicts
 from youden.protocol.rates import tally
-from youden.run.analysis import Analysis, Groups, analyse, sign
+from youden.run.analysis import Analysis, analyse, sign
 from youden.run.plan import draw_run_plan, refuse_another_run
 from youden.run.rounds import run_rounds, with_costs
 from youden.text.words import mean_lengths
@@ -144,18 +142,6 @@ def judge(
             batching=batching,
         )
     )
-
-
-def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.DataFrame:
-    """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
-
-    Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
-    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; rank_low and rank_high
-    are the places those intervals allow, 1 being best. `attrs["warnings"]` says what a reader has to know.
-    """
-    analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
-    analysis.ranking.attrs["warnings"] = list(analysis.facts.warnings)
-    return analysis.ranking
 
 
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:

@@ -1,7 +1,4 @@
-"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used.
-
-It knows arrays in and arrays out; it refuses to know pools, files and judges.
-"""
+"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from youden.stats.additive.ability_intervals import Intervals, intervals
     from youden.stats.additive.cells import Cells, cells_of, check_cells
     from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.stats.additive.rasch import Rasch
@@ -23,11 +19,9 @@ if TYPE_CHECKING:
     from youden.stats.curl.link_table import links_table
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
     from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
-    from youden.stats.trials.pair_model import fit_pair_model
     from youden.stats.trials.trial_mean import TrialMean
 
 _NAMES = {
-    "additive.ability_intervals": ("Intervals", "intervals"),
     "additive.solver": ("Solution", "solve_additive", "solve_cells"),
     "curl.additivity": ("rank_one_test", "residual_map"),
     "baselines": ("BASELINES",),
@@ -39,7 +33,6 @@ _NAMES = {
     "curl.link_table": ("links_table",),
     "base.links": ("LINKS",),
     "base.metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "sampled_auc", "spearman"),
-    "trials.pair_model": ("fit_pair_model",),
     "base.ranks": ("rank_ranges",),
     "additive.rasch": ("Rasch",),
     "trials.trial_mean": ("TrialMean",),
@@ -51,7 +44,6 @@ __all__ = [
     "LINKS",
     "Cells",
     "ClippedLinear",
-    "Intervals",
     "Rasch",
     "Solution",
     "TrialMean",
@@ -61,9 +53,7 @@ __all__ = [
     "compare_agents",
     "curl_ecdf",
     "curl_quantiles",
-    "fit_pair_model",
     "holm",
-    "intervals",
     "kendall",
     "links_table",
     "median_differences",

@@ -1,7 +1,4 @@
-"""Whether additivity carries a sparse design, in words: the paper's rule beside a scale-free one.
-
-It knows a link table; it refuses to know which design is meant.
-"""
+"""Whether additivity carries a sparse design, in words: the paper's rule beside a scale-free one."""
 
 from __future__ import annotations
 

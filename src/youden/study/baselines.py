@@ -1,6 +1,6 @@
 """The additive model against others at one coverage, fair and paper settings side by side: the paper's Table 5 over seeds.
 
-It knows splits, cells and a registry of estimators; it refuses to call an order of means a finding that the seeds do not carry.
+An order of means that the seeds do not carry is not called a finding.
 """
 
 from __future__ import annotations

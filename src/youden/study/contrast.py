@@ -1,4 +1,4 @@
-"""Which known groups a study's AUC tells apart. It knows names of groups; it refuses to use them in any fit."""
+"""Which known groups a study's AUC tells apart. Groups are never used in a fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Does a ranking put one known group of agents above another? Groups are never used in a fit.
-
-It knows groups and abilities with intervals; it refuses to know how either came about.
-"""
+"""Does a ranking put one known group of agents above another? Groups are never used in a fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Does the additive model hold, and on which link? The paper's Tables 1 and 2 for one run.
-
-It knows a run's score matrix; it refuses to know how it was judged.
-"""
+"""Does the additive model hold, and on which link? The paper's Tables 1 and 2 for one run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The viewer's pages: all runs, one run fitted or under way, two runs side by side, trials page by page.
 
-It knows addresses and what answers them; it refuses to write, and to open anything but the runs it was given.
+It writes nothing, and opens only the runs it was given.
 """
 
 from __future__ import annotations

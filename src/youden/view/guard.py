@@ -1,7 +1,4 @@
-"""Who may ask the viewer: this machine, with the token, reading.
-
-It knows headers; it refuses to know pages.
-"""
+"""Who may ask the viewer: this machine, with the token, reading."""
 
 from __future__ import annotations
 

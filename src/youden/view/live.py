@@ -1,6 +1,6 @@
 """A run while it is judged: what has come into its store so far, and the ranking that follows from it.
 
-It knows how to follow a store; it refuses to ask a judge, and to write anything.
+No judge is asked here, and nothing is written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from youden.judging.config.reading import load_judge_config, price
 from youden.judging.store.answers import open_store
 from youden.nouns import MISSING_REASONS, Verdicts
 from youden.report.data.ranking import RankedAgent, rank_agents
-from youden.run.pipeline import rank
+from youden.run.ranking import rank
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 

@@ -1,6 +1,6 @@
 """The runs a viewer shows: found once by name, looked at again for their state.
 
-It knows folders; it refuses to open a path that a request names.
+A request names a run and never a path.
 """
 
 from __future__ import annotations

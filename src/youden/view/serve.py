@@ -1,4 +1,4 @@
-"""Starts the viewer. It knows a socket and a token; it refuses to listen on anything but this machine."""
+"""Starts the viewer, which listens on this machine alone."""
 
 from __future__ import annotations
 

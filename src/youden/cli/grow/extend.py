@@ -103,11 +103,14 @@ def command(
             f"youden extend {shlex.quote(str(run))} --calls N {names}"
         )
     if as_json:
-        show.print_json({**said, "dry_run": False, "growth": None if growth is None else asdict(growth)})
+        moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
+        show.print_json({**said, "dry_run": False, "growth": moved})
         return
     ranking.show_result(summary, as_json=False)
     if growth is not None:
         _draw(growth)
+    for line in summary.moved:
+        click.echo(show.safe(line))
 
 
 def _draw(growth: GrowthFacts) -> None:
@@ -128,5 +131,3 @@ def _draw(growth: GrowthFacts) -> None:
                 show.fixed(move.p),
             )
         show.console().print(table)
-    for line in growth.words:
-        click.echo(show.safe(line))

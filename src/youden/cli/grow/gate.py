@@ -96,7 +96,7 @@ def command(
 
 
 def _show(gate: Gate) -> None:
-    from youden.report.pages.gate import footing, interval, sentence, to_do
+    from youden.practice.gate.words import footing, interval, sentence, to_do
 
     table = Table(title=f"Against {show.safe(gate.baseline)}, margin {gate.margin:g}", title_justify="left")
     table.add_column("agent")

@@ -1,7 +1,4 @@
-"""What a run's answers say of the difference of two agents, and how much surer more calls would be.
-
-It knows which estimator ranks the run and what its design would ask next; it refuses to know margins, levels and verdicts.
-"""
+"""What a run's answers say of the difference of two agents, and how much surer more calls would be."""
 
 from __future__ import annotations
 
@@ -34,7 +31,8 @@ _STEPS = 4000
 class Outlook(NamedTuple):
     """A difference of abilities now, and what more calls would leave of its variance.
 
-    own + noise: its variance, the items' own part and what more trials on them take away; n_items: that tell of either agent.
+    own + noise: its variance, the items' own part and what more trials on them take away.
+    n_items: those that say something about either.
     calls: int64[n], calls more, up to all there are; left: what they leave of either part; items_then: int64[n].
     """
 

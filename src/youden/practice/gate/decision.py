@@ -1,7 +1,6 @@
-"""Is a new agent better, no worse, worse than a baseline, or is that undecided; and which calls would decide it.
+"""Whether a new agent is better, no worse or worse than a baseline; where that is undecided, how many calls would decide it.
 
-It knows margins, verdicts and how often answers were looked at; it refuses to ask anybody, and to know how differences are
-estimated and how the outcome is shown.
+Nothing is asked here: the answers of a run are looked at, and the looks are counted.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ class Needed:
 class Gated:
     """One agent against the baseline: its ability less the baseline's, with the interval at `level`.
 
-    low, high: None below 6 items. look: the how manieth at these two; n_items: that tell of either. needed: where undecided.
+    low, high: None below 6 items. look: 1 for the first look at these two agents, 2 for the second. n_items: those that say
+    something about either. needed: where undecided.
     """
 
     agent: str

@@ -1,6 +1,6 @@
 """Holds a run's ranking against labels: does it put agents in the order in which somebody else puts them?
 
-It knows rankings, scores and labels; it refuses to fit anything: what it finds is a file beside the ranking and changes no other.
+No fit sees a label: what is found is a file beside the ranking and changes no other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a ranking's agreement with a label means, in sentences. It knows figures; it refuses to know how they came about."""
+"""What a ranking's agreement with a label means, in sentences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Figures that speak for or against a ranking, written with Altair: difficulty, curl, false alarms, held-out cells.
-
-It knows marks, scales and words of axes; it refuses to compute, and to know where a figure is shown.
-"""
+"""Figures that speak for or against a ranking, written with Altair: difficulty, curl, false alarms, held-out cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two rankings as a slope chart. It knows marks and scales; it refuses to compute."""
+"""Two rankings as a slope chart."""
 
 from __future__ import annotations
 

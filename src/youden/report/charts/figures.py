@@ -1,7 +1,4 @@
-"""A report's figures as Vega-Lite, written with Altair.
-
-It knows marks, scales and words of axes; it refuses to compute, and to know where a figure is shown.
-"""
+"""A report's figures as Vega-Lite, written with Altair."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The numbers behind a chart as columns: small in a file, easy to expand into rows.
-
-It knows columns and their coding; it refuses to know what is drawn from them.
-"""
+"""The numbers behind a chart as columns: small in a file, easy to expand into rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What all figures share: how one is described, its colours, its width, where its data come from.
-
-It knows Vega-Lite's conventions; it refuses to know any one figure.
-"""
+"""What all figures share: how one is described, its colours, its width, where its data come from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One figure as a picture for a page elsewhere.
-
-It knows sizes and that a picture names its title and source; it refuses to know what is drawn.
-"""
+"""One figure as a picture for a page elsewhere, with its title and source in it."""
 
 from __future__ import annotations
 

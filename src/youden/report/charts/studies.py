@@ -1,7 +1,4 @@
-"""Figures of the studies: what cells and calls buy, which design is cheapest, how baselines compare.
-
-It knows marks and scales; it refuses to compute, and to recommend.
-"""
+"""Figures of the studies: what cells and calls buy, which design is cheapest, how baselines compare."""
 
 from __future__ import annotations
 

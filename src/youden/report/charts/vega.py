@@ -1,7 +1,4 @@
-"""The chart library, where it is installed: its script for a page, its pictures for a file.
-
-It knows vl-convert; it refuses to know what a figure shows.
-"""
+"""The chart library vl-convert, where it is installed: its script for a page, its pictures for a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a reader has to know before believing a number, and what to do about it.
-
-It knows limits and words; it refuses to know how a number came about.
-"""
+"""What a reader has to know before believing a number, and what to do about it."""
 
 from __future__ import annotations
 

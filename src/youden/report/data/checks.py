@@ -1,7 +1,4 @@
-"""What speaks for or against believing a ranking: curl, false alarms of single agents, predictions of held-out cells.
-
-It knows thresholds and why they stand; it refuses to know charts.
-"""
+"""What speaks for or against believing a ranking: curl, false alarms of single agents, predictions of held-out cells."""
 
 from __future__ import annotations
 

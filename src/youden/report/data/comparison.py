@@ -1,6 +1,6 @@
 """Two runs side by side: whether their rankings agree, and on which trials their judges do not.
 
-It knows which agents and trials two runs share; it refuses to know which run is right.
+Neither run is taken to be right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a run asked, what came back, how long calls took.
-
-It knows counts and seconds; it refuses to know prices, which the verdicts carry.
-"""
+"""What a run asked, what came back, how long calls took."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Everything a report reads of a run, opened once: answers where it was judged, rates, scores, the fit, texts.
-
-It knows which file holds what and what can be absent; it refuses to know what is shown of it.
-"""
+"""Everything a report reads of a run, opened once: answers where it was judged, rates, scores, the fit, texts."""
 
 from __future__ import annotations
 

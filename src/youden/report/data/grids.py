@@ -1,7 +1,4 @@
-"""Who agrees with whom, and how each agent did on each item: matrices as they are drawn, binned where they are large.
-
-It knows orders and bins; it refuses to know colours.
-"""
+"""Who agrees with whom, and how each agent did on each item: matrices as they are drawn, binned where they are large."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Items by difficulty, with the text of the hardest and the easiest.
-
-It knows order and excerpts; it refuses to know how difficulty was estimated.
-"""
+"""Items by difficulty, with the text of the hardest and the easiest."""
 
 from __future__ import annotations
 

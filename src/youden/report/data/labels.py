@@ -1,7 +1,4 @@
-"""Whether a ranking was held against labels, and whether what was found is still about this ranking.
-
-It knows the digest of a run's tables; it refuses to know how labels are compared.
-"""
+"""Whether a ranking was held against labels, and whether what was found is still about this ranking."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A trial opened: both texts, the judge's raw answer, the prompt; and the sample of opened trials that a page carries.
-
-It knows where texts and answers are kept and how much a page can hold; it refuses to know which trials are surprising.
-"""
+"""A trial opened: both texts, the judge's raw answer, the prompt; and the sample of opened trials that a page carries."""
 
 from __future__ import annotations
 

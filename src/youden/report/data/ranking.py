@@ -1,7 +1,4 @@
-"""The ranking as it is shown: intervals as bars, places, and who cannot be told from whom.
-
-It knows intervals and lengths of responses; it refuses to know how either was measured.
-"""
+"""The ranking as it is shown: intervals as bars, places, and who cannot be told from whom."""
 
 from __future__ import annotations
 

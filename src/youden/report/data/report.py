@@ -1,6 +1,6 @@
 """A whole report as a tree of plain dataclasses, built from a run's folder.
 
-It knows the order of the questions: who is best, can I believe it, what did it cost, show me; it refuses to know any markup.
+Its parts are questions, in this order: who is best, can I believe it, what did it cost, show me.
 """
 
 from __future__ import annotations

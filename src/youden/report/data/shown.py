@@ -1,6 +1,6 @@
-"""Other people's text as a page may show it.
+"""Other people's text as a page may show it: characters that deceive a reader are made visible.
 
-It knows which characters deceive a reader; it refuses to know markup, which is escaped where it is drawn.
+Markup is escaped later, where the text is drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a run says in a few lines: the ranking, the facts behind it, the warnings. The terminal and `--json` show no more.
-
-It knows which facts belong together and the words around them; it refuses to know any markup.
-"""
+"""What a run says in a few lines: the ranking, the facts behind it, the warnings. The terminal and `--json` show no more."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from dataclasses import dataclass
 
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
+from youden.practice.growth_words import growth_words
 from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headline, rank_agents
 
@@ -51,6 +49,11 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Calls as percent of the dense design's 2K(K−1)J."""
         return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """What the last extension changed; empty for a run that was never extended."""
+        return () if self.facts.growth is None else growth_words(self.facts.growth)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:

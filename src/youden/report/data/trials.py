@@ -1,7 +1,4 @@
-"""Trials as a person looks at them: what kind of surprise each one is, and which to show first.
-
-It knows plans and verdicts; it refuses to know texts.
-"""
+"""Trials as a person looks at them: what kind of surprise each one is, and which to show first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Puts data, figures and scripts into a page that runs nothing else.
 
-It knows how JSON and scripts are quoted in HTML and what a content security policy names; it refuses to know any content.
+JSON and scripts are quoted for HTML, and the content security policy names each script by its hash.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run's summary as Markdown, fit for a pull request. It knows Markdown's quoting; it computes nothing."""
+"""A run's summary as Markdown, fit for a pull request."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def render_markdown(data: ReportData) -> str:
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
         ]
     if run.facts.growth is not None:
-        lines += ["", *(f"- {quoted(line)}" for line in run.facts.growth.words)]
+        lines += ["", *(f"- {quoted(line)}" for line in run.moved)]
     if run.labels is not None:
         lines += ["", f"Against {quoted(run.labels.source)}, which no fit has seen:", ""]
         lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]

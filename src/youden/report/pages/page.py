@@ -1,4 +1,4 @@
-"""Draws pages as self-contained HTML. It knows what goes where; it computes nothing."""
+"""Draws pages as self-contained HTML. Nothing is computed here."""
 
 from __future__ import annotations
 

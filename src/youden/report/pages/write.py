@@ -1,4 +1,4 @@
-"""Writes a run's report where it is wanted, in the form that is wanted. It knows places; it refuses to know what is in it."""
+"""Writes a run's report where it is wanted, in the form that is wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows the fit under |x_i − y_j| ≤ 1 for every row and column seen; refuses to know what a bound means to them.
+"""The fit under |x_i − y_j| ≤ 1 for every row and column seen.
 
 That box is x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q: 2(K + J) bounds instead of K·J. A primal–dual active set
 merges what lies beyond a bound into it, solves for the rest, frees what a bound holds against its will, and repeats. At

@@ -1,4 +1,4 @@
-"""Knows observed cells as columns, checked once and copied never; refuses to know what is estimated from them.
+"""Observed cells as columns, checked once and never copied.
 
 Solving is timed in tenths of milliseconds and run on hundreds of millions of cells, so checks look at extremes first: a
 minimum and a maximum see NaN, infinity and range in one pass without a temporary; only then is the bad row searched.

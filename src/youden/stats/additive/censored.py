@@ -1,4 +1,4 @@
-"""Knows the fit in which a saturated score, ±1, pays only for a prediction short of it; refuses to know what saturates.
+"""The fit in which a saturated score, ±1, pays only for a prediction short of it.
 
 min Σ_{|s|<1} w(s − μ)² + Σ_{s=1} w(1 − μ)₊² + Σ_{s=−1} w(1 + μ)₊² + ridge, μ = x − y: convex, and quadratic as long as no
 prediction passes the edge. Newton's step is the plain fit without the saturated cells that are overshot; an exact

@@ -1,7 +1,4 @@
-"""Knows the clipped-linear model as an estimator: score ≈ clip(ability − difficulty, −1, 1), with intervals.
-
-It refuses to know where scores come from and how the additive system is solved.
-"""
+"""The clipped-linear model as an estimator: score ≈ clip(ability − difficulty, −1, 1), with intervals."""
 
 from __future__ import annotations
 
@@ -14,8 +11,9 @@ from scipy.special import ndtri
 from youden.nouns import Fit, Scores
 from youden.nouns.arrays import Floats, Ids, freeze
 from youden.stats.additive.cells import cells_of
+from youden.stats.additive.components import agent_components
 from youden.stats.additive.sandwich import hc2_covariance
-from youden.stats.additive.solver import Constraint, SolutionStatus, agent_components, solve_cells
+from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
 from youden.stats.base.estimator import Estimator, not_fitted
 from youden.stats.base.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
 

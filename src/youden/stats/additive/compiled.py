@@ -1,4 +1,4 @@
-"""Knows the sums over cells as compiled loops (numba, the extra `fast`); refuses to be imported where nobody needs them.
+"""The sums over cells as compiled loops (numba, the extra `fast`), imported only where many cells make them pay.
 
 Cells lie grouped by column, a row's position in two bytes where it fits. One sweep gathers a column's rows and scatters
 back to them while they are still in the nearest cache: a sweep of the conjugate gradients costs one read of the cells.

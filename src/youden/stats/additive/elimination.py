@@ -1,4 +1,4 @@
-"""Knows how to solve the normal equations of s ≈ x − y by eliminating the larger side; refuses to know which side is which.
+"""Solves the normal equations of s ≈ x − y by eliminating the larger side.
 
 With the multiplier ν of the gauge g·x + f·y = 0: (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. Eliminating y leaves
 Sx + νh = rhs and hᵀx = δ + νγ. Adding σh times the second to the first makes S definite, and σ = 1/γ also removes ν.

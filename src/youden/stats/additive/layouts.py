@@ -1,4 +1,4 @@
-"""Knows two layouts of the cells' weights, a dense matrix and a compressed sparse one; refuses to know what they are for."""
+"""Two layouts of the cells' weights: a dense matrix and a compressed sparse one."""
 
 from __future__ import annotations
 

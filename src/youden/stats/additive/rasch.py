@@ -1,6 +1,6 @@
-"""Knows Rasch models of scores: ability − difficulty on a curved scale, by least squares there or by quasi-likelihood.
+"""Rasch models of scores: ability − difficulty on a curved scale, by least squares there or by quasi-likelihood.
 
-It refuses to know whether the scale is right; `curl_quantiles(model.predict())` says how far it bends the predictions.
+`curl_quantiles(model.predict())` says how far the scale bends the predictions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Knows the HC2 covariance of centred abilities, and which agents' cells say how sure they are.
-
-It refuses to know how the additive model was fitted and what an interval is.
-"""
+"""The HC2 covariance of centred abilities, and which agents have enough cells for one."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import numpy as np
 from scipy.linalg import inv
 
 from youden.nouns.arrays import Bools, Floats, Ids
-from youden.stats.additive.solver import agent_components
+from youden.stats.additive.components import agent_components
 
 _EXACT = 1e-9
 """A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""

@@ -1,6 +1,4 @@
-"""Knows the least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
-
-It refuses to know what a score means, and how far a fit can be trusted.
+"""The least-squares fit of score ≈ ability − difficulty on any set of cells, and whether it means something.
 
 Given one side, the other has a closed form; `elimination` solves what is left on the smaller side. `box` and `censored`
 take the range of scores into account, each by a few such solutions.
@@ -13,13 +11,12 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from youden.nouns.arrays import Floats, Ids, freeze
 from youden.stats.additive.box import fit_box
-from youden.stats.additive.cells import Cells, IdColumn, check_cells, check_range
+from youden.stats.additive.cells import Cells, check_cells, check_range
 from youden.stats.additive.censored import fit_censored
+from youden.stats.additive.components import agent_components, disconnected
 from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
 from youden.stats.base.validation import check_constraint, check_ridge
 
@@ -116,7 +113,7 @@ def solve_cells(
         ability, difficulty = np.where(n > 0, ability, np.nan), np.where(m > 0, difficulty, np.nan)
     component, n_components = _components(cells, equations)
     scale = largest(equations.totals.r, equations.totals.c)
-    message = "" if n_components == 1 else _disconnected(component, n_components)
+    message = disconnected(component)
     if found.kkt > _CONVERGED * scale:
         message = f"{_not_converged(found.kkt, scale)} {message}".rstrip()
     return Solution(
@@ -132,23 +129,6 @@ def solve_cells(
         n_iterations=equations.n_sweeps,
         n_rounds=found.n_rounds,
     )
-
-
-def agent_components(agent: IdColumn, item: IdColumn, *, n_agents: int, n_items: int) -> Ids:
-    """Which agents are linked by chains of cells: int32[K], numbered from 0 in the agents' order, −1 without a cell.
-
-    agent, item: int[N], positions of the cells.
-
-    >>> agent_components(np.array([0, 2, 3]), np.array([1, 1, 0]), n_agents=4, n_items=2).tolist()
-    [0, -1, 0, 1]
-    """
-    n = n_agents + n_items
-    graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n, n))
-    _, label = connected_components(graph, directed=False)
-    seen = np.bincount(agent, minlength=n_agents) > 0
-    component = np.full(n_agents, -1, dtype=np.int32)
-    component[seen] = np.unique(label[:n_agents][seen], return_inverse=True)[1]
-    return component
 
 
 def _meet(constraint: Constraint, cells: Cells, equations: Equations) -> Found:
@@ -179,13 +159,4 @@ def _not_converged(kkt: float, scale: float) -> str:
     return (
         f"The optimality conditions hold only to {kkt:.1e}, {kkt / scale:.1e} of the largest total. Score cells that join "
         "agents few chains connect, raise the ridge, or try another constraint."
-    )
-
-
-def _disconnected(component: Ids, n_components: int) -> str:
-    sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
-    shown = ", ".join(map(str, sizes[:5])) + (", …" if n_components > 5 else "")
-    return (
-        f"The cells fall into {n_components} components (of {shown} agents) that share no agent and no item. "
-        "Compare agents only within a component, or score cells that join them."
     )

@@ -1,7 +1,6 @@
-"""Knows what the normal equations ask of the cells: A y, Aᵀx, A(w ∘ Aᵀx) and A diag(w) Aᵀ, with A the cells' weights.
+"""What the normal equations ask of the cells: A y, Aᵀx, A(w ∘ Aᵀx) and A diag(w) Aᵀ, with A the cells' weights.
 
-It refuses to know how a layout answers, and which equations are served. The smaller side of the cells are the rows, the
-larger the columns.
+The smaller side of the cells are the rows, the larger the columns.
 """
 
 from __future__ import annotations

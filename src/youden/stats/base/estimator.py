@@ -1,7 +1,4 @@
-"""Knows what all estimators share: parameters by name, and a score matrix checked before it is learned from.
-
-It refuses to know any model.
-"""
+"""What all estimators share: parameters by name, and a score matrix checked before it is learned from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows three scales on which scores may be additive: identity, probit, logit. Refuses to know which one is right."""
+"""Three scales on which scores may be additive: identity, probit, logit."""
 
 from __future__ import annotations
 

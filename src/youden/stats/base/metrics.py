@@ -1,4 +1,4 @@
-"""Knows how to compare a ranking with another, with known groups, and predictions with what came. Refuses to know whose.
+"""Compares a ranking with another or with known groups, and predictions with what came.
 
 Every result carries an interval with its level and method: what varies (agents, abilities or cells) differs by metric.
 """

@@ -1,4 +1,4 @@
-"""Knows shares of yeses and differences between them, with intervals that hold at small numbers. Refuses to know who said yes.
+"""Shares of yeses and differences between them, with intervals that hold at small numbers.
 
 Both were chosen by exact coverage. Wilson's covers .952 in the mean over rates from .005 to .5 at 30, 36 and 40 trials and stays
 within .93–.97 at 88–92 % of the rates; Jeffreys' at 82–85 %, mid-P at 82–87 %, Clopper–Pearson at 40–53 %. Agresti and Min's for

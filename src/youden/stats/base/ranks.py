@@ -1,4 +1,4 @@
-"""Knows which places in a ranking abilities and their intervals allow. Refuses to know how either was estimated."""
+"""Which places in a ranking abilities and their intervals allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows what matrices of scores and weights must look like; refuses to know what is estimated from them."""
+"""Checks of levels, of columns of trials, and of matrices of scores and weights."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Knows the models that clipped-linear is compared with, by name, each tuned fairly and as the paper set it.
+"""The models that clipped-linear is compared with, by name, each tuned fairly and as the paper set it.
 
-It refuses to know how they are compared. A name loads a function without arguments that makes an unfitted estimator with
-`fit(scores)`, `predict()` and `ability_`. Another package adds one by the entry-point group `youden.baselines`.
+A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and `ability_`.
+Another package adds one by the entry-point group `youden.baselines`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Knows what every completion of a score matrix does besides completing: checks, clips, and ranks agents by their mean.
-
-It refuses to know how cells are filled in.
-"""
+"""What every completion of a score matrix does besides completing: checks, clips, and ranks agents by their mean."""
 
 from __future__ import annotations
 

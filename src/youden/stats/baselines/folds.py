@@ -1,4 +1,4 @@
-"""Knows how to part observed cells into folds at random; refuses to know what is fitted on them."""
+"""Parts observed cells into folds at random."""
 
 from __future__ import annotations
 

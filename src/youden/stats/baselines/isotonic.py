@@ -1,7 +1,4 @@
-"""Knows how to put a monotone curve on top of the clipped-linear model, learned on cells the model did not see.
-
-It refuses to know how that model is fitted.
-"""
+"""A monotone curve on top of the clipped-linear model, learned on cells the model did not see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows which Rasch models the paper compares with, and the same by quasi-likelihood; refuses to know how they are fitted."""
+"""The Rasch models that the paper compares with, and the same by quasi-likelihood."""
 
 from __future__ import annotations
 

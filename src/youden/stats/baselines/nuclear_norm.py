@@ -1,6 +1,6 @@
-"""Knows completion under a nuclear-norm penalty (soft-impute), the penalty fixed or chosen by cross-validation.
+"""Completion under a nuclear-norm penalty (soft-impute), the penalty fixed or chosen by cross-validation.
 
-It refuses to know additive effects: scores are not centred.
+Scores are not centred: additive effects are left in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Knows completion by the singular value decomposition of a matrix whose gaps are filled with means, once.
-
-It refuses to know any iteration: that is the nuclear norm's file.
-"""
+"""Completion by one singular value decomposition of a matrix whose gaps are filled with means."""
 
 from __future__ import annotations
 

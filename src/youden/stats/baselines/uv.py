@@ -1,4 +1,4 @@
-"""Knows factorisation of the observed scores as U Vᵀ by alternating ridge regressions; refuses to know additive effects."""
+"""Factorisation of the observed scores as U Vᵀ by alternating ridge regressions."""
 
 from __future__ import annotations
 

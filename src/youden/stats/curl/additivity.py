@@ -1,7 +1,4 @@
-"""Knows what the additive part of a matrix leaves: how much, where, and whether it has a direction.
-
-It refuses to know what scale the scores are on and how far θ and b can be trusted.
-"""
+"""What the additive part of a matrix leaves: how much, where, and whether it has a direction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Knows how far the difference between two links' median curl depends on which agents and items were drawn.
+"""How far the difference between two links' median curl depends on which agents and items were drawn.
 
-It refuses to know whether two links may be compared in raw units (`links_table` prints the scale-free medians beside).
+Raw medians of two links have different units; `links_table` prints the scale-free ones beside them.
 """
 
 from __future__ import annotations

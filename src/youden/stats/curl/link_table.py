@@ -1,4 +1,4 @@
-"""Knows how additive a score matrix looks on each link: its curl, raw and scale-free, and the fit's R². Refuses to pick one.
+"""How additive a score matrix looks on each link: its curl, raw and scale-free, and the fit's R².
 
 Raw curl compares different units across links (the logit stretches by 3.2 at s = .61), so the three always come together.
 """

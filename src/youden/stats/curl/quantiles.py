@@ -1,6 +1,4 @@
-"""Knows the curl |Δ| of every complete rectangle of a score matrix, exactly and without listing them.
-
-It refuses to know what scale the scores are on and whether their curl is large.
+"""The curl |Δ| of every complete rectangle of a score matrix, exactly and without listing them.
 
 Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is a gap between two differences of one pair of rows. Sorted differences turn "how
 many gaps are ≤ x" into one search an entry; a quantile is then found by bisection, which ends by listing the few gaps left.

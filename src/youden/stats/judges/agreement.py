@@ -1,4 +1,4 @@
-"""Knows how far judges agree on the same units beyond chance. Refuses to know what the units are and who is right."""
+"""How far judges agree on the same units beyond chance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows how far two numbers of the same cells agree, over all cells and among agents within items. Refuses to know whose."""
+"""How far two numbers of the same cells agree, over all cells and among agents within items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows how far two judges would rank alike, where one of them has seen few trials. Refuses to know whose rankings they are."""
+"""How far two judges would rank alike, where one of them has seen few trials."""
 
 from __future__ import annotations
 

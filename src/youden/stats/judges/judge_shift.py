@@ -1,6 +1,6 @@
-"""Knows how one judge's answers differ from another's on the same paired trials, agent by agent.
+"""How one judge's answers differ from another's on the same paired trials, agent by agent.
 
-It refuses to know which judge is right: every shift of the other is a shift against the one.
+Neither judge is taken to be right: every shift of the other is a shift against the one.
 """
 
 from __future__ import annotations

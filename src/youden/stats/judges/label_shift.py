@@ -1,7 +1,4 @@
-"""Knows whether agents that share a label differ from the rest by more than agents differ among themselves.
-
-It refuses to know what the label says and where the values come from.
-"""
+"""Whether agents that share a label differ from the rest by more than agents differ among themselves."""
 
 from __future__ import annotations
 

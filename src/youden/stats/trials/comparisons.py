@@ -1,7 +1,4 @@
-"""Knows what abilities and their covariance say about pairs and places: differences, p-values, simultaneous sets of ranks.
-
-It refuses to know how abilities were estimated.
-"""
+"""What abilities and their covariance say about pairs and places: differences, p-values, simultaneous sets of ranks."""
 
 from __future__ import annotations
 

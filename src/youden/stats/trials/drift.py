@@ -1,4 +1,4 @@
-"""Knows whether agents, or a judge, answer otherwise now than a scale from earlier trials says; it refuses to know why.
+"""Whether agents, or a judge, answer otherwise now than a scale from earlier trials says.
 
 What is compared is a mean of new residuals with what was estimated before, both with their errors.
 """

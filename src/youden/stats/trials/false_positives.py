@@ -1,4 +1,4 @@
-"""Knows which agents and pairs get more yeses on unrelated texts than the rest. Refuses to know why."""
+"""Which agents and pairs get more yeses on unrelated texts than the rest."""
 
 from __future__ import annotations
 

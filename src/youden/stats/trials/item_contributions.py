@@ -1,8 +1,7 @@
-"""Knows what each item contributes to abilities, and from that how sure the difference of two agents is on items of a kind.
+"""What each item contributes to abilities, and how sure the difference of two agents therefore is on items of this kind.
 
-It refuses to know how abilities were estimated, how trials were drawn and what is concluded. An item is one draw: what it does to
-both agents cancels, and what it does to one alone is counted however often it was asked, so that the error is against more items,
-not these alone.
+An item is one draw. What it does to both agents cancels; what it does to one alone is counted however often the item was
+asked. So the error is about more items of the kind, not about these alone.
 """
 
 from __future__ import annotations

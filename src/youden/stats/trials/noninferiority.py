@@ -1,7 +1,4 @@
-"""Knows when a difference is good enough, too bad or undecided, at every look at growing data, and whether a later look decides.
-
-It refuses to know where a difference comes from and what more data cost.
-"""
+"""Whether a difference is good enough, too bad or undecided at each look at growing data, and whether a later look decides."""
 
 from __future__ import annotations
 

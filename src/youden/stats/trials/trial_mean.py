@@ -1,6 +1,6 @@
-"""Knows abilities as plain means of the trials themselves, with intervals from a cyclic design's slots.
+"""Abilities as plain means of the trials themselves, with intervals from a cyclic design's slots.
 
-It refuses to know items' difficulty and how trials were drawn; a slot only has to hold each agent's trials of one round.
+Items' difficulty is not taken out: a slot has to hold each agent's trials of one round.
 """
 
 from __future__ import annotations

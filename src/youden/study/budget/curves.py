@@ -1,7 +1,6 @@
 """What each design buys at each number of calls: rank correlation, top-k recall, interval width and coverage.
 
-It knows a world that answers any plan, and many seeds; it refuses to know how an answer came about, and draws no conclusion
-that the seeds do not carry (the words do that, in `budget_words`).
+The figures are means over seeds; `words` says what they support.
 """
 
 from __future__ import annotations
@@ -9,23 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
 
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import Plan, Progress, ScoreKind, Verdicts
+from youden.nouns import Progress, ScoreKind, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.coverage import coverage
-from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.abilities import adaptive_means
+from youden.run.abilities import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
-from youden.stats.trials.trial_mean import TrialMean
 from youden.study.replay import World, paired_mean_first, replay
 
 
@@ -71,8 +69,9 @@ class BudgetStudy:
     designs: dict[str, tuple[BudgetRow, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Estimate:
+class Estimate(NamedTuple):
+    """float[K] each; low, high: NaN where there is no interval."""
+
     ability: Floats
     low: Floats
     high: Floats
@@ -91,8 +90,8 @@ def study_budget(
 ) -> BudgetStudy:
     """Plans of every design at every budget, answered by `world`, against its dense ranking.
 
-    No cell is held out. symmetric: trials in slots are ranked by `TrialMean`, cells by `ClippedLinear`; row: by the mean of the
-    trials where an agent stands first (no interval), and by `ClippedLinear` on row scores.
+    No cell is held out. symmetric: ranked as `rank` does; row: trials in slots without gaps by the mean of those where an agent
+    stands first (no interval), all else by `ClippedLinear` on row scores.
     percents: of the dense 2K(K−1)J calls, both arms counted.
 
     Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
@@ -183,7 +182,7 @@ def _draws(
         plan = make_plan(world.pool, design=design, percent=percent, holdout=0.0, seed=seed)
         result = run_rounds(plan, world.pool, partial(replay, world=world))
         plan = result.plan
-        found = _estimate(plan, result, target)
+        found = estimate(result, target=target)
         centre, true = np.nanmean(found.ability), dense - dense.mean()
         bounded = ~np.isnan(found.low)
         inside = (found.low - centre <= true) & (true <= found.high - centre)
@@ -200,18 +199,16 @@ def _draws(
             bar.advance()
 
 
-def _estimate(plan: Plan, result: Verdicts, target: ScoreKind) -> _Estimate:
-    if (plan.slot >= 0).any():
-        if target == "row":
-            nothing = np.full(plan.n_agents, np.nan)
-            return _Estimate(paired_mean_first(plan, result), nothing, nothing)
-        if turns_of(plan) is not None:
-            turns = adaptive_means(result)
-            return _Estimate(turns.ability, turns.low, turns.high)
-        means = TrialMean().fit(plan, result)
-        return _Estimate(means.ability_, means.low_, means.high_)
-    fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind=target))
-    return _Estimate(fit.ability_, fit.low_, fit.high_)
+def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
+    """Abilities as `rank` gives them; row: of the trials where an agent stands first, or by `ClippedLinear` on row scores."""
+    plan, by_trials = result.plan, abilities_of(result)
+    if by_trials is None:
+        fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind=target))
+        return Estimate(fit.ability_, fit.low_, fit.high_)
+    if target == "row":
+        nothing = np.full(plan.n_agents, np.nan)
+        return Estimate(paired_mean_first(plan, result), nothing, nothing)
+    return Estimate(by_trials.ability, by_trials.low, by_trials.high)
 
 
 def _dense_ability(scores: Floats) -> Floats:

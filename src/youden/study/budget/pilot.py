@@ -1,7 +1,7 @@
 """A whole world imagined from a pilot: what a dense run might look like if the additive model held.
 
-It knows the pilot's scores, their intervals and its trials' residuals; it refuses to pass for a run: pair-by-pair preferences are
-not in it, so budgets tried on it look somewhat better than they will be, and it says so.
+The pilot's scores, their intervals and its trials' residuals make it. Preferences of particular pairs are not in it, so budgets
+tried on it look somewhat better than they will be; the world's words say so.
 """
 
 from __future__ import annotations

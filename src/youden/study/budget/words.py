@@ -1,6 +1,6 @@
 """What a budget study supports, in words: the cheapest design that meets a goal, and what the figures do not carry.
 
-It knows thresholds for plain sentences; it refuses to recommend on anything that was not tried.
+Nothing is recommended that was not tried.
 """
 
 from __future__ import annotations

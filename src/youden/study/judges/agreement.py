@@ -1,7 +1,4 @@
-"""Do judges agree: on agents, on items, on curl and trial by trial? The paper's Table 6 for two judges or more.
-
-It knows runs side by side; it refuses to say which judge is right.
-"""
+"""Do judges agree: on agents, on items, on curl and trial by trial? The paper's Table 6 for two judges or more."""
 
 from __future__ import annotations
 

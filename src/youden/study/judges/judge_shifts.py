@@ -1,6 +1,6 @@
 """What one judge holds against another: agents that move, families it favours, and how alike the two would rank.
 
-It knows trials both answered and what families agents and judges are said to be of; it refuses to say which judge is right.
+Neither judge is taken to be right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Several judges' runs put side by side: the agents and items they share, and the units both answered.
-
-It knows how ids are matched and what may not be compared; it refuses to know how far the judges agree.
-"""
+"""Several judges' runs side by side: the agents and items they share, and the units both answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shifts of one judge against another mean, in sentences. It knows words and rounding; it refuses to compute."""
+"""What the shifts of one judge against another mean, in sentences."""
 
 from __future__ import annotations
 

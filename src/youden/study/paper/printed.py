@@ -1,4 +1,4 @@
-"""The figures printed in the paper's tables. It knows what is printed; it refuses to know what the data say.
+"""The figures printed in the paper's tables.
 
 Source: 'Identity-Link IRT for Label-Free LLM Evaluation', Tables 1 to 6.
 """

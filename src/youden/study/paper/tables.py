@@ -1,6 +1,6 @@
 """The paper's tables again, its figures beside ours, and where the paper and its data disagree.
 
-It knows which study makes which table; it refuses to reproduce what the data do not hold, and says so instead.
+What the data do not hold is not made up: the table says that it is missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How few cells or calls predict held-out cells and keep the ranking: the paper's Tables 3 and 4 and Figure 2, over seeds.
 
-It knows a dense world and a grid of regimes; it refuses to compare regimes on different holdouts: within a seed all share one.
+Within a seed all regimes are compared on the same holdout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a sparsity study supports, in words, and its JSON. It knows its figures; it refuses to know other runs'."""
+"""What a sparsity study supports, in words, and its JSON."""
 
 from __future__ import annotations
 

@@ -1,0 +1,154 @@
+"""How many files of src a reader visits on four walks: those whose functions run in one call, imports not counted.
+
+asked and stored: `youden.judge` over a local server of chat completions. --max-cost: the same, ended by its cap.
+cyclic rank and its interval: `youden.rank`. extend: `youden extend` of a run that was judged without calls.
+
+`python benchmarks/walks.py [--out FILE]` prints JSON: the number of files of each walk, the bar, and their names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from types import FrameType
+
+from click.testing import CliRunner
+
+import youden
+from youden.cli import youden as command
+from youden.errors import BudgetError
+
+SOURCE = Path(youden.__file__).parent
+POOL = Path(__file__).parents[1] / "datasets" / "field-notes"
+BEFORE = {"asked and stored": 23, "cyclic rank and its interval": 29, "--max-cost": 12, "extend": 168}
+"""What the issue that asked for this counted in 0.1.0; the bar is half of it."""
+
+
+class YesServer(BaseHTTPRequestHandler):
+    """Says YES to every chat completion."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "YES"}}
+        usage = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
+        body = {"id": "1", "object": "chat.completion", "created": 0, "model": "yes", "choices": [choice]}
+        said = json.dumps({**body, "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+@contextmanager
+def yes_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), YesServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def files_of(walk: Callable[[], object]) -> list[str]:
+    """The files of src whose functions run in a second call of `walk`; the first one imports what it needs."""
+    walk()
+    entered: set[str] = set()
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            entered.add(frame.f_code.co_filename)
+
+    threading.setprofile(enter)
+    sys.setprofile(enter)
+    try:
+        walk()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    paths = (Path(name) for name in entered)
+    return sorted(
+        path.relative_to(SOURCE).as_posix() for path in paths if path.suffix == ".py" and path.is_relative_to(SOURCE)
+    )
+
+
+def write_pool(folder: Path, *, agents: slice) -> Path:
+    """Some agents of the pool that is shipped."""
+    folder.mkdir()
+    kept = (POOL / "agents.jsonl").read_text(encoding="utf-8").splitlines()[agents]
+    ids = {json.loads(line)["id"] for line in kept}
+    lines = (POOL / "responses.jsonl").read_text(encoding="utf-8").splitlines()
+    responses = [line for line in lines if json.loads(line)["agent"] in ids]
+    (folder / "items.jsonl").write_bytes((POOL / "items.jsonl").read_bytes())
+    (folder / "agents.jsonl").write_text("\n".join(kept) + "\n", encoding="utf-8")
+    (folder / "responses.jsonl").write_text("\n".join(responses) + "\n", encoding="utf-8")
+    return folder
+
+
+def run_command(*words: object) -> None:
+    CliRunner().invoke(command, [str(word) for word in words], catch_exceptions=False, standalone_mode=False)
+
+
+def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
+    """Each as a call that can be repeated."""
+    number = count()
+    pool = youden.read_pool(write_pool(folder / "old", agents=slice(8)))
+    write_pool(folder / "new", agents=slice(8, 11))
+    plan = youden.make_plan(pool, design="cyclic", calls=200, seed=1)
+    free = {"backend": "wire", "model": "yes", "base_url": url, "api_key_env": None, "price": 0}
+    paid = {name: value for name, value in free.items() if name != "price"} | {"price_in": 1000.0, "price_out": 1000.0}
+    result = youden.judge(plan, pool, judge=free, store=folder / "first.sqlite")
+
+    def asked() -> None:
+        youden.judge(plan, pool, judge=free, store=folder / f"{next(number)}.sqlite")
+
+    def capped() -> None:
+        try:
+            youden.judge(plan, pool, judge=paid, store=folder / f"{next(number)}.sqlite", max_cost=10.0)
+        except BudgetError:
+            return
+        raise SystemExit("The cap of 10 USD was not reached.")
+
+    def judged_run(name: str) -> Path:
+        config = folder / f"{name}.yaml"
+        config.write_text(f"name: {name}\npool: old\njudge: lexical\ndesign: cyclic\n", encoding="utf-8")
+        run_command("run", config, "--out", folder / name)
+        return folder / name
+
+    runs = [judged_run("one"), judged_run("other")]
+
+    return {
+        "asked and stored": asked,
+        "cyclic rank and its interval": lambda: youden.rank(plan, result),
+        "--max-cost": capped,
+        "extend": lambda: run_command("extend", runs.pop(), "--agents", folder / "new"),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, yes_server() as url:
+        found = {name: files_of(walk) for name, walk in walks(Path(folder), url).items()}
+    table = {name: {"files": len(files), "bar": BEFORE[name] // 2, "names": files} for name, files in found.items()}
+    text = json.dumps(table, indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The ranking that answers support: abilities, the places they allow, and what a reader has to know.
+
+Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from youden.nouns import INDEPENDENT, Plan, Verdicts
+from youden.nouns.arrays import Ids
+from youden.protocol.rates import tally
+from youden.protocol.scores import pooled_fpr, train_scores
+from youden.run.abilities import TRIALS, Abilities, abilities_of, cell_abilities, learned_from
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.components import agent_components, disconnected
+from youden.stats.base.ranks import rank_ranges
+from youden.stats.trials.false_positives import false_positive_alarms
+
+EVERYTHING_ASKED = (
+    "Every comparison there is was asked: the intervals are about this judge on these items, so they have no width, and they "
+    "say nothing of other items. Rank on more items to learn how far the ranking carries."
+)
+Groups = Mapping[str, str | None]
+
+
+def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.DataFrame:
+    """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
+
+    Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
+    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; rank_low and rank_high
+    are the places those intervals allow, 1 being best. `attrs["warnings"]` says what a reader has to know.
+    """
+    found = abilities_of(result)
+    if found is None:
+        rates = tally(result)
+        scores = train_scores(rates, plan.split)
+        model = ClippedLinear().fit(scores)
+        found = cell_abilities(model, scores, fpr=pooled_fpr(rates))
+        component, message = model.component_, model.message_
+    else:
+        component = components_of(result)
+        message = disconnected(component)
+    table = ranking_table(found, plan.agent_ids, component=component, groups=groups)
+    table.attrs["warnings"] = ranking_warnings(result, found, message=message)
+    return table
+
+
+def components_of(result: Verdicts) -> Ids:
+    """Which agents the answered trials link: int32[K], as `agent_components`."""
+    plan, used = result.plan, learned_from(result)
+    seen = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
+    seen[plan.first[used], plan.item[used]] = True
+    seen[plan.second[used], plan.item[used]] = True
+    return agent_components(*np.nonzero(seen), n_agents=plan.n_agents, n_items=plan.n_items)
+
+
+def ranking_table(
+    found: Abilities, agent_ids: Sequence[str], *, component: Ids, groups: Groups | None = None
+) -> pd.DataFrame:
+    """Abilities and the places they allow, best first; agents of two components bar each other from no place."""
+    places = rank_ranges(found.low, found.high, component=component)
+    return pd.DataFrame(
+        {
+            "agent": list(agent_ids),
+            "group": [(groups or {}).get(agent) for agent in agent_ids],
+            "ability": found.ability,
+            "low": found.low,
+            "high": found.high,
+            "rank_low": places.low,
+            "rank_high": places.high,
+            "n_trials": found.n_trials,
+        }
+    ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
+
+
+def ranking_warnings(result: Verdicts, found: Abilities, *, message: str) -> list[str]:
+    """What a reader of the ranking has to know. message: of the components, or of the fit; empty where all is well."""
+    said = [*result.warnings, *_false_positive_words(result)]
+    if message:
+        said.append(message)
+    if found.ranking == TRIALS and (found.low == found.high).all():
+        said.append(EVERYTHING_ASKED)
+    return said
+
+
+def _false_positive_words(result: Verdicts) -> list[str]:
+    """One sentence for each agent or pair that the judge mistakes for the same source on unrelated texts."""
+    plan = result.plan
+    apart = (plan.arm == INDEPENDENT) & result.answered
+    alarms = false_positive_alarms(
+        plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
+    )
+    return [
+        f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
+        f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
+        + (
+            "."
+            if plan.independent == "twin"
+            else "; one pooled rate ranks them too high (independent: twin gives each its own)."
+        )
+        for alarm in alarms
+    ]
