@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
     from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
     from youden.stats.trials.pair_model import fit_pair_model
-    from youden.stats.trials.trial_mean import TrialMean
+    from youden.stats.trials.trial_mean import trial_mean
 
 _NAMES = {
     "additive.ability_intervals": ("Intervals", "intervals"),
@@ -42,7 +42,7 @@ _NAMES = {
     "trials.pair_model": ("fit_pair_model",),
     "base.ranks": ("rank_ranges",),
     "additive.rasch": ("Rasch",),
-    "trials.trial_mean": ("TrialMean",),
+    "trials.trial_mean": ("trial_mean",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
@@ -54,7 +54,6 @@ __all__ = [
     "Intervals",
     "Rasch",
     "Solution",
-    "TrialMean",
     "auc_interval",
     "cells_of",
     "check_cells",
@@ -77,6 +76,7 @@ __all__ = [
     "solve_additive",
     "solve_cells",
     "spearman",
+    "trial_mean",
 ]
 
 

@@ -1,7 +1,4 @@
-"""Another pool's agents or items join a run's pool, behind its own, whose cells stay as they are.
-
-It knows which responses a joining agent or item has to bring; it refuses to know why it joins and what is asked of it.
-"""
+"""Another pool's agents or items join a run's pool, behind its own, whose cells stay as they are."""
 
 from __future__ import annotations
 

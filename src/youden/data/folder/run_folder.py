@@ -1,15 +1,13 @@
-"""A run's folder: one file for each noun of the path, each written whole and read back as it was.
-
-It knows which file holds which noun; it refuses to know how any of them is made.
-"""
+"""A run's folder: one file for each noun of the path, each written whole and read back as it was."""
 
 from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
@@ -20,7 +18,9 @@ from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
-from youden.nouns import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+from youden.nouns import Json, Plan, Pool, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+
+T = TypeVar("T")
 
 __all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
@@ -42,9 +42,12 @@ class RunFolder:
 
     Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or newer than
     this package; every `write_…` replaces the file in one step.
+
+    The plan, the verdicts and the pool are kept in memory by this object, and read again only where their files have changed.
     """
 
     path: Path
+    _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def file(self, name: str) -> Path:
         """Where the file called `name` is, or would be."""
@@ -88,9 +91,10 @@ class RunFolder:
 
     def write_plan(self, plan: Plan) -> None:
         trial_tables.write_plan(self.file("plan.parquet"), plan)
+        self._known["plan.parquet"] = self._state("plan.parquet"), plan
 
     def read_plan(self) -> Plan:
-        return trial_tables.read_plan(self.file("plan.parquet"))
+        return self._once("plan.parquet", trial_tables.read_plan)
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
@@ -106,6 +110,30 @@ class RunFolder:
     def judged_by(self) -> Mapping[str, Json]:
         """The judge that gave the answers in verdicts.parquet, as it signed them."""
         return trial_tables.verdicts_of(self.file("verdicts.parquet"))[1]
+
+    def remember(self, pool: Pool) -> None:
+        """Keep the pool that was judged, texts and all, for whoever asks this object."""
+        self._known["pool"] = pool.digest, pool
+
+    def remembered(self) -> Pool | None:
+        """The pool that was judged, where it is known without reading it."""
+        digest, pool = self._known.get("pool", (None, None))
+        return pool if pool is not None and digest == self.read_pool().digest else None
+
+    def _once(self, name: str, read: Callable[[Path], T]) -> T:
+        state = self._state(name)
+        if state is None or self._known.get(name, (None, None))[0] != state:
+            self._known[name] = state, read(self.file(name))
+        found: T = self._known[name][1]
+        return found
+
+    def _state(self, name: str) -> object:
+        """What differs where a file was replaced; None where there is none."""
+        try:
+            said = self.file(name).stat()
+        except OSError:
+            return None
+        return said.st_ino, said.st_mtime_ns, said.st_size
 
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""

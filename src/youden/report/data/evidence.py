@@ -64,7 +64,7 @@ def open_texts(folder: RunFolder) -> Texts:
     if not folder.has("config.yaml"):
         return Texts(None, "This run was imported without texts.")
     try:
-        pool = read_run_pool(folder.read_config())
+        pool = folder.remembered() or read_run_pool(folder.read_config())
     except YoudenError as error:
         return Texts(None, f"The pool cannot be read: {error}")
     if pool.digest != folder.read_pool().digest:

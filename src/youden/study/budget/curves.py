@@ -17,15 +17,15 @@ from youden.errors import PlanError, StatisticsError
 from youden.nouns import Plan, Progress, ScoreKind, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.coverage import coverage
-from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.run.abilities import adaptive_means
 from youden.run.rounds import run_rounds
+from youden.run.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
-from youden.stats.trials.trial_mean import TrialMean
+from youden.streams import own_stream
 from youden.study.replay import World, paired_mean_first, replay
 
 
@@ -205,7 +205,7 @@ def _estimate(plan: Plan, result: Verdicts, target: ScoreKind) -> _Estimate:
         if target == "row":
             nothing = np.full(plan.n_agents, np.nan)
             return _Estimate(paired_mean_first(plan, result), nothing, nothing)
-        if turns_of(plan) is not None:
+        if plan.rounds is not None:
             turns = adaptive_means(result)
             return _Estimate(turns.ability, turns.low, turns.high)
         means = TrialMean().fit(plan, result)
@@ -219,7 +219,7 @@ def _dense_ability(scores: Floats) -> Floats:
 
 
 def _split_half(scores: Floats, *, seed: int) -> float:
-    order = np.random.default_rng(seed).permutation(scores.shape[1])
+    order = own_stream(seed).permutation(scores.shape[1])
     half = scores.shape[1] // 2
     one, other = (_dense_ability(scores[:, part]) for part in (order[:half], order[half:]))
     both = ~(np.isnan(one) | np.isnan(other))
