@@ -193,6 +193,6 @@ def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdict
 
 
 def test_files_of_a_newer_version_ask_for_an_upgrade(folder: RunFolder, judged: Verdicts) -> None:
-    rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=2, unheard_of=True)
-    with pytest.raises(RunFolderError, match=r"newer youden.*version 2.*Upgrade.*run-newer"):
+    rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
+    with pytest.raises(RunFolderError, match=r"newer youden.*version 3.*Upgrade.*run-newer"):
         folder.read_plan()

@@ -170,7 +170,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     found = find_run_plan(config, folder)
     refuse_another_run(folder, found, judge)
     pool, plan = found.pool, found.plan
-    folder.remember(pool)
+    folder.remember(pool, config)
     planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge))
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
 from youden.data.folder import sheets, trial_tables
+from youden.data.folder.joining import read_run_pool
 from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
@@ -91,7 +92,7 @@ class RunFolder:
 
     def write_plan(self, plan: Plan) -> None:
         trial_tables.write_plan(self.file("plan.parquet"), plan)
-        self._known["plan.parquet"] = self._state("plan.parquet"), plan
+        self._known["plan.parquet"] = _state(self.file("plan.parquet")), plan
 
     def read_plan(self) -> Plan:
         return self._once("plan.parquet", trial_tables.read_plan)
@@ -111,29 +112,25 @@ class RunFolder:
         """The judge that gave the answers in verdicts.parquet, as it signed them."""
         return trial_tables.verdicts_of(self.file("verdicts.parquet"))[1]
 
-    def remember(self, pool: Pool) -> None:
-        """Keep the pool that was judged, texts and all, for whoever asks this object."""
-        self._known["pool"] = pool.digest, pool
+    def remember(self, pool: Pool, config: RunConfig) -> None:
+        """Keep the pool of `config`, texts and all, for whoever asks this object."""
+        self._known["pool"] = _states(config), pool
 
-    def remembered(self) -> Pool | None:
-        """The pool that was judged, where it is known without reading it."""
-        digest, pool = self._known.get("pool", (None, None))
-        return pool if pool is not None and digest == self.read_pool().digest else None
+    def run_pool(self) -> Pool:
+        """The pool that was judged, its extensions included. Raises: PoolError, ConfigError, RunFolderError."""
+        config = self.read_config()
+        state, pool = self._known.get("pool", (None, None))
+        if pool is None or state != _states(config):
+            pool = read_run_pool(config)
+            self.remember(pool, config)
+        return pool
 
     def _once(self, name: str, read: Callable[[Path], T]) -> T:
-        state = self._state(name)
+        state = _state(self.file(name))
         if state is None or self._known.get(name, (None, None))[0] != state:
             self._known[name] = state, read(self.file(name))
         found: T = self._known[name][1]
         return found
-
-    def _state(self, name: str) -> object:
-        """What differs where a file was replaced; None where there is none."""
-        try:
-            said = self.file(name).stat()
-        except OSError:
-            return None
-        return said.st_ino, said.st_mtime_ns, said.st_size
 
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""
@@ -205,3 +202,20 @@ class RunFolder:
         """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
         file = self.file("labels.json")
         return parse(file, read_bytes(file), TypeAdapter(Validation))
+
+
+def _states(config: RunConfig) -> tuple[object, ...]:
+    """What differs where a file of the run's pools was replaced."""
+    steps = (place for step in config.extensions for place in (step.agents, step.items))
+    places = [Path(place).resolve() for place in (config.pool, *steps) if place is not None]
+    files = (file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place]))
+    return tuple((file, _state(file)) for file in files)
+
+
+def _state(file: Path) -> object:
+    """What differs where the file was replaced; None where there is none."""
+    try:
+        said = file.stat()
+    except OSError:
+        return None
+    return said.st_ino, said.st_mtime_ns, said.st_size

@@ -122,9 +122,7 @@ def read_said(path: Path, kind: type[M]) -> M:
     return _said(path, schema, kind, VERSION, None)
 
 
-def _said(
-    path: Path, schema: pa.Schema, kind: type[M], newest: int, upgrade: Callable[[bytes], bytes] | None
-) -> M:
+def _said(path: Path, schema: pa.Schema, kind: type[M], newest: int, upgrade: Callable[[bytes], bytes] | None) -> M:
     said = (schema.metadata or {}).get(_KEY)
     if said is None:
         raise damaged(path, "its metadata says nothing under 'youden'")

@@ -24,7 +24,7 @@ class TrialMeanResult:
 
     mean: float[K], NaN without a trial. error: float[K], the standard error of the distance from the average agent; freedom:
     float[K], of Student's t. low, high: float[K]. error, low and high are NaN without an interval. n_trials: int32[K], trials
-    with the agent on either side; n_slots: int32[K], slots that hold one. method: how the interval was made, or why there is none.
+    with the agent on either side; n_slots: int32[K], slots that hold one. method: how the interval was made, or why not.
     """
 
     mean: Floats
