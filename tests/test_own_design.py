@@ -50,9 +50,7 @@ class InRounds(Neighbours):
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both as a package elsewhere would register them."""
-    points = [
-        EntryPoint(made.name, f"{__name__}:{made.__name__}", "youden.designs") for made in (Neighbours, InRounds)
-    ]
+    points = [EntryPoint(made.name, f"{__name__}:{made.__name__}", "youden.designs") for made in (Neighbours, InRounds)]
     monkeypatch.setattr(
         registry, "entry_points", lambda *, group, name=None: [p for p in points if name in (None, p.name)]
     )

@@ -66,7 +66,15 @@ class Trials:
 
     def take(self, rows: Bools | Positions | slice) -> Trials:
         """Some of them. rows: bool[N], positions in order, or a slice."""
-        return Trials(**{name: column[rows] for name, column in self.columns().items()})
+        return Trials(
+            item=self.item[rows],
+            first=self.first[rows],
+            second=self.second[rows],
+            arm=self.arm[rows],
+            other_item=self.other_item[rows],
+            replicate=self.replicate[rows],
+            slot=self.slot[rows],
+        )
 
     def counted(self) -> Trials:
         """With `replicate` counted anew: 0 for the first time a comparison stands there, 1 for the second, …"""

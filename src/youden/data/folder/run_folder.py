@@ -119,10 +119,9 @@ class RunFolder:
     def run_pool(self) -> Pool:
         """The pool that was judged, its extensions included. Raises: PoolError, ConfigError, RunFolderError."""
         config = self.read_config()
-        state, pool = self._known.get("pool", (None, None))
-        if pool is None or state != _states(config):
-            pool = read_run_pool(config)
-            self.remember(pool, config)
+        if self._known.get("pool", (None, None))[0] != _states(config):
+            self.remember(read_run_pool(config), config)
+        pool: Pool = self._known["pool"][1]
         return pool
 
     def _once(self, name: str, read: Callable[[Path], T]) -> T:
