@@ -1,7 +1,7 @@
 """A finished run as a judge: plans are answered from what it already knows, so that designs can be tried without calls.
 
-It knows the answer to every ordered pair on every item that the run asked; it refuses to answer what the run never saw (NaN),
-and to call a difference of rates a verdict: where only D = TPR − FPR is known, D is the paired answer and the independent one 0.
+What the run never asked has no answer (NaN). Where only D = TPR − FPR is known, D is the paired answer and the independent one
+is 0; neither is a verdict.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The files of a run's folder by name: which command makes each, and what is said when one is missing or does not fit.
-
-It knows names, the version and the words of errors; it refuses to know what is inside a file.
-"""
+"""The files of a run's folder by name: which command makes each, and what is said when one is missing or does not fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Columns as Parquet: readable by name in DuckDB or pandas, and read back to the same numbers.
-
-It knows ids, nulls and the metadata beside the columns; it refuses to know which noun a table is.
-"""
+"""Columns as Parquet: readable by name in DuckDB or pandas, and read back to the same numbers."""
 
 from __future__ import annotations
 

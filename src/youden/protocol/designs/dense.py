@@ -1,6 +1,6 @@
 """Every ordered pair on every item: what all other designs are measured against.
 
-It knows which cells are eligible; it refuses to know budgets, except to say that it does not fit one.
+It spends no budget; it only says where it does not fit one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The n log n design: C·(K+J)·ln(K+J) random cells. It knows one count; it refuses to balance agents or items."""
+"""The n log n design: C·(K+J)·ln(K+J) random cells. Agents and items are not balanced."""
 
 from __future__ import annotations
 

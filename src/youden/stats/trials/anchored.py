@@ -1,6 +1,6 @@
-"""Knows where agents stand that were compared with others whose abilities are known already: the anchors' scale, and how surely.
+"""Where agents stand that were compared with anchors, whose abilities are known already, and how surely.
 
-It refuses to move an anchor. Items and partners are taken out as far as the anchors' own trials tell them; what they do not tell
+No anchor moves. Items and partners are taken out as far as the anchors' own trials tell them; what they do not tell
 is the linking error.
 """
 

@@ -1,9 +1,8 @@
-"""Knows abilities from trials in slots that were asked with unequal chances: each weighs one over its chance.
+"""Abilities from trials in slots that were asked with unequal chances: each trial weighs one over its chance.
 
-It refuses to know why chances differ. Where all are equal and slots complete, it is the trial mean.
-
-An agent whose place is unsure is asked more often, and so are others as its partners; unweighted, their means would be over a
-crowd of unsure partners instead of all. Slots then differ in who is in them, so each slot's level (its item) is taken out.
+Where all chances are equal and slots complete, this is the trial mean. An agent whose place is unsure is asked more often, and
+its partners with it. Without weights, a mean would be mostly over unsure partners. Slots differ in who is in them, so each
+slot's level (its item) is taken out.
 """
 
 from __future__ import annotations
