@@ -21,8 +21,8 @@ from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
+from youden.run.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.trials.trial_mean import TrialMean
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 DOMAINS = {

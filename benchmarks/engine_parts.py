@@ -49,8 +49,7 @@ def plan_of(pool: Pool, n: int | None = None) -> Plan:
     if n is None or n >= len(plan):
         return plan
     rows = np.sort(np.random.default_rng(0).choice(len(plan), n, replace=False))
-    chosen: Any = {name: column[rows] for name, column in plan.columns().items()}
-    return replace(plan, **chosen)
+    return replace(plan, trials=plan.trials.take(rows))
 
 
 def judge(url: str, **keys: Any) -> JudgeConfig:

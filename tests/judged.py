@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from youden.judging.config.reading import JudgeConfig, load_judge_config
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Split
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Split, Trials
 
 KEY = "sk-planted-0123456789"
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
@@ -26,13 +26,15 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
     ] * repeat
     item, first, second, arm, other = (np.array(column, dtype=np.int32) for column in zip(*rows, strict=True))
     return Plan(
-        item=item,
-        first=first,
-        second=second,
-        arm=arm.astype(np.int8),
-        other_item=other,
-        replicate=np.zeros(len(rows), dtype=np.int32),
-        slot=np.full(len(rows), -1, dtype=np.int32),
+        trials=Trials(
+            item=item,
+            first=first,
+            second=second,
+            arm=arm.astype(np.int8),
+            other_item=other,
+            replicate=np.zeros(len(rows), dtype=np.int32),
+            slot=np.full(len(rows), -1, dtype=np.int32),
+        ),
         n_agents=K,
         n_items=J,
         split=Split(pool.present.copy(), np.zeros((K, J), dtype=np.bool_), "shared", 0.0, 0),

@@ -15,8 +15,8 @@ from worlds import dense_world, verdicts
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.writer import write_pool
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
-from youden.protocol.designs.adaptive import Adaptive, Turns, turns_of
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Rounds, Verdicts
+from youden.protocol.designs.adaptive import Adaptive
 from youden.protocol.plan import make_plan
 from youden.run.abilities import adaptive_means, standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
@@ -53,7 +53,7 @@ def test_rounds_keep_the_budget_ask_nothing_twice_and_repeat_themselves(seed: in
 
 def test_only_pairs_with_an_active_agent_are_asked(world: World) -> None:
     plan = carried(world, active=0.3).plan
-    turns = turns_of(plan)
+    turns = plan.rounds
     assert turns is not None
     assert len(turns.starts) == 7
     assert turns.active[0].all()
@@ -65,7 +65,7 @@ def test_only_pairs_with_an_active_agent_are_asked(world: World) -> None:
 
 def test_weights_are_one_over_the_share_of_slots_that_would_have_asked_the_pair() -> None:
     active = np.array([[True] * 4, [True, False, False, False]])
-    turns = Turns((0, 10), active)
+    turns = Rounds(None, (0, 10), active)
     assert turns.weights(np.array([0, 1]), np.array([1, 2]), n_slots=40).tolist() == [1.0, 4.0]
 
 
@@ -164,7 +164,7 @@ def test_any_other_plan_is_asked_once(world: World) -> None:
         return replay(plan, world)
 
     plan = make_plan(world.pool, design="cyclic", percent=20)
-    assert turns_of(plan) is None
+    assert plan.rounds is None
     assert run_rounds(plan, world.pool, ask).plan is plan
     assert len(asked) == 1
     assert Adaptive(n_paired=10).look_level == 0.95

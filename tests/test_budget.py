@@ -17,8 +17,8 @@ from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
+from youden.run.trial_mean import TrialMean
 from youden.stats.base.metrics import spearman
-from youden.stats.trials.trial_mean import TrialMean
 from youden.study.budget.curves import BudgetRow, BudgetStudy, study_budget
 from youden.study.budget.pilot import imagine, read_dense_or_imagine
 from youden.study.budget.words import budget_json, budget_words, parse_goal, recommend

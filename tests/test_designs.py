@@ -132,7 +132,7 @@ def test_a_c_beyond_the_matrix_is_capped_and_said() -> None:
 def test_unordered_cyclic_asks_no_pair_twice_and_uses_every_pair_it_can(seed: int) -> None:
     for n_agents in (7, 8):
         eligible = np.ones((n_agents, 5), dtype=bool)
-        trials = Cyclic(pairs="unordered").draw(eligible, np.random.default_rng(seed))
+        trials = Cyclic(pairs="unordered").draw(eligible, np.random.default_rng(seed)).trials
         asked = {(j, frozenset((i, k))) for j, i, k in zip(trials.item, trials.first, trials.second, strict=True)}
         assert len(asked) == len(trials.item) == 5 * n_agents * ((n_agents - 1) // 2)
 

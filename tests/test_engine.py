@@ -157,7 +157,7 @@ async def test_retry_after_is_obeyed(store: Store) -> None:
         times.append(asyncio.get_running_loop().time())
         return Reply(status=429, headers={"Retry-After": "0.3"}) if n == 0 else well_behaved(n, body)
 
-    plan = replace(PLAN, **{name: column[:1] for name, column in PLAN.columns().items()})
+    plan = replace(PLAN, trials=PLAN.trials.take(slice(1)))
     async with WireServer(behave) as server:
         await ask(server, store, plan=plan)
     assert times[1] - times[0] >= 0.3
@@ -184,7 +184,7 @@ async def test_identical_trials_share_one_call_and_one_bill(store: Store) -> Non
 async def test_another_replicate_is_another_call(store: Store) -> None:
     async with WireServer() as server:
         await ask(server, store)
-        await ask(server, store, plan=replace(PLAN, replicate=PLAN.replicate + 1))
+        await ask(server, store, plan=replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1)))
     assert server.n_requests == 2 * len(PLAN)
 
 

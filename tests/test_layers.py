@@ -30,6 +30,7 @@ RANK = {
     "errors": 0,
     "registry": 0,
     "resources": 0,
+    "streams": 0,
 }
 FLOOR = {name for name, rank in RANK.items() if rank == 0}
 FORBIDDEN = {"stats": {"pandas", "pyarrow"}, "nouns": {"pandas", "pyarrow", "scipy"}, "cli": {"numpy", "scipy"}}
@@ -80,6 +81,20 @@ def test_imports_go_down_only(path: Path) -> None:
         if here in FLOOR and there in FLOOR:
             continue
         assert RANK[there] < RANK[here], f"{here} imports {there} ({module}): imports go down only"
+
+
+OF_A_RUN = {"Plan", "Verdicts", "Trials", "Pool", "Split"}
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "stats").rglob("*.py")), ids=lambda path: path.stem)
+def test_statistics_take_arrays(path: Path) -> None:
+    names = {
+        alias.name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert not names & OF_A_RUN, f"{path.name} takes a noun of a run: give it its arrays"
 
 
 def without_cycles(graph: dict[str, set[str]]) -> None:

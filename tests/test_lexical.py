@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from youden.errors import JudgeError, PlanError, YoudenError
 from youden.judging.backends.lexical import Lexical, fit_cut, sample_pairs
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, PlanJudge, Pool, Split, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, PlanJudge, Pool, Split, Trials, Verdicts
 from youden.text.words import words
 
 SAMSUM_TEXTS = "data/agents/summarization_gpt_4o_mini_20250708_235208.json"
@@ -28,13 +28,15 @@ def plan_of(pool: Pool, trials: list[tuple[int, int, int, int]]) -> Plan:
     """trials: (item, first, second, other item), the other item −1 in the paired arm."""
     item, first, second, other = np.array(trials, dtype=np.int32).reshape(-1, 4).T.copy()
     return Plan(
-        item=item,
-        first=first,
-        second=second,
-        arm=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
-        other_item=other,
-        replicate=np.zeros_like(item),
-        slot=np.full_like(item, -1),
+        trials=Trials(
+            item=item,
+            first=first,
+            second=second,
+            arm=np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8),
+            other_item=other,
+            replicate=np.zeros_like(item),
+            slot=np.full_like(item, -1),
+        ),
         n_agents=pool.n_agents,
         n_items=pool.n_items,
         split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, 0),

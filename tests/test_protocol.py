@@ -246,7 +246,7 @@ def test_twins_keep_the_ordered_pair_and_change_the_item() -> None:
     plan = make_plan(make_pool(5, 6), design="dense", holdout=0)
     paired, apart = plan.arm == PAIRED, plan.arm == INDEPENDENT
     for name in ("item", "first", "second"):
-        column = plan.columns()[name]
+        column = plan.trials.columns()[name]
         assert np.array_equal(column[paired], column[apart])
     assert len(np.unique(plan.other_item[apart])) == 6
 

@@ -25,7 +25,14 @@ from youden.judging.cassette.tape import Tape, difference, inserted
 
 pytest_plugins = ["pytester"]
 
-for module in ("run.pipeline", "report.pages.write", "cli.ask.run", "cli.ask.generate", "pools.make.generate", "judging.backends.openai"):
+for module in (
+    "run.pipeline",
+    "report.pages.write",
+    "cli.ask.run",
+    "cli.ask.generate",
+    "pools.make.generate",
+    "judging.backends.openai",
+):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
 import_module("vl_convert")
 
@@ -188,7 +195,7 @@ def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Su
 def test_replicates_are_played_each_with_its_own_answer(tmp_path: Path, server: WireServer) -> None:
     pool = make_pool(3, 3)
     plan = dense_plan(pool, repeat=2)
-    plan = replace(plan, replicate=np.repeat(np.arange(2, dtype=np.int32), len(plan) // 2))
+    plan = replace(plan, trials=replace(plan.trials, replicate=np.repeat(np.arange(2, dtype=np.int32), len(plan) // 2)))
     server.behave = lambda n, body: Reply("YES" if n % 5 else "NO")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0}
     with inserted(Tape(tmp_path / "c.jsonl", mode="once")):

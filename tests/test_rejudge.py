@@ -200,7 +200,9 @@ def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tm
         assert youden("run", f"r{seed}.yaml").code == 0
     one, other = (RunFolder(tmp_path / "runs" / f"r{seed}") for seed in (0, 1))
     plan = other.read_plan()
-    mine = set(zip(*(one.read_plan().columns()[name].tolist() for name in ("item", "first", "second")), strict=True))
+    mine = set(
+        zip(*(one.read_plan().trials.columns()[name].tolist() for name in ("item", "first", "second")), strict=True)
+    )
     rows = np.array(
         [row not in mine for row in zip(plan.item.tolist(), plan.first.tolist(), plan.second.tolist(), strict=True)]
     )

@@ -60,7 +60,8 @@ async def test_replay_equals_the_run_with_no_server_and_no_key(tmp_path: Path, n
 
 async def test_a_miss_names_the_key_and_the_trial(tmp_path: Path) -> None:
     await judged(tmp_path)
-    other = replace(PLAN, replicate=np.where(np.arange(len(PLAN)) == 17, 1, 0).astype(np.int32))
+    again = np.where(np.arange(len(PLAN)) == 17, 1, 0).astype(np.int32)
+    other = replace(PLAN, trials=replace(PLAN.trials, replicate=again))
     with open_store(tmp_path / "v.db") as store, pytest.raises(ReplayMissError) as caught:
         await judge_plan(other, POOL, config=load_judge_config("replay"), store=store)
     assert "trial 17: agents 'a2' and 'a3', items 'i0' and 'i1', independent" in caught.value.message

@@ -16,7 +16,7 @@ from pools import answer_with, make_pool
 from report_runs import by_ability, judged
 from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Trials
 from youden.protocol.plan import make_plan
 from youden.report.charts.frames import Frame
 from youden.report.data.checks import false_alarms
@@ -67,7 +67,7 @@ def small_plan(**columns: list[int]) -> Plan:
     n = len(columns["item"])
     filled = {"replicate": [0] * n, "slot": [-1] * n} | columns
     arrays = {name: np.array(column, dtype=np.int8 if name == "arm" else np.int32) for name, column in filled.items()}
-    return replace(plan, **arrays)
+    return replace(plan, trials=Trials(**arrays))
 
 
 PLAN = small_plan(

@@ -17,7 +17,7 @@ from pools import make_pool
 from run_folders import equal, ids, write_judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.nouns import Plan, Rates, Split, Verdicts
+from youden.nouns import Plan, Rates, Split, Trials, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 
@@ -30,13 +30,15 @@ def plans(draw: st.DrawFn) -> Plan:
     arm = rng.integers(0, 2, n).astype(np.int8)
     train = rng.random((len(agents), len(items))) < 0.6
     return Plan(
-        item=rng.integers(0, len(items), n).astype(np.int32),
-        first=rng.integers(0, len(agents), n).astype(np.int32),
-        second=rng.integers(0, len(agents), n).astype(np.int32),
-        arm=arm,
-        other_item=np.where(arm == 1, rng.integers(0, len(items), n), -1).astype(np.int32),
-        replicate=rng.integers(0, 3, n).astype(np.int32),
-        slot=rng.integers(-1, 5, n).astype(np.int32),
+        trials=Trials(
+            item=rng.integers(0, len(items), n).astype(np.int32),
+            first=rng.integers(0, len(agents), n).astype(np.int32),
+            second=rng.integers(0, len(agents), n).astype(np.int32),
+            arm=arm,
+            other_item=np.where(arm == 1, rng.integers(0, len(items), n), -1).astype(np.int32),
+            replicate=rng.integers(0, 3, n).astype(np.int32),
+            slot=rng.integers(-1, 5, n).astype(np.int32),
+        ),
         n_agents=len(agents),
         n_items=len(items),
         split=Split(train, ~train & (rng.random(train.shape) < 0.7), "own", 0.1 + 0.2, 3),
@@ -191,6 +193,6 @@ def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdict
 
 
 def test_files_of_a_newer_version_ask_for_an_upgrade(folder: RunFolder, judged: Verdicts) -> None:
-    rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=2, unheard_of=True)
-    with pytest.raises(RunFolderError, match=r"newer youden.*version 2.*Upgrade.*run-newer"):
+    rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
+    with pytest.raises(RunFolderError, match=r"newer youden.*version 3.*Upgrade.*run-newer"):
         folder.read_plan()

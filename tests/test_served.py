@@ -45,7 +45,7 @@ async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signat
 
 async def test_another_model_than_the_stores_is_a_warning(tmp_path: Path) -> None:
     await judged(tmp_path / "v.db", lambda _: ("m-1", None))
-    other = replace(PLAN, replicate=PLAN.replicate + 1)
+    other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
     result = await judged(tmp_path / "v.db", lambda _: ("m-2", None), plan=other)
     assert "since the store was last added to: m-1 then, m-2 now" in result.warnings[0]
     assert result.judge["served"] == ["m-2"]

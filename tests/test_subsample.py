@@ -26,7 +26,7 @@ DESIGNS = {
 
 def rows(plan: Plan) -> set[tuple[int, ...]]:
     names = ("item", "first", "second", "arm", "other_item", "replicate")
-    return set(zip(*(plan.columns()[name].tolist() for name in names), strict=True))
+    return set(zip(*(plan.trials.columns()[name].tolist() for name in names), strict=True))
 
 
 def trials_of(plan: Plan) -> Ids:
@@ -79,16 +79,16 @@ def test_held_out_cells_are_never_asked() -> None:
 
 def test_probes_stay_out() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
-    marked = replace(plan, options={**plan.options, "probes": 20})
+    marked = replace(plan, n_probes=20)
     first = np.flatnonzero(plan.arm == INDEPENDENT)[:20]
-    probes = rows(replace(plan, **{name: column[first] for name, column in plan.columns().items()}))
+    probes = rows(replace(plan, trials=plan.trials.take(first)))
     assert not rows(subsample(marked, POOL)) & probes
 
 
 def test_slots_that_leave_agents_out_are_not_taken_for_whole_ones() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
     cut = np.flatnonzero((plan.slot != 3) | (plan.first != 2))
-    plan = replace(plan, **{name: column[cut] for name, column in plan.columns().items()})
+    plan = replace(plan, trials=plan.trials.take(cut))
     part = subsample(plan, POOL, calls=200)
     assert (part.slot == -1).all()
     assert np.ptp(trials_of(part)) <= 2

@@ -13,9 +13,10 @@ from scipy.stats import spearmanr
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Trials, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
-from youden.stats.trials.trial_mean import TrialMean, trial_mean
+from youden.run.trial_mean import TrialMean
+from youden.stats.trials.trial_mean import trial_mean
 
 
 class Drawn(NamedTuple):
@@ -188,13 +189,15 @@ def plan_of(drawn: Drawn, train: Bools, *, independent: list[tuple[int, int, int
     n, m = len(drawn.item), len(more)
     ids = [np.concatenate(pair).astype(np.int32) for pair in zip(drawn[:3], more.T[:3], strict=True)]
     return Plan(
-        item=ids[0],
-        first=ids[1],
-        second=ids[2],
-        arm=np.repeat([PAIRED, INDEPENDENT], [n, m]).astype(np.int8),
-        other_item=np.concatenate([np.full(n, -1), more[:, 3]]).astype(np.int32),
-        replicate=np.zeros(n + m, dtype=np.int32),
-        slot=np.concatenate([drawn.slot, np.full(m, -1)]).astype(np.int32),
+        trials=Trials(
+            item=ids[0],
+            first=ids[1],
+            second=ids[2],
+            arm=np.repeat([PAIRED, INDEPENDENT], [n, m]).astype(np.int8),
+            other_item=np.concatenate([np.full(n, -1), more[:, 3]]).astype(np.int32),
+            replicate=np.zeros(n + m, dtype=np.int32),
+            slot=np.concatenate([drawn.slot, np.full(m, -1)]).astype(np.int32),
+        ),
         n_agents=train.shape[0],
         n_items=train.shape[1],
         split=Split(train=train, holdout=~train, rule="shared", fraction=0.0, seed=0),

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from youden.protocol.scores import holdout_scores, train_scores
     from youden.run.pipeline import judge, judge_async
     from youden.run.ranking import rank
+    from youden.run.trial_mean import TrialMean
     from youden.stats.additive.clipped_linear import ClippedLinear
-    from youden.stats.trials.trial_mean import TrialMean
 
 __version__ = "0.1.0"
 
@@ -43,7 +43,7 @@ _HOMES = {
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
-    "TrialMean": "youden.stats.trials.trial_mean",
+    "TrialMean": "youden.run.trial_mean",
 }
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""The nouns of the package: what each arrow of the path takes and gives.
+"""The nouns of the package: what each arrow of the path takes and gives, with shapes, ranges and what a missing value means.
 
-It knows shapes, ranges and what a missing value means; it refuses to know how anything is computed, read or drawn.
 Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
 from youden.nouns.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
+from youden.nouns.growth import Block, Growth, Rounds, Step, StepKind
 from youden.nouns.judging import (
     MISSING_REASONS,
     Completion,
@@ -17,19 +17,20 @@ from youden.nouns.judging import (
 )
 from youden.nouns.labels import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
 from youden.nouns.planning import (
-    INDEPENDENT,
-    PAIRED,
+    Asked,
     Cost,
     Design,
+    Drawn,
     IndependentRule,
-    PairedTrials,
     Plan,
     Priced,
+    Slotted,
     Split,
     SplitRule,
 )
 from youden.nouns.pool import Agent, Item, Json, Pool
 from youden.nouns.results import Fit, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Signature
+from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [
     "INDEPENDENT",
@@ -38,13 +39,17 @@ __all__ = [
     "Agent",
     "AgentMove",
     "Agreement",
+    "Asked",
+    "Block",
     "CallFacts",
     "CellAgreement",
     "Completion",
     "Cost",
     "Design",
     "Disagreement",
+    "Drawn",
     "Fit",
+    "Growth",
     "GrowthFacts",
     "HoldoutFacts",
     "IndependentRates",
@@ -55,7 +60,6 @@ __all__ = [
     "LabelFacts",
     "LinkFacts",
     "Message",
-    "PairedTrials",
     "Plan",
     "PlanJudge",
     "Pool",
@@ -63,13 +67,18 @@ __all__ = [
     "Progress",
     "Rates",
     "Request",
+    "Rounds",
     "RunFacts",
     "ScoreKind",
     "ScoreRole",
     "Scores",
     "Signature",
+    "Slotted",
     "Split",
     "SplitRule",
+    "Step",
+    "StepKind",
+    "Trials",
     "Validation",
     "Verdicts",
 ]

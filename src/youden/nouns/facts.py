@@ -1,7 +1,4 @@
-"""What a run's `fit.json` says: how the ranking was made, how far it can be trusted, what it took.
-
-It knows names and units of facts; it refuses to know how any of them is computed.
-"""
+"""What a run's `fit.json` says: how the ranking was made, how far it can be trusted, what it took."""
 
 from __future__ import annotations
 

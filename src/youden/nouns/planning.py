@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from youden.nouns.arrays import Bools, Codes, Ids, freeze
+from youden.nouns.growth import Growth, Rounds
 from youden.nouns.pool import Json
-
-PAIRED = 0
-INDEPENDENT = 1
+from youden.nouns.trials import PAIRED, Trials
+from youden.streams import DRAW
 
 SplitRule = Literal["shared", "own"]
 IndependentRule = Literal["twin", "pooled"]
@@ -43,13 +43,12 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class PairedTrials:
-    """Paired comparisons as a design draws them: int32[N] each; slot is −1 where the design has none."""
+class Drawn:
+    """What a design draws: paired trials, what a reader of the plan has to know, and the pilot of further rounds, if any."""
 
-    item: Ids
-    first: Ids
-    second: Ids
-    slot: Ids
+    trials: Trials
+    notes: tuple[str, ...] = ()
+    rounds: Rounds | None = None
 
 
 class Design(Protocol):
@@ -57,11 +56,20 @@ class Design(Protocol):
 
     name: str
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Paired trials among eligible cells (bool[K, J]), a pure function of both arguments.
 
         Raises: PlanError where the cells do not allow the design, saying what to change.
         """
+        ...
+
+
+@runtime_checkable
+class Slotted(Protocol):
+    """A design whose trials stand in slots, and that can go on: its runs are extended by more calls and by items."""
+
+    def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
+        """Every slot there is, in the order in which `draw` takes them, not numbered yet."""
         ...
 
 
@@ -101,27 +109,33 @@ class Cost:
     pace: str = ""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for when a plan was drawn first, None where that was left to the design.
+
+    budget: the calls of both arms that this came to, None for as many as the design takes.
+    """
+
+    independent: str | None
+    n_independent: int | None
+    holdout: float | None
+    budget: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Every call to be made, as columns of integers (int32[N] but for `arm`, int8[N]).
+    """Every call to be made, and what was asked for when it was drawn.
 
-    item: the item of the first text, and of both in the paired arm.
-    first, second: the agents, in the order in which the judge reads them.
-    arm: PAIRED or INDEPENDENT.
-    other_item: the item of the second text in the independent arm, −1 in the paired arm.
-    replicate: 0 for the first time a comparison is asked, 1 for the second, …
-    slot: the slot of a cyclic design, −1 elsewhere.
+    trials: the calls, paired ones of the first drawing first. options: the budget and the design's own options.
     independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
+    n_independent: how many calls a pooled arm was to have, None for twins.
+    n_probes: how many of the first independent trials are probes, which the pooled rate leaves out.
+    rounds: of an adaptive plan. growth: the extensions, None where there are none. asked: None where it was not recorded.
+    draw: the version of the draw, see `streams`.
     characters: length of all judged texts together.
     """
 
-    item: Ids
-    first: Ids
-    second: Ids
-    arm: Codes
-    other_item: Ids
-    replicate: Ids
-    slot: Ids
+    trials: Trials
     n_agents: int
     n_items: int
     split: Split
@@ -132,26 +146,59 @@ class Plan:
     pool_digest: str
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
+    n_independent: int | None = None
+    n_probes: int = 0
+    rounds: Rounds | None = None
+    growth: Growth | None = None
+    asked: Asked | None = None
+    draw: int = DRAW
     characters: int = 0
     notes: tuple[str, ...] = field(default=())
 
-    def __post_init__(self) -> None:
-        freeze(self.columns().values())
-
     def __len__(self) -> int:
-        return len(self.item)
+        return len(self.trials)
 
-    def columns(self) -> dict[str, Ids | Codes]:
-        """The trials, column by column, in the order of `plan.parquet`."""
-        return {
-            "item": self.item,
-            "first": self.first,
-            "second": self.second,
-            "arm": self.arm,
-            "other_item": self.other_item,
-            "replicate": self.replicate,
-            "slot": self.slot,
-        }
+    @property
+    def item(self) -> Ids:
+        return self.trials.item
+
+    @property
+    def first(self) -> Ids:
+        return self.trials.first
+
+    @property
+    def second(self) -> Ids:
+        return self.trials.second
+
+    @property
+    def arm(self) -> Codes:
+        return self.trials.arm
+
+    @property
+    def other_item(self) -> Ids:
+        return self.trials.other_item
+
+    @property
+    def replicate(self) -> Ids:
+        return self.trials.replicate
+
+    @property
+    def slot(self) -> Ids:
+        return self.trials.slot
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """What was asked for beside the trials, as JSON: part of the signature of a run."""
+        said = dict(self.options)
+        if self.n_independent is not None:
+            said["n_independent"] = self.n_independent
+        if self.n_probes:
+            said["probes"] = self.n_probes
+        if self.rounds is not None:
+            said |= self.rounds.said
+        if self.growth is not None:
+            said["grown"] = self.growth.said
+        return said
 
     @property
     def n_dense_calls(self) -> int:
@@ -172,7 +219,7 @@ class Plan:
         """sha256 (hex) over the trials, the split and the pool they speak of."""
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
-        for column in self.columns().values():
+        for column in self.trials.columns().values():
             hasher.update(np.ascontiguousarray(column).tobytes())
         return hasher.hexdigest()
 

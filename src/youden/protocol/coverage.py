@@ -1,6 +1,6 @@
 """Counts what a plan touches: cells, pairs and calls, in all and of what may be learned from.
 
-It knows the plan's columns; it refuses to know which design drew them, so that what is printed is what is there.
+It counts columns whatever design drew them, so that what is printed is what is there.
 """
 
 from __future__ import annotations

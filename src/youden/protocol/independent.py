@@ -1,34 +1,17 @@
-"""Adds the independent arm: comparisons of texts on different items, whose yes is a false positive.
-
-It knows which cells may be touched; it refuses to know how the paired arm was chosen.
-"""
+"""Draws the independent arm: comparisons of texts on different items, whose yes is a false positive."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import IndependentRule, PairedTrials
-from youden.nouns.arrays import Bools, Ids
-
-
-@dataclass(frozen=True, eq=False)
-class IndependentTrials:
-    """Independent comparisons, int32[M] each: `first` on `item` against `second` on `other_item`."""
-
-    item: Ids
-    first: Ids
-    second: Ids
-    other_item: Ids
-
+from youden.nouns import IndependentRule, Trials
+from youden.nouns.arrays import Bools
 
 N_POOLED = 100
 """Independent calls of a pooled arm where the user names no number: 0 hits of 100 mean a rate under 3 % at 95 %."""
-
-
 _TRIES = 20
 _BARREN_PASSES = 20
 
@@ -59,7 +42,7 @@ def independent_arm(asked: str, n: int | None = None, *, most: int = N_POOLED) -
     return IndependentArm("pooled" if name == "pooled" else "twin", count)
 
 
-def twins(paired: PairedTrials, eligible: Bools, rng: np.random.Generator) -> IndependentTrials:
+def twins(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """For every paired trial one independent trial of the same ordered pair: first's text against second's on another item.
 
     The other item is uniform over the second agent's eligible cells but this one (the paper's q). A second agent with one
@@ -73,10 +56,10 @@ def twins(paired: PairedTrials, eligible: Bools, rng: np.random.Generator) -> In
     item, first, second = paired.item[keep], paired.first[keep], paired.second[keep]
     step = 1 + np.floor(rng.random(len(item)) * (counts[second] - 1)).astype(np.int64)
     other = cells[starts[second] + (position[second, item] + step) % counts[second]]
-    return IndependentTrials(item, first, second, other.astype(np.int32))
+    return Trials.independent(item, first, second, other.astype(np.int32))
 
 
-def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> IndependentTrials:
+def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
     """n different independent trials spread evenly: pass after pass, every agent stands once first and once second.
 
     Partners are a random cyclic shift apart in a random order; items are uniform over each agent's eligible cells, and differ.
@@ -104,5 +87,4 @@ def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> IndependentTria
             "Independent comparisons need two agents with responses on two items. Add responses, or set n_independent: 0.",
             slug="independent",
         )
-    columns = np.array(list(rows)[:n], dtype=np.int32).reshape(-1, 4).T
-    return IndependentTrials(*columns)
+    return Trials.independent(*np.array(list(rows)[:n], dtype=np.int32).reshape(-1, 4).T)

@@ -1,26 +1,21 @@
-"""Makes a plan: split first, then paired trials by a design, then the independent arm, as columns of integers.
-
-It knows the pool's shape and lengths; it refuses to know judges, prices and answers.
-"""
+"""Makes a plan: split first, then paired trials by a design, then the independent arm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import numpy as np
+from typing import NamedTuple
 
 from youden.errors import PlanError
-from youden.nouns import Json, PairedTrials, Plan, Pool, SplitRule
+from youden.nouns import Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
 from youden.nouns.arrays import Bools
-from youden.protocol.columns import arms, characters, trial_columns
+from youden.protocol.columns import characters
 from youden.protocol.designs import DESIGNS, check_options
-from youden.protocol.designs.adaptive import Adaptive
-from youden.protocol.designs.cell_design import CellDesign
 from youden.protocol.designs.partners import compare
 from youden.protocol.designs.repair import StarvedError
-from youden.protocol.independent import IndependentTrials, independent_arm, pooled, twins
+from youden.protocol.independent import independent_arm, pooled, twins
 from youden.protocol.probes import draw_probes
 from youden.protocol.split import draw_split
+from youden.streams import stream
 
 LEAST_CALLS_AN_AGENT = 30
 """Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""
@@ -39,6 +34,7 @@ def make_plan(
     holdout_partners: int = 3,
     options: Mapping[str, Json] | None = None,
     seed: int = 0,
+    default_budget: int | None = None,
 ) -> Plan:
     """Which calls to make on `pool`.
 
@@ -50,95 +46,72 @@ def make_plan(
     holdout: fraction of cells held out before anything is planned; default: the design's own (cell designs .2, cyclic 0).
     holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
 
+    default_budget: what a run's budget came to before, where it names none; None: as above.
+
     Raises: PlanError, naming what to change.
     """
+    _refuse_small(pool)
+    make, asked_independent = DESIGNS.load(design), n_independent
+    check_options(design, options or {})
+    n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
+    arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
+    split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
+    named = _budget(calls, percent, 2 * n_pairs)
+    budget = default_budget if named is None else named
+    if budget is None and make.percent is not None:
+        budget = max(int(2 * n_pairs * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
+    n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
+    drawer = make(n_paired=n_paired, **(options or {}))
+    drawn = _drawn(drawer, pool, pool.present if make.judges_holdout else split.train, seed=seed)
+    said: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
+    parts, notes = [drawn.trials], list(drawn.notes)
+    if split.n_holdout and not make.judges_holdout:
+        parts.append(_of_held_out(split, pool, n_partners=holdout_partners))
+        said["holdout_partners"] = holdout_partners
+        notes.append(
+            f"{len(parts[-1]):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
+        )
+    paired = Trials.concat(parts)
+    apart = _independent(paired, pool, split, arm, n_independent)
+    if apart.n_probes:
+        notes.append(
+            f"{apart.n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
+            "alike; the pooled rate leaves them out, the false-positive alarm reads them"
+        )
+    trials = Trials.concat([paired, apart.trials]).counted()
+    return Plan(
+        trials=trials,
+        n_agents=pool.n_agents,
+        n_items=pool.n_items,
+        split=split,
+        design=drawer.name,
+        options=said,
+        independent=arm,
+        seed=seed,
+        pool_digest=pool.digest,
+        agent_ids=tuple(agent.id for agent in pool.agents),
+        item_ids=tuple(item.id for item in pool.items),
+        n_independent=n_independent if arm == "pooled" else None,
+        n_probes=apart.n_probes,
+        rounds=drawn.rounds,
+        asked=Asked(independent, asked_independent, holdout, budget),
+        characters=characters(pool, trials),
+        notes=tuple(notes),
+    )
+
+
+def _refuse_small(pool: Pool) -> None:
+    """Raises: PlanError [pool-small]."""
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
             f"The pool '{pool.name}' has {pool.n_agents} agents and {pool.n_items} items. "
             "A ranking needs at least 3 agents and 2 items: add some.",
             slug="pool-small",
         )
-    make = DESIGNS.load(design)
-    check_options(design, options or {})
-    n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
-    arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
-    fraction = make.holdout if holdout is None else holdout
-    split = draw_split(pool.present, fraction=fraction, rule=rule, seed=seed)
-    n_dense = 2 * n_pairs
-    budget = _budget(calls, percent, n_dense)
-    if budget is None and make.percent is not None:
-        budget = max(int(n_dense * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
-    n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
-    rng = np.random.default_rng([seed, 1])
-    drawer = make(n_paired=n_paired, **(options or {}))
-    whole = make.judges_holdout
-    eligible = pool.present if whole else split.train
-    try:
-        paired = drawer.draw(eligible, rng)
-    except StarvedError as error:
-        named = pool.agents if error.side == "agent" else pool.items
-        raise error.named(named[error.position].id) from error
-    if len(paired.item) == 0:
-        raise PlanError(
-            "No two agents respond to the same item, so there is nothing to compare. Check the ids in the pool.",
-            slug="nothing-shared",
-        )
-    notes = list(drawer.notes(eligible, paired)) if isinstance(drawer, CellDesign) else []
-    if split.n_holdout and not whole:
-        extra = compare(
-            split.holdout,
-            pool.present,
-            n_partners=holdout_partners,
-            pairs="ordered",
-            rng=np.random.default_rng([seed, 3]),
-        )
-        notes.append(
-            f"{len(extra.item):,} paired calls are for the {split.n_holdout:,} held-out cells alone, beyond the budget"
-        )
-        paired = _join(paired, extra)
-    # under `shared`, a training trial's twin and every pooled trial keep off held-out cells
-    safe = split.train if split.rule == "shared" else pool.present
-    if arm == "pooled":
-        apart, n_probes = _pooled(pool, safe, n_independent, seed=seed)
-    else:
-        apart, n_probes = _twins(paired, safe=safe, present=pool.present, rng=np.random.default_rng([seed, 2])), 0
-    if n_probes:
-        notes.append(
-            f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually alike; "
-            "the pooled rate leaves them out, the false-positive alarm reads them"
-        )
-    chosen: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
-    if arm == "pooled":
-        chosen["n_independent"] = n_independent
-    if n_probes:
-        chosen["probes"] = n_probes
-    if split.n_holdout and not whole:
-        chosen["holdout_partners"] = holdout_partners
-    if isinstance(drawer, Adaptive):
-        notes.append(
-            f"this is the pilot; up to {drawer.rounds} rounds follow, {n_paired or 'as many'} paired calls in all"
-        )
-        chosen |= {"n_paired": n_paired, "turns": [{"start": 0, "agents": list(range(pool.n_agents))}]}
-    columns = trial_columns(paired, apart)
-    return Plan(
-        **columns,
-        arm=arms(len(paired.item), len(apart.item)),
-        n_agents=pool.n_agents,
-        n_items=pool.n_items,
-        split=split,
-        design=drawer.name,
-        options=chosen,
-        independent=arm,
-        seed=seed,
-        pool_digest=pool.digest,
-        agent_ids=tuple(agent.id for agent in pool.agents),
-        item_ids=tuple(item.id for item in pool.items),
-        characters=characters(pool, columns),
-        notes=tuple(notes),
-    )
 
 
 def _budget(calls: int | None, percent: float | None, n_dense: int) -> int | None:
+    """Calls of both arms, None where the user names no budget. Raises: PlanError [budget-twice], [budget]."""
     if calls is not None and percent is not None:
         raise PlanError(
             f"Both calls ({calls}) and percent ({percent}) were given. Give one of them.", slug="budget-twice"
@@ -149,24 +122,41 @@ def _budget(calls: int | None, percent: float | None, n_dense: int) -> int | Non
     return budget
 
 
-def _join(one: PairedTrials, other: PairedTrials) -> PairedTrials:
-    pairs = zip(vars(one).values(), vars(other).values(), strict=True)
-    return PairedTrials(*(np.concatenate(pair) for pair in pairs))
+def _drawn(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> Drawn:
+    """What the design draws, at least one trial. Raises: PlanError [nothing-shared], or the design's own."""
+    try:
+        drawn = design.draw(eligible, stream("trials", seed))
+    except StarvedError as error:
+        named = pool.agents if error.side == "agent" else pool.items
+        raise error.named(named[error.position].id) from error
+    if len(drawn.trials) == 0:
+        raise PlanError(
+            "No two agents respond to the same item, so there is nothing to compare. Check the ids in the pool.",
+            slug="nothing-shared",
+        )
+    return drawn
 
 
-def _pooled(pool: Pool, safe: Bools, n: int, *, seed: int) -> tuple[IndependentTrials, int]:
-    """Probes first, then evenly spread trials, n in all; and how many are probes."""
-    probes = draw_probes(pool, safe, n, np.random.default_rng([seed, 4]))
-    even = pooled(safe, n - len(probes.item), np.random.default_rng([seed, 2]))
-    pairs = zip(vars(probes).values(), vars(even).values(), strict=True)
-    return IndependentTrials(*(np.concatenate(pair) for pair in pairs)), len(probes.item)
+def _of_held_out(split: Split, pool: Pool, *, n_partners: int) -> Trials:
+    """Paired trials of the held-out cells, each first, against some partners."""
+    rng = stream("trials of held-out cells", split.seed)
+    return compare(split.holdout, pool.present, n_partners=n_partners, pairs="ordered", rng=rng)
 
 
-def _twins(paired: PairedTrials, *, safe: Bools, present: Bools, rng: np.random.Generator) -> IndependentTrials:
+class _Independent(NamedTuple):
+    """Independent trials, of which the first `n_probes` are probes."""
+
+    trials: Trials
+    n_probes: int
+
+
+def _independent(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> _Independent:
+    """The independent arm. Under `shared`, a training trial's twin and every pooled trial keep off held-out cells."""
+    safe = split.train if split.rule == "shared" else pool.present
+    rng = stream("independent trials", split.seed)
+    if rule == "pooled":
+        probes = draw_probes(pool, safe, n, stream("probes", split.seed))
+        return _Independent(Trials.concat([probes, pooled(safe, n - len(probes), rng)]), len(probes))
     training = safe[paired.first, paired.item] & safe[paired.second, paired.item]
-    parts = [
-        twins(PairedTrials(*(column[chosen] for column in vars(paired).values())), allowed, rng)
-        for chosen, allowed in ((training, safe), (~training, present))
-    ]
-    joined = zip(vars(parts[0]).values(), vars(parts[1]).values(), strict=True)
-    return IndependentTrials(*(np.concatenate(pair) for pair in joined))
+    allowed = ((training, safe), (~training, pool.present))
+    return _Independent(Trials.concat([twins(paired.take(rows), cells, rng) for rows, cells in allowed]), 0)

@@ -1,7 +1,7 @@
-"""Places some independent calls where texts on different items look unusually alike: templates, clones, boilerplate.
+"""Places some independent calls, the probes, where texts on different items look unusually alike: templates, clones.
 
-It knows shared words, which cost nothing; it refuses to let such calls speak for the rest: they weigh 0 in the pooled rate,
-which stays unbiased, and only the false-positive alarm reads them.
+Which texts are alike is told by shared words, which cost nothing. Probes count for nothing in the pooled rate, which stays
+unbiased; only the false-positive alarm reads them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from youden.nouns import INDEPENDENT, MISSING_REASONS, Plan, Pool, Verdicts
+from youden.nouns import INDEPENDENT, MISSING_REASONS, Plan, Pool, Trials, Verdicts
 from youden.nouns.arrays import Bools, Floats
-from youden.protocol.independent import IndependentTrials, pooled
+from youden.protocol.independent import pooled
 from youden.text.similarity import idf, shared_mass, word_matrix
 from youden.text.words import segment
 
@@ -24,28 +24,26 @@ _FAR = 6 * 1.4826
 _LEAST = 0.5
 
 
-def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -> IndependentTrials:
+def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
     """Up to n/4 of 10·n evenly drawn comparisons whose texts share unusually many words, most alike first.
 
     Unusual: shared idf mass over the smaller text's above ½ and 6 robust SDs (from the MAD) above the median of those screened.
     """
     most = int(n * MOST)
     if most == 0 or not any(pool.texts.ravel().tolist()):
-        return _chosen(pooled(eligible, 0, rng), np.empty(0, dtype=np.int64))
+        return pooled(eligible, 0, rng)
     screened = pooled(eligible, SCREENED * n, rng)
     alike = _alike(pool, screened)
     middle = float(np.median(alike))
     far = middle + _FAR * float(np.median(np.abs(alike - middle)))
     order = np.argsort(-alike, kind="stable")
-    return _chosen(screened, order[alike[order] > max(far, _LEAST)][:most])
+    return screened.take(order[alike[order] > max(far, _LEAST)][:most])
 
 
 def probes_of(plan: Plan) -> Bools:
-    """Which trials are probes: bool[N]; the first ones of the independent arm, as many as the plan's options say."""
-    n = plan.options.get("probes")
+    """Which trials are probes: bool[N]; the first `n_probes` of the independent arm."""
     rows = np.zeros(len(plan), dtype=np.bool_)
-    if isinstance(n, int):
-        rows[np.flatnonzero(plan.arm == INDEPENDENT)[:n]] = True
+    rows[np.flatnonzero(plan.arm == INDEPENDENT)[: plan.n_probes]] = True
     return rows
 
 
@@ -62,7 +60,7 @@ def without_probes(result: Verdicts) -> Verdicts:
     )
 
 
-def _alike(pool: Pool, trials: IndependentTrials) -> Floats:
+def _alike(pool: Pool, trials: Trials) -> Floats:
     """Shared idf mass over the smaller text's mass: float[M] in [0, 1], 0 where a text has no word."""
     one = pool.texts[trials.first, trials.item].tolist()
     matrix = word_matrix(segment([*one, *pool.texts[trials.second, trials.other_item].tolist()]))
@@ -72,7 +70,3 @@ def _alike(pool: Pool, trials: IndependentTrials) -> Floats:
     smaller = np.minimum(mass[:n], mass[n:])
     shared = shared_mass(matrix, np.arange(n), np.arange(n, 2 * n), weights=weights)
     return np.divide(shared, smaller, out=np.zeros(n), where=smaller > 0)
-
-
-def _chosen(trials: IndependentTrials, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> IndependentTrials:
-    return IndependentTrials(*(column[rows] for column in vars(trials).values()))

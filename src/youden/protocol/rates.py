@@ -1,7 +1,4 @@
-"""Turns verdicts into true- and false-positive rates of ordered pairs on items.
-
-It knows which trial belongs to which pair; it refuses to know which cells are held out (scores do).
-"""
+"""Turns verdicts into true- and false-positive rates of ordered pairs on items."""
 
 from __future__ import annotations
 

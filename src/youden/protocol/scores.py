@@ -1,7 +1,4 @@
-"""Turns rates into scores of agents on items, for training or for the holdout, never both in one call.
-
-It knows the split and what may be learned from; it refuses to know any model.
-"""
+"""Turns rates into scores of agents on items, for training or for the holdout, never both in one call."""
 
 from __future__ import annotations
 

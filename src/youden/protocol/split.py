@@ -1,7 +1,4 @@
-"""Draws which cells are held out, before anything is planned or scored.
-
-It knows which cells exist; it refuses to know what any judge said of them.
-"""
+"""Draws which cells are held out, before anything is planned or scored."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.nouns import Split, SplitRule
 from youden.nouns.arrays import Bools
+from youden.streams import stream
 
 
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:
@@ -28,7 +26,7 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", s
         raise PlanError(f"'{rule}' is no holdout rule. Give shared or own.", slug="holdout-rule")
     cells = np.flatnonzero(present)
     n_holdout = int(fraction * len(cells) + 0.5)
-    chosen = np.random.default_rng([seed, 0]).choice(cells, size=n_holdout, replace=False)
+    chosen = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
     holdout = np.zeros(present.shape, dtype=np.bool_)
     holdout.flat[chosen] = True
     return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)

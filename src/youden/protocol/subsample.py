@@ -1,7 +1,4 @@
-"""Takes a balanced part of a plan's own trials, for another judge to answer.
-
-It knows agents, items and slots; it refuses to know what anybody answered.
-"""
+"""Takes a balanced part of a plan's own trials, for another judge to answer."""
 
 from __future__ import annotations
 
@@ -15,17 +12,19 @@ from youden.nouns import PAIRED, Plan, Pool
 from youden.nouns.arrays import Bools, Ids, Positions
 from youden.protocol.columns import plan_rows
 from youden.protocol.probes import probes_of
+from youden.streams import DRAW, stream
 
 MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
 
 
-def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0) -> Plan:
+def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0, draw: int = DRAW) -> Plan:
     """A plan of at most `calls` trials of `plan` (None: all that may be learned from), in its order.
 
-    Where every slot holds all agents of its item: whole slots in random order, items anew before again, as many as fit; elsewhere
-    single paired trials, spread evenly over agents, then items, without a slot. Independent trials get their share, at most 5 %,
-    and what fills no slot; they are pooled. Trials that touch held-out cells and probes stay out.
+    Where every slot holds all agents of its item, whole slots are taken in random order, as many as fit, and no item a second
+    time before all were. Elsewhere single paired trials are taken, spread evenly over agents, then items, and stand in no slot.
+    Independent trials get their share, at most 5 %, and the calls that fill no slot; they are pooled. Trials that touch
+    held-out cells and probes stay out. draw: the version of the draw.
 
     Raises: PlanError [subsample-pool] where the plan speaks of another pool, [subsample-calls] for more calls than trials,
     [subsample-few] for fewer than 4 paired trials an agent.
@@ -45,7 +44,7 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
             f"{calls:,} calls were asked for, but the run has {len(plan):,} trials. Give {len(plan):,} calls or fewer.",
             slug="subsample-calls",
         )
-    rng = np.random.default_rng([seed, 5])
+    rng = stream("part of a run", seed, draw=draw)
     n_apart = min(len(apart), ceil(calls * min(MOST_INDEPENDENT, len(apart) / len(rows))))
     whole = calls >= len(rows)
     n_paired = len(paired) if whole else min(len(paired), calls - n_apart)
@@ -68,10 +67,15 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
     n_paired = int((part.arm == PAIRED).sum())
     return replace(
         part,
-        slot=part.slot if slotted else np.full(len(chosen), -1, dtype=np.int32),
+        trials=part.trials if slotted else replace(part.trials, slot=np.full(len(chosen), -1, dtype=np.int32)),
         split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
         options={"calls": calls, "trials_of": plan.digest[:12]},
         independent="pooled",
+        n_independent=None,
+        n_probes=0,
+        rounds=None,
+        growth=None,
+        draw=draw,
         seed=seed,
         notes=(
             f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(apart):,} independent trials of "

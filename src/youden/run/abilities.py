@@ -13,14 +13,14 @@ from scipy.stats import t as student
 
 from youden.nouns import PAIRED, Plan, Scores, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
-from youden.protocol.designs.adaptive import Adaptive, Standing, adaptive_options, turns_of
+from youden.protocol.designs.adaptive import Standing, adaptive_of
 from youden.protocol.extension.blocks import complete_part, growth_of, scored_sides
 from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
+from youden.run.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.anchored import Placed, Scale, place, scale_of, stretch_of
-from youden.stats.trials.trial_mean import TrialMean
 from youden.stats.trials.weighted_mean import weighted_mean
 
 PRIOR_SLOTS = 6
@@ -56,13 +56,19 @@ def abilities_of(result: Verdicts) -> Abilities | None:
         return _grown(result)
     if not balanced(result.plan):
         return None
-    if turns_of(result.plan) is not None:
+    if result.plan.rounds is not None:
         return adaptive_means(result)
     means = TrialMean().fit(result.plan, without_probes(result))
-    freedom = np.maximum(means.n_slots_ - 1 + PRIOR_SLOTS, 1).astype(np.float64)
-    error = (means.high_ - means.low_) / 2 / student.ppf((1 + means.level) / 2, freedom)
     return Abilities(
-        means.ability_, error, freedom, means.low_, means.high_, means.n_trials_, means.fpr_, TRIALS, means.method_
+        means.ability_,
+        means.error_,
+        means.freedom_,
+        means.low_,
+        means.high_,
+        means.n_trials_,
+        means.fpr_,
+        TRIALS,
+        means.method_,
     )
 
 
@@ -82,7 +88,7 @@ def adaptive_means(result: Verdicts) -> Abilities:
 
     Raises: StatisticsError [weighted-mean].
     """
-    plan, design = result.plan, Adaptive(**adaptive_options(result.plan))
+    plan, design = result.plan, adaptive_of(result.plan)
     standing = standing_of(plan, result)
     freedom = np.maximum(standing.n_slots - 1 + PRIOR_SLOTS, 1).astype(np.float64)
     half = student.ppf((1 + design.look_level) / 2, freedom) * standing.error
@@ -126,12 +132,12 @@ class TrialWeights(NamedTuple):
 
 def trial_weights(plan: Plan) -> TrialWeights:
     """One over the chance with which an adaptive plan asked a trial; else 1 for whom the trial counts, 0 for others."""
-    turns = turns_of(plan)
-    if turns is None:
+    rounds = plan.rounds
+    if rounds is None:
         sides = scored_sides(plan)
         return TrialWeights(sides.first.astype(np.float64), sides.second.astype(np.float64))
     weight, used = np.ones(len(plan)), plan.slot >= 0
-    weight[used] = turns.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
+    weight[used] = rounds.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
     return TrialWeights(weight, weight)
 
 

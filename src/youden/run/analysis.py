@@ -136,7 +136,7 @@ def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Si
             "seed": plan.seed,
             "judge": str(result.judge.get("name")),
             "judge_detail": dict(result.judge),
-            "options": dict(plan.options),
+            "options": plan.said,
             "models": list(result.models),
         }
     return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval})

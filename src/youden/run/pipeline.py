@@ -1,7 +1,4 @@
-"""The path, read in one sitting: pool → split → plan → verdicts → rates → scores → fit → ranking, and each into its file.
-
-It knows the order of the steps and which file each one makes; it refuses to know how any step works.
-"""
+"""The path, read in one sitting: pool → split → plan → verdicts → rates → scores → fit → ranking, and each into its file."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import Cost, Json, Plan, Pool, Progress, Verdicts
 from youden.protocol.rates import tally
 from youden.run.analysis import Analysis, analyse, sign
-from youden.run.plan import draw_run_plan, refuse_another_run
+from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
 from youden.run.rounds import run_rounds, with_costs
 from youden.text.words import mean_lengths
 
@@ -145,8 +142,8 @@ def judge(
 
 
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
-    """Read the pool, load the judge, draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder holds
-    answers to an earlier or later state of the plan, they stay until `judge_run` writes them with the new answers.
+    """Read the pool, load the judge, find or draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder
+    holds answers to an earlier state of the plan, it stays as it is until `judge_run` writes the new answers.
 
     batched: at the prices of the provider's Batch API.
 
@@ -155,12 +152,15 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     judge = load_judge_config(config.judge)
     if batched:
         judge = judge.at_batch_prices()
-    pool, plan = draw_run_plan(config)
     folder = RunFolder(config.folder)
-    refuse_another_run(folder, plan, judge)
-    planned = PlannedRun(config, folder, pool, plan, judge, estimate(plan, pool, judge))
+    found = find_run_plan(config, folder)
+    refuse_another_run(folder, found, judge)
+    pool, plan = found.pool, found.plan
+    folder.remember(pool, config)
+    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge))
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
-        folder.write_plan(plan)
+        if plan is not found.kept:
+            folder.write_plan(plan)
         _write_config(planned)
     return planned
 

@@ -1,39 +1,88 @@
-"""Which plan a run's config means, extensions included, and whether answers that are there are to it.
-
-It knows configs, pools and plans; it refuses to ask anybody and to write anything.
-"""
+"""Which plan a run's config means, extensions included: the one in its folder, and else one that is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-
-import numpy as np
+from typing import NamedTuple
 
 from youden.data.folder.joining import run_pools
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_config import DrawnAs, Extension, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.registry import REPLAY
-from youden.nouns import Json, Plan, Pool
-from youden.protocol.designs.adaptive import turns_of
-from youden.protocol.extension.blocks import grew_from
+from youden.nouns import Json, Plan, Pool, Step
+from youden.protocol.designs import DESIGNS
+from youden.protocol.extension.blocks import after_steps, growth_of
 from youden.protocol.extension.grow import add_agents, add_calls, add_items
+from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
+from youden.streams import DRAW
+
+_NOT_OPTIONS = {"calls", "percent", "holdout_partners", "trials_of"}
+
+
+class RunPlan(NamedTuple):
+    """A run's pool and plan. kept: the plan in its folder, which `plan` is or extends; None where `plan` is a new one."""
+
+    pool: Pool
+    plan: Plan
+    kept: Plan | None
 
 
 def draw_run_plan(config: RunConfig) -> tuple[Pool, Plan]:
-    """The run's pool and plan, with everything that joined, or a part of another run's trials.
+    """The run's pool and plan, with everything that joined, or a part of another run's trials; drawn, whatever its folder holds.
 
     Raises: PoolError, PlanError, ConfigError [run-config], [focus]; RunFolderError where another run's plan is not there.
     """
     pools = run_pools(config)
+    return pools[-1], _drawn(config, pools)
+
+
+def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
+    """The plan that the folder holds, where it is what the config asks for, with the extensions that it lacks; else a new one.
+
+    So a run that was paid for goes on though defaults or random streams have changed since it was drawn.
+
+    Raises: as `draw_run_plan`; RunFolderError [run-other], [run-grown] where there are answers to another plan.
+    """
+    pools = run_pools(config)
+    kept = folder.read_plan() if folder.has("plan.parquet") else None
+    if kept is None:
+        return RunPlan(pools[-1], _drawn(config, pools), None)
+    other = list(_differences(config, kept, pools))
+    if other and not folder.has("verdicts.parquet"):
+        return RunPlan(pools[-1], _drawn(config, pools), None)
+    if other:
+        raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
+    if config.trials_of is not None:
+        return RunPlan(pools[-1], kept, kept)
+    n_kept = len(growth_of(kept).steps)
+    if n_kept > len(config.extensions):
+        raise RunFolderError(
+            f"{folder.path} has grown since this plan was made. Go on with `youden run {folder.file('config.yaml')}`, or "
+            "give this run another name or --out.",
+            slug="run-grown",
+        )
+    return RunPlan(pools[-1], _extended(kept, config.extensions[n_kept:], pools[n_kept + 1 :]), kept)
+
+
+def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
+    """The config with a note of how its plan was drawn."""
+    budget = None if plan.asked is None else plan.asked.budget
+    drawn = DrawnAs(version=plan.draw, pool=growth_of(plan).pool, budget=budget)
+    return config.model_copy(update={"drawn": drawn})
+
+
+def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
+    drawn = config.drawn if config.drawn is not None and config.drawn.pool == pools[0].digest else None
     if config.trials_of is not None:
         other = RunFolder(Path(config.trials_of)).read_plan()
-        return pools[-1], subsample(other, pools[-1], calls=config.calls, seed=config.seed)
+        draw = DRAW if drawn is None else drawn.version
+        return subsample(other, pools[-1], calls=config.calls, seed=config.seed, draw=draw)
     plan = make_plan(
         pools[0],
         design=config.design,
@@ -46,6 +95,7 @@ def draw_run_plan(config: RunConfig) -> tuple[Pool, Plan]:
         holdout_partners=config.holdout_partners,
         options=config.options,
         seed=config.seed,
+        default_budget=None if drawn is None else drawn.budget,
     )
     if config.n_independent is not None and plan.independent == "twin":
         raise ConfigError(
@@ -53,14 +103,18 @@ def draw_run_plan(config: RunConfig) -> tuple[Pool, Plan]:
             "Leave it out, or say `independent: pooled`.",
             slug="run-config",
         )
-    for step, pool in zip(config.extensions, pools[1:], strict=True):
+    return _extended(plan, config.extensions, pools[1:])
+
+
+def _extended(plan: Plan, steps: Sequence[Extension], pools: Sequence[Pool]) -> Plan:
+    for step, pool in zip(steps, pools, strict=True):
         if step.agents is not None:
             plan = add_agents(plan, pool, calls=step.calls)
         elif step.items is not None:
             plan = add_items(plan, pool, calls=step.calls)
         elif step.calls is not None:
             plan = add_calls(plan, pool, calls=step.calls, focus=tuple(_place(name, plan) for name in step.focus))
-    return pools[-1], plan
+    return plan
 
 
 def _place(name: str, plan: Plan) -> int:
@@ -76,28 +130,108 @@ def _place(name: str, plan: Plan) -> int:
     return plan.agent_ids.index(name)
 
 
-def refuse_another_run(folder: RunFolder, plan: Plan, judge: JudgeConfig) -> None:
-    """Answers that are there must be to this plan, and by this judge. Raises: RunFolderError."""
-    other = ""
-    if folder.has("rates.parquet") and not (folder.has("verdicts.parquet") or folder.has("plan.parquet")):
-        other = "an imported run"
-    elif folder.has("verdicts.parquet"):
-        if _grew_since(folder, plan):
-            raise RunFolderError(
-                f"{folder.path} has grown since this plan was made. Go on with `youden run {folder.file('config.yaml')}`, or "
-                "give this run another name or --out.",
-                slug="run-grown",
-            )
-        if not _answers(folder, plan):
-            other = "the answers to another plan (pool, design, budget, holdout or seed differ)"
-        elif not _same_judge(folder.judged_by(), judge):
-            other = "another judge's answers"
-    if other:
-        raise RunFolderError(
-            f"{folder.path} holds {other}. Give this run another name or --out; with the old run's store (`store:` or --store) "
-            "nothing it paid for is asked again.",
-            slug="run-other",
-        )
+def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
+    """What the config asks for and the plan was not drawn by, in words."""
+    first = pools[0] if config.trials_of is None else pools[-1]
+    if first.digest != growth_of(plan).pool:
+        yield "the pool's texts are not those that were judged"
+    was, now = _asked_of(plan), _asked_by(config, plan)
+    for name in now:
+        if was[name] != now[name]:
+            yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
+    if config.trials_of is not None and not _is_part_of(plan, config.trials_of):
+        yield f"trials_of is {config.trials_of}, and the trials are not of that run"
+    for number, (step, extension) in enumerate(zip(growth_of(plan).steps, config.extensions, strict=False)):
+        if not _same_step(step, extension, pools[number + 1], plan):
+            yield f"number {number + 1} of the extensions is another one"
+
+
+def _asked_of(plan: Plan) -> dict[str, object]:
+    """The keys of a config that decide a plan, as the plan has them."""
+    return {
+        "trials_of": "trials_of" in plan.options,
+        "calls": plan.options.get("calls"),
+        "seed": plan.seed,
+        "percent": plan.options.get("percent"),
+        "design": plan.design,
+        "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
+        "independent": plan.independent if plan.asked is None else plan.asked.independent,
+        "n_independent": plan.n_independent if plan.asked is None else plan.asked.n_independent,
+        "holdout": plan.split.fraction if plan.asked is None else plan.asked.holdout,
+        "rule": plan.split.rule,
+        "holdout_partners": plan.options.get("holdout_partners"),
+    }
+
+
+def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
+    """As the config has them; where the plan does not say what was asked for, as they come out."""
+    said: dict[str, object] = {"trials_of": config.trials_of is not None, "calls": config.calls, "seed": config.seed}
+    if config.trials_of is not None:
+        return said
+    make = DESIGNS.load(config.design)
+    asked = {"independent": config.independent, "n_independent": config.n_independent, "holdout": config.holdout}
+    if plan.asked is None:
+        growth = growth_of(plan)
+        n_pairs = growth.anchors * (growth.anchors - 1) * growth.items
+        arm = independent_arm(config.independent or make.independent, config.n_independent, most=n_pairs)
+        asked = {
+            "independent": arm.rule,
+            "n_independent": arm.n if arm.rule == "pooled" else None,
+            "holdout": make.holdout if config.holdout is None else config.holdout,
+        }
+    partners = plan.options.get("holdout_partners")
+    return {
+        **said,
+        "percent": config.percent,
+        "design": make.name,
+        "options": config.options,
+        **asked,
+        "rule": config.rule,
+        "holdout_partners": partners if partners is None else config.holdout_partners,
+    }
+
+
+def _is_part_of(plan: Plan, run: str) -> bool:
+    """Whether `plan` holds trials of the plan of `run`, as it is or as it was before it was extended."""
+    other = RunFolder(Path(run)).read_plan()
+    states = (after_steps(other, n) for n in range(len(growth_of(other).steps) + 1))
+    return any(state.digest[:12] == plan.options.get("trials_of") for state in states)
+
+
+def _same_step(step: Step, extension: Extension, pool: Pool, plan: Plan) -> bool:
+    """A plan of 0.1.0 does not say how many calls were asked for, nor on whom."""
+    kind = "agents" if extension.agents is not None else "items" if extension.items is not None else "calls"
+    if (step.kind, step.pool) != (kind, pool.digest):
+        return False
+    if plan.draw == 1 and step.calls is None:
+        return True
+    return (step.calls, [plan.agent_ids[agent] for agent in step.focus]) == (extension.calls, extension.focus)
+
+
+def _shown(value: object) -> str:
+    return "left out" if value is None else str(value)
+
+
+def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) -> None:
+    """Answers that are there must be to this plan, and by this judge. Raises: RunFolderError [run-other]."""
+    if not folder.has("verdicts.parquet"):
+        if folder.has("rates.parquet") and not folder.has("plan.parquet"):
+            raise _holds(folder, "an imported run")
+        return
+    # a plan may be newer than its answers: those were lost on their way into the folder, and are in the store
+    same = found.kept is not None and found.kept.digest in (found.plan.digest, folder.judged_plan())
+    if not same and folder.judged_plan() != found.plan.digest:
+        raise _holds(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+    if not _same_judge(folder.judged_by(), judge):
+        raise _holds(folder, "another judge's answers")
+
+
+def _holds(folder: RunFolder, other: str) -> RunFolderError:
+    return RunFolderError(
+        f"{folder.path} holds {other}. Give this run another name or --out; with the old run's store (`store:` or --store) "
+        "nothing it paid for is asked again.",
+        slug="run-other",
+    )
 
 
 def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
@@ -113,27 +247,3 @@ def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
     if not judge.makes_calls:
         return said.get("name") == judge.backend
     return all(said.get(name) == value for name, value in judge.describe().items())
-
-
-def _grew_since(folder: RunFolder, plan: Plan) -> bool:
-    """Whether the folder's own plan is `plan` with steps added."""
-    if not folder.has("plan.parquet"):
-        return False
-    found = folder.read_plan()
-    return len(found) > len(plan) and grew_from(found, plan)
-
-
-def _answers(folder: RunFolder, plan: Plan) -> bool:
-    """Whether the folder's answers are to `plan`, to what it was before it grew, or to what an adaptive one became."""
-    if folder.judged_plan() == plan.digest:
-        return True
-    if not folder.has("plan.parquet"):
-        return False
-    found = folder.read_plan()
-    if turns_of(plan) is None:
-        # the plan alone is new: the answers to it were lost on their way into the folder, and are in the store
-        return found.digest == plan.digest or (found.digest == folder.judged_plan() and grew_from(plan, found))
-    return found.pool_digest == plan.pool_digest and all(
-        np.array_equal(old[: len(plan)], new)
-        for old, new in zip(found.columns().values(), plan.columns().values(), strict=True)
-    )

@@ -1,7 +1,4 @@
-"""Plan, judge, look, plan again: how an adaptive plan is carried to its end, whoever answers.
-
-It knows the order of looks and rounds; it refuses to know who the judge is and where answers are kept.
-"""
+"""Plan, judge, look, plan again: how an adaptive plan is carried to its end, whoever answers."""
 
 from __future__ import annotations
 
@@ -13,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.nouns import Plan, Pool, Verdicts
-from youden.protocol.designs.adaptive import Adaptive, adaptive_options, turns_of
-from youden.protocol.next_round import extend
+from youden.protocol.designs.adaptive import adaptive_of
+from youden.protocol.next_round import with_round
 from youden.run.abilities import standing_of
+from youden.streams import stream
 
 N = TypeVar("N", np.int32, np.float64)
 Ask = Callable[[Plan], Verdicts]
+_ENDED = "adaptive: "
 REASONS = {
     "separated": "stopped early: the top agents are separated from the rest",
     "narrow": "stopped early: every interval is as narrow as asked for",
@@ -32,22 +31,22 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask) -> Verdicts:
     ask: answers a whole plan; each round asks again what earlier ones asked, so it should answer from a store what it can.
     What earlier rounds cost is kept. Any other plan is asked once.
     """
-    turns = turns_of(plan)
-    if turns is None:
+    rounds = plan.rounds
+    if rounds is None:
         return ask(plan)
-    design = Adaptive(**adaptive_options(plan))
+    design = adaptive_of(plan)
     result = ask(plan)
     while True:
-        known = turns_of(result.plan) or turns
+        rounds = result.plan.rounds or rounds
         # the very numbers that drew the pilot draw the slots that go on from it
-        rng = np.random.default_rng([plan.seed, 1])
-        round_ = design.next_round(
-            result.plan, known, standing_of(result.plan, result), eligible=plan.split.train, rng=rng
-        )
+        standing, rng = standing_of(result.plan, result), stream("trials", plan.seed)
+        round_ = design.next_round(result.plan, rounds, standing, eligible=plan.split.train, rng=rng)
         if round_.over is not None:
-            said = f"adaptive: {len(known.starts)} looks; {REASONS[round_.over]}"
-            return replace(result, plan=replace(result.plan, notes=(*plan.notes, said)))
-        result = with_costs(ask(extend(result.plan, pool, round_.trials, active=round_.active)), result)
+            said = f"{_ENDED}{len(rounds.starts)} looks; {REASONS[round_.over]}"
+            notes = (note for note in plan.notes if not note.startswith(_ENDED))
+            return replace(result, plan=replace(result.plan, notes=(*notes, said)))
+        more = with_round(result.plan, pool, rounds, round_.trials, active=round_.active)
+        result = with_costs(ask(more), result)
 
 
 def with_costs(result: Verdicts, earlier: Verdicts) -> Verdicts:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from youden.stats.curl.link_table import links_table
     from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
     from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
-    from youden.stats.trials.trial_mean import TrialMean
+    from youden.stats.trials.trial_mean import trial_mean
 
 _NAMES = {
     "additive.solver": ("Solution", "solve_additive", "solve_cells"),
@@ -35,7 +35,7 @@ _NAMES = {
     "base.metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "sampled_auc", "spearman"),
     "base.ranks": ("rank_ranges",),
     "additive.rasch": ("Rasch",),
-    "trials.trial_mean": ("TrialMean",),
+    "trials.trial_mean": ("trial_mean",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
@@ -46,7 +46,6 @@ __all__ = [
     "ClippedLinear",
     "Rasch",
     "Solution",
-    "TrialMean",
     "auc_interval",
     "cells_of",
     "check_cells",
@@ -67,6 +66,7 @@ __all__ = [
     "solve_additive",
     "solve_cells",
     "spearman",
+    "trial_mean",
 ]
 
 

@@ -16,6 +16,7 @@ from youden.nouns.arrays import Floats
 from youden.protocol.designs.nlogn import NLogN
 from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import BASELINES
+from youden.streams import stream
 from youden.study.contrast import Contrast
 from youden.study.replay import World
 from youden.study.sparsity.curves import Spread, draw_fold
@@ -74,7 +75,7 @@ def study_baselines(
         progress.start(n_seeds * len(tried), what="fits")
     for seed in range(n_seeds):
         fold = draw_fold(world, rule=rule, kind=kind, holdout=holdout, seed=seed)
-        chosen = NLogN(c=c).choose(fold.split.train, np.random.default_rng([seed, 1]))
+        chosen = NLogN(c=c).choose(fold.split.train, stream("trials", seed))
         covered[seed] = chosen.sum() / world.pool.present.sum()
         train = np.where(chosen, fold.train, np.nan)
         for place, make in enumerate(makers.values()):

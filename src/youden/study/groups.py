@@ -9,6 +9,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RankingRow, RunFolder
 from youden.stats.base.metrics import Metric, auc_interval
+from youden.streams import own_stream
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,7 @@ def run_group_aucs(folder: RunFolder, compared: Sequence[tuple[str, str]], *, se
     """`group_auc` of a fitted run for every (above, below)."""
     ranking, level = folder.read_ranking(), folder.read_facts().level
     return [
-        group_auc(ranking, above=above, below=below, level=level, rng=np.random.default_rng(seed))
-        for above, below in compared
+        group_auc(ranking, above=above, below=below, level=level, rng=own_stream(seed)) for above, below in compared
     ]
 
 

@@ -12,6 +12,7 @@ from youden.stats.base.links import LINKS
 from youden.stats.curl.bootstrap import Coincident, MedianDifference, median_differences
 from youden.stats.curl.link_table import links_table
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+from youden.streams import own_stream
 from youden.study.additivity import additivity_words
 
 
@@ -93,7 +94,7 @@ def study_links(
         )
     if n_draws:
         try:
-            rng = np.random.default_rng(seed)
+            rng = own_stream(seed)
             differences = median_differences(scores.value, rng=rng, coincident=coincident, n_draws=n_draws)
         except StatisticsError as error:
             said = (*said, f"No bootstrap: {error.message}")

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from youden.errors import ConfigError
 from youden.nouns import Json, SplitRule
 from youden.resources import find
+from youden.streams import DRAW
 from youden.text.misfits import misfit
 from youden.text.yaml_text import YamlError, read_yaml
 
@@ -53,6 +54,20 @@ class Extension(BaseModel):
         return self
 
 
+class DrawnAs(BaseModel):
+    """How a run's plan was drawn, noted in its folder so that the config makes the same plan where defaults have changed.
+
+    version: of the draw. pool: the first pool's digest; for another pool nothing here counts. budget: what the calls of both
+    arms came to, None for as many as the design takes.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    version: Annotated[int, Field(ge=1, le=DRAW)]
+    pool: _Text
+    budget: Annotated[int, Field(ge=1)] | None = None
+
+
 class RunConfig(BaseModel):
     """One run.
 
@@ -63,6 +78,7 @@ class RunConfig(BaseModel):
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     max_missing: share of trials without an answer above which the run stops.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
+    drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
@@ -88,6 +104,7 @@ class RunConfig(BaseModel):
     max_cost: Annotated[float, Field(ge=0)] | None = None
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
     out: _Text | None = None
+    drawn: DrawnAs | None = None
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:

@@ -14,7 +14,7 @@ from youden.text.misfits import misfit
 T = TypeVar("T")
 
 VERSION: Final = 1
-"""Of the folder as a whole. A reader takes its own version and older ones."""
+"""Of every file but plan.parquet. A reader takes its own version and older ones."""
 
 MADE_BY: Final = {
     "config.yaml": "youden plan CONFIG",
@@ -63,8 +63,8 @@ def read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
-    """JSON of this version or an older one as what `kind` describes.
+def parse(path: Path, text: bytes, kind: TypeAdapter[T], *, newest: int = VERSION) -> T:
+    """JSON of the version `newest` or an older one as what `kind` describes.
 
     Raises: RunFolderError [run-newer], [run-file-damaged] naming the place in it.
     """
@@ -72,9 +72,9 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
         version = json.loads(text)["version"]
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, f"it is no JSON object with a version ({error})") from error
-    if isinstance(version, int) and version > VERSION:
+    if isinstance(version, int) and version > newest:
         raise RunFolderError(
-            f"{path} was written by a newer youden (version {version} of the folder; this one reads up to {VERSION}). "
+            f"{path} was written by a newer youden (version {version} of this file; this one reads up to {newest}). "
             "Upgrade youden, or make the run again.",
             slug="run-newer",
         )

@@ -1,26 +1,27 @@
-"""A run's folder: one file for each noun of the path, each written whole and read back as it was.
-
-It knows which file holds which noun; it refuses to know how any of them is made.
-"""
+"""A run's folder: one file for each noun of the path, each written whole and read back as it was."""
 
 from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
 from youden.data.folder import sheets, trial_tables
+from youden.data.folder.joining import read_run_pool
 from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
-from youden.nouns import Json, Plan, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+from youden.nouns import Json, Plan, Pool, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+
+T = TypeVar("T")
 
 __all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
@@ -42,9 +43,12 @@ class RunFolder:
 
     Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or newer than
     this package; every `write_…` replaces the file in one step.
+
+    The plan, the verdicts and the pool are kept in memory by this object, and read again only where their files have changed.
     """
 
     path: Path
+    _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def file(self, name: str) -> Path:
         """Where the file called `name` is, or would be."""
@@ -88,9 +92,10 @@ class RunFolder:
 
     def write_plan(self, plan: Plan) -> None:
         trial_tables.write_plan(self.file("plan.parquet"), plan)
+        self._known["plan.parquet"] = _state(self.file("plan.parquet")), plan
 
     def read_plan(self) -> Plan:
-        return trial_tables.read_plan(self.file("plan.parquet"))
+        return self._once("plan.parquet", trial_tables.read_plan)
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
@@ -106,6 +111,25 @@ class RunFolder:
     def judged_by(self) -> Mapping[str, Json]:
         """The judge that gave the answers in verdicts.parquet, as it signed them."""
         return trial_tables.verdicts_of(self.file("verdicts.parquet"))[1]
+
+    def remember(self, pool: Pool, config: RunConfig) -> None:
+        """Keep the pool of `config`, texts and all, for whoever asks this object."""
+        self._known["pool"] = _states(config), pool
+
+    def run_pool(self) -> Pool:
+        """The pool that was judged, its extensions included. Raises: PoolError, ConfigError, RunFolderError."""
+        config = self.read_config()
+        if self._known.get("pool", (None, None))[0] != _states(config):
+            self.remember(read_run_pool(config), config)
+        pool: Pool = self._known["pool"][1]
+        return pool
+
+    def _once(self, name: str, read: Callable[[Path], T]) -> T:
+        state = _state(self.file(name))
+        if state is None or self._known.get(name, (None, None))[0] != state:
+            self._known[name] = state, read(self.file(name))
+        found: T = self._known[name][1]
+        return found
 
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""
@@ -177,3 +201,20 @@ class RunFolder:
         """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
         file = self.file("labels.json")
         return parse(file, read_bytes(file), TypeAdapter(Validation))
+
+
+def _states(config: RunConfig) -> tuple[object, ...]:
+    """What differs where a file of the run's pools was replaced."""
+    steps = (place for step in config.extensions for place in (step.agents, step.items))
+    places = [Path(place).resolve() for place in (config.pool, *steps) if place is not None]
+    files = (file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place]))
+    return tuple((file, _state(file)) for file in files)
+
+
+def _state(file: Path) -> object:
+    """What differs where the file was replaced; None where there is none."""
+    try:
+        said = file.stat()
+    except OSError:
+        return None
+    return said.st_ino, said.st_mtime_ns, said.st_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter
 
 from youden.data.atomic import replacing
-from youden.data.folder.run_files import damaged, missing, parse
+from youden.data.folder.run_files import VERSION, damaged, missing, parse
+from youden.errors import RunFolderError
 from youden.nouns.arrays import Floats, Ids
 
 _KEY = b"youden"
@@ -91,15 +92,39 @@ class Table(Generic[M]):
         return column
 
 
-def read_table(path: Path, kind: type[M]) -> Table[M]:
-    """A table whose metadata is a `kind`. Raises: RunFolderError for a file that is missing, damaged or newer."""
+def read_table(
+    path: Path, kind: type[M], *, newest: int = VERSION, upgrade: Callable[[bytes], bytes] | None = None
+) -> Table[M]:
+    """A table whose metadata is a `kind`. upgrade: what an older version becomes.
+
+    Raises: RunFolderError for a file that is missing, damaged or newer than `newest`.
+    """
     if not path.is_file():
         raise missing(path)
     try:
         columns = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise damaged(path, f"it is no whole Parquet file ({error})") from error
-    said = (columns.schema.metadata or {}).get(_KEY)
+        raise _no_parquet(path, error) from error
+    return Table(path, columns, _said(path, columns.schema, kind, newest, upgrade))
+
+
+def read_said(path: Path, kind: type[M]) -> M:
+    """The metadata alone. Raises: as `read_table`."""
+    if not path.is_file():
+        raise missing(path)
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise _no_parquet(path, error) from error
+    return _said(path, schema, kind, VERSION, None)
+
+
+def _said(path: Path, schema: pa.Schema, kind: type[M], newest: int, upgrade: Callable[[bytes], bytes] | None) -> M:
+    said = (schema.metadata or {}).get(_KEY)
     if said is None:
         raise damaged(path, "its metadata says nothing under 'youden'")
-    return Table(path, columns, parse(path, said, TypeAdapter(kind)))
+    return parse(path, said if upgrade is None else upgrade(said), TypeAdapter(kind), newest=newest)
+
+
+def _no_parquet(path: Path, error: Exception) -> RunFolderError:
+    return damaged(path, f"it is no whole Parquet file ({error})")

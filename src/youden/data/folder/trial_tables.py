@@ -1,7 +1,5 @@
 """`plan.parquet`, `verdicts.parquet` and `rates.parquet`: nouns of the path as tables that a person can query.
 
-It knows which column holds what; it refuses to know how Parquet is written.
-
 Agents and items stand as their ids, arms and reasons as words; null is −1 of a position, NaN of a number, and 'answered' among
 reasons. Verdicts repeat the columns of their plan, so that one file answers a question; reading takes them from the plan.
 """
@@ -9,6 +7,7 @@ reasons. Verdicts repeat the columns of their plan, so that one file answers a q
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -18,12 +17,28 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from youden.data.folder.run_files import VERSION, damaged
-from youden.data.folder.tables import counted, measured, named, read_table, write_table
+from youden.data.folder.tables import counted, measured, named, read_said, read_table, write_table
 from youden.errors import RunFolderError
-from youden.nouns import MISSING_REASONS, IndependentRule, Json, Plan, Rates, Split, SplitRule, Verdicts
+from youden.nouns import (
+    MISSING_REASONS,
+    Asked,
+    Growth,
+    IndependentRule,
+    Json,
+    Plan,
+    Rates,
+    Rounds,
+    Split,
+    SplitRule,
+    Trials,
+    Verdicts,
+)
 from youden.nouns.arrays import Bools
 
 ARMS = ("paired", "independent")
+
+PLAN_VERSION = 2
+"""Of plan.parquet alone."""
 
 _MEASURES = ("key", "tokens_in", "tokens_out", "usd", "seconds", "served")
 
@@ -44,11 +59,34 @@ class _Split(BaseModel):
     holdout: str
 
 
-class _PlanSaid(_Said):
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    start: int
+    agents: tuple[int, ...]
+
+
+class _Rounds(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    n_paired: int | None
+    turns: tuple[_Turn, ...]
+
+
+class _PlanSaid(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[2] = 2
     noun: Literal["plan"] = "plan"
     design: str
     options: Mapping[str, JsonValue]
     independent: IndependentRule
+    n_independent: int | None
+    n_probes: int
+    rounds: _Rounds | None
+    growth: Growth | None
+    asked: Asked | None
+    draw: int
     seed: int
     pool_digest: str
     characters: int
@@ -56,6 +94,29 @@ class _PlanSaid(_Said):
     agents: tuple[str, ...]
     items: tuple[str, ...]
     split: _Split
+
+
+def _from_version_1(text: bytes) -> bytes:
+    """0.1.0 kept among a plan's options what has names of its own now. Anything else is left as it is."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(said, dict) or said.get("version") != 1 or not isinstance(said.get("options"), dict):
+        return text
+    options = dict(said["options"])
+    rounds = {name: options.pop(name) for name in ("n_paired", "turns") if "turns" in said["options"]}
+    said |= {
+        "version": PLAN_VERSION,
+        "n_independent": options.pop("n_independent", None),
+        "n_probes": options.pop("probes", 0),
+        "rounds": rounds or None,
+        "growth": options.pop("grown", None),
+        "asked": None,
+        "draw": 1,
+        "options": options,
+    }
+    return json.dumps(said).encode()
 
 
 class _VerdictsSaid(_Said):
@@ -76,10 +137,17 @@ class _RatesSaid(_Said):
 
 def write_plan(path: Path, plan: Plan) -> None:
     """Columns item, first, second, arm, other_item, replicate, slot; everything else of the plan in the metadata."""
+    rounds = plan.rounds
     said = _PlanSaid(
         design=plan.design,
         options=dict(plan.options),
         independent=plan.independent,
+        n_independent=plan.n_independent,
+        n_probes=plan.n_probes,
+        rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
+        growth=plan.growth,
+        asked=plan.asked,
+        draw=plan.draw,
         seed=plan.seed,
         pool_digest=plan.pool_digest,
         characters=plan.characters,
@@ -99,17 +167,20 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
-    table = read_table(path, _PlanSaid)
+    table = read_table(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
     said = table.said
     shape = len(said.agents), len(said.items)
+    rounds = said.rounds
     return Plan(
-        item=table.positions("item", said.items),
-        first=table.positions("first", said.agents),
-        second=table.positions("second", said.agents),
-        arm=table.positions("arm", ARMS).astype(np.int8),
-        other_item=table.positions("other_item", said.items, nulls=True),
-        replicate=table.integers("replicate"),
-        slot=table.integers("slot", nulls=True),
+        trials=Trials(
+            item=table.positions("item", said.items),
+            first=table.positions("first", said.agents),
+            second=table.positions("second", said.agents),
+            arm=table.positions("arm", ARMS).astype(np.int8),
+            other_item=table.positions("other_item", said.items, nulls=True),
+            replicate=table.integers("replicate"),
+            slot=table.integers("slot", nulls=True),
+        ),
         n_agents=shape[0],
         n_items=shape[1],
         split=Split(
@@ -122,6 +193,16 @@ def read_plan(path: Path) -> Plan:
         design=said.design,
         options=said.options,
         independent=said.independent,
+        n_independent=said.n_independent,
+        n_probes=said.n_probes,
+        rounds=None
+        if rounds is None
+        else Rounds.from_said(
+            rounds.n_paired, [(turn.start, turn.agents) for turn in rounds.turns], n_agents=len(said.agents)
+        ),
+        growth=said.growth,
+        asked=said.asked,
+        draw=said.draw,
         seed=said.seed,
         pool_digest=said.pool_digest,
         agent_ids=said.agents,
@@ -187,7 +268,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
 
 def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
     """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
-    said = read_table(path, _VerdictsSaid).said
+    said = read_said(path, _VerdictsSaid)
     return said.plan_digest, said.judge
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from youden.errors import ConfigError, JudgeError, PlanError
 from youden.nouns import PAIRED, Json, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats, Ids
+from youden.streams import own_stream
 from youden.text.copying import COPYING_SHARE, N_GRAM, copied_shares, copying_agents
 from youden.text.similarity import groups_holding, idf, shared_mass, word_matrix
 from youden.text.words import Segmented, segment
@@ -70,7 +71,7 @@ class Lexical:
         first, second = _rows_asked(pool, plan, other_item=other_item, rows=(agent_of, item_of))
         texts = segment([*pool.texts.T[pool.present.T], *(item.prompt or "" for item in pool.items)])
 
-        rng = np.random.default_rng(self.seed)
+        rng = own_stream(self.seed)
         fold = _folds(np.unique(item_of), rng, n_items=pool.n_items)
         fold_1, fold_2 = fold[plan.item], fold[other_item]
         kept_out = N_FOLDS * np.minimum(fold_1, fold_2) + np.maximum(fold_1, fold_2)

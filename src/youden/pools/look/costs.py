@@ -13,7 +13,6 @@ from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.nouns import Pool
 from youden.pools.look.findings import DesignCost
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.plan import LEAST_CALLS_AN_AGENT, make_plan
 from youden.resources import roots
 
@@ -57,7 +56,7 @@ def _judges() -> list[JudgeConfig]:
 def _drawn(pool: Pool, design: str) -> tuple[int, int] | None:
     """Calls and characters of the plan; None for a design that plans on as answers come."""
     plan = make_plan(pool, design=design)
-    return None if turns_of(plan) is not None else (len(plan), plan.characters)
+    return None if plan.rounds is not None else (len(plan), plan.characters)
 
 
 def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from youden.nouns import Pool
 from youden.nouns.arrays import Floats
 from youden.pools.look.findings import Finding, listed
+from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix
 from youden.text.words import segment
 
@@ -34,7 +35,7 @@ def find_items_alike(pool: Pool, *, seed: int = 0) -> list[Finding]:
     """
     if pool.n_items < 2:
         return []
-    linked = _prompts_alike(pool) + _responses_alike(pool, np.random.default_rng(seed))
+    linked = _prompts_alike(pool) + _responses_alike(pool, own_stream(seed))
     n, label = connected_components(linked, directed=False)
     sizes = np.bincount(label, minlength=n)
     findings = []

@@ -9,11 +9,10 @@ from collections import Counter
 from dataclasses import dataclass
 from importlib import import_module
 
-import numpy as np
-
 from youden.errors import ConfigError
 from youden.pools.look.findings import Finding, listed
 from youden.pools.look.looked_at import LookedAt
+from youden.streams import own_stream
 
 AN_AGENT = 12
 MOST = 6_000
@@ -42,7 +41,7 @@ def find_languages(looked: LookedAt, *, seed: int = 0) -> Languages:
             "Languages are told apart by the package `py3langid`, which is not installed. Install youden[pools].",
             slug="languages-missing",
         ) from error
-    rng = np.random.default_rng(seed)
+    rng = own_stream(seed)
     n = max(LEAST_TEXTS, min(AN_AGENT, MOST // max(1, looked.pool.n_agents)))
     spoken: dict[int, str] = {}
     for k, row in enumerate(looked.pool.texts[:, looked.items]):

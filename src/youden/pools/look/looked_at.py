@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from youden.nouns import Pool
 from youden.nouns.arrays import Floats
+from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix
 from youden.text.words import Segmented, segment
 
@@ -38,7 +39,7 @@ class LookedAt:
         """All items, or as many random ones as have about 60,000 responses together (20 at least)."""
         n = max(LEAST_ITEMS, MOST_TEXTS // max(1, pool.n_agents))
         if n < pool.n_items:
-            items = np.sort(np.random.default_rng(seed).choice(pool.n_items, size=n, replace=False))
+            items = np.sort(own_stream(seed).choice(pool.n_items, size=n, replace=False))
         else:
             items = np.arange(pool.n_items)
         item_of, agent_of = np.nonzero(pool.present[:, items].T)

@@ -24,6 +24,7 @@ from youden.nouns import Agent, Completion, Json, Judge, Pool, Progress, Request
 from youden.pools.make.agents import SOURCE, AgentsFile, AgentSpec
 from youden.pools.make.asking_models import Models, Wanted
 from youden.pools.make.generation import Generation, about
+from youden.streams import own_stream
 from youden.text.transforms import apply_steps
 
 MAX_MISSING = 0.01
@@ -229,4 +230,4 @@ def _sent(agent: AgentSpec) -> dict[str, Json]:
 def _rng(seed: int, agent: str, item: str) -> np.random.Generator:
     """One stream a cell, whatever else there is."""
     digest = hashlib.sha256(f"{seed}\0{agent}\0{item}".encode("utf-8", "surrogatepass")).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16], "little"))
+    return own_stream(int.from_bytes(digest[:16], "little"))

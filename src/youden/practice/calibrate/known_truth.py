@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Pool, Split
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Pool, Split, Trials
 from youden.nouns.arrays import Bools, Codes, Floats, Ids, Positions, freeze
+from youden.protocol.columns import characters
 from youden.protocol.independent import pooled
 from youden.protocol.probes import probes_of
+from youden.streams import own_stream, stream
 from youden.text.transforms import Step, apply_steps
 
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
@@ -82,15 +84,11 @@ class KnownTruth:
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(kind) for kind in kinds]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Some:
-    """Trials of one kind: int32[n] each."""
+class _Some(NamedTuple):
+    """Trials of one kind, and of which trial each is a repetition: int32[n], −1 for none."""
 
     kind: Kind
-    item: Ids
-    first: Ids
-    second: Ids
-    other_item: Ids
+    trials: Trials
     of: Ids
 
 
@@ -102,13 +100,13 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
 
     Raises: PlanError [calibrate-small] under 10 paired or independent trials.
     """
-    rng = np.random.default_rng([seed, 8])
+    rng = stream("known truth", seed)
     n = {kind: round(calls * count / 150) for kind, count in OF_150.items()}
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     shortest, middle = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
     paired, uneven = _parted(_distinct_pairs(plan, rng.permutation(np.flatnonzero(plan.arm == PAIRED))))
     independent, even = _parted(rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & ~probes_of(plan))))
-    drawn_from = _with_more_independent(plan, pool, np.random.default_rng([seed, 10]))
+    drawn_from = _with_more_independent(plan, pool, stream("known independent trials", seed))
     more = np.arange(len(plan), len(drawn_from))
     independent = np.append(independent, more[0::2])
     if len(even) < _CHOICE:
@@ -124,9 +122,9 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
         _of_plan("independent", drawn_from, independent[: n["independent"]]),
         _of_plan("uneven", plan, uneven[: n["uneven"]]),
         _of_plan("even", drawn_from, even[: n["even"]]),
-        *_planted(pool, length >= max(1.0, middle), n, np.random.default_rng([seed, 9])),
+        *_planted(pool, length >= max(1.0, middle), n, stream("planted texts", seed)),
     ]
-    kind = np.repeat([KINDS.index(part.kind) for part in parts], [len(part.item) for part in parts]).astype(np.int8)
+    kind = np.repeat([KINDS.index(part.kind) for part in parts], [len(part.trials) for part in parts]).astype(np.int8)
     n_paired, n_independent = (int((kind == KINDS.index(name)).sum()) for name in ("paired", "independent"))
     if min(n_paired, n_independent) < LEAST:
         raise PlanError(
@@ -135,7 +133,7 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
             "Add agents or items, raise the run's calls, or calibrate on a larger pool of the same kind.",
             slug="calibrate-small",
         )
-    augmented = _with_planted(pool, parts[-2], parts[-1])
+    augmented = _with_planted(pool, parts[-2].trials, parts[-1].trials)
     asked = _as_plan(plan, augmented, parts)
     return KnownTruth(
         plan=asked,
@@ -154,18 +152,7 @@ def _parted(rows: Positions) -> tuple[Positions, Positions]:
 
 def _with_more_independent(plan: Plan, pool: Pool, rng: np.random.Generator) -> Plan:
     """The plan with independent trials after its own, for where it has too few."""
-    more = pooled(pool.present, _MORE, rng)
-    n = len(more.item)
-    return replace(
-        plan,
-        item=np.append(plan.item, more.item),
-        first=np.append(plan.first, more.first),
-        second=np.append(plan.second, more.second),
-        other_item=np.append(plan.other_item, more.other_item),
-        arm=np.append(plan.arm, np.full(n, INDEPENDENT, dtype=np.int8)),
-        replicate=np.append(plan.replicate, np.zeros(n, dtype=np.int32)),
-        slot=np.append(plan.slot, np.full(n, -1, dtype=np.int32)),
-    )
+    return replace(plan, trials=Trials.concat([plan.trials, pooled(pool.present, _MORE, rng)]))
 
 
 def _distinct_pairs(plan: Plan, rows: Positions) -> Positions:
@@ -175,24 +162,23 @@ def _distinct_pairs(plan: Plan, rows: Positions) -> Positions:
     return rows[np.sort(kept)]
 
 
-def _some(
-    kind: Kind, item: Ids, first: Ids, second: Ids, *, other_item: Ids | None = None, of: Ids | None = None
-) -> _Some:
-    """Columns that are not given are −1."""
-    none = np.full(len(item), -1, dtype=np.int32)
-    return _Some(kind, item, first, second, none if other_item is None else other_item, none if of is None else of)
+def _some(kind: Kind, trials: Trials, *, of: Ids | None = None) -> _Some:
+    """Without slots; asked once, or a second time where the kind is `again`."""
+    n = len(trials)
+    none, times = np.full(n, -1, dtype=np.int32), np.full(n, kind == "again", dtype=np.int32)
+    return _Some(kind, replace(trials, replicate=times, slot=none), none if of is None else of)
 
 
 def _of_plan(kind: Kind, plan: Plan, rows: Positions) -> _Some:
-    return _some(kind, plan.item[rows], plan.first[rows], plan.second[rows], other_item=plan.other_item[rows])
+    return _some(kind, plan.trials.take(rows))
 
 
 def _repeated(kind: Kind, drawn: _Some, n: int) -> _Some:
     """The first n of the paired trials, which stand at the plan's start, reversed or as they are."""
-    item, first, second = drawn.item[:n], drawn.first[:n], drawn.second[:n]
+    some = drawn.trials.take(slice(n))
     if kind == "reversed":
-        first, second = second, first
-    return _some(kind, item, first, second, of=np.arange(len(item), dtype=np.int32))
+        some = replace(some, first=some.second, second=some.first)
+    return _some(kind, some, of=np.arange(len(some), dtype=np.int32))
 
 
 def _by_length(plan: Plan, rows: Positions, length: Floats, *, least: float, unlike: bool) -> Positions:
@@ -212,19 +198,19 @@ def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.G
     itself, clone, template = rest[0::2][: n["itself"]], clones[: n["clone"]], rest[1::2][: n["template"]]
     planted = [np.full(len(cells), pool.n_agents + k, dtype=np.int32) for k, cells in enumerate((clone, template))]
     return [
-        _some("itself", item[itself], agent[itself], agent[itself]),
-        _some("clone", item[clone], agent[clone], planted[0]),
-        _some("template", item[template], agent[template], planted[1]),
+        _some("itself", Trials.paired(item[itself], agent[itself], agent[itself])),
+        _some("clone", Trials.paired(item[clone], agent[clone], planted[0])),
+        _some("template", Trials.paired(item[template], agent[template], planted[1])),
     ]
 
 
-def _with_planted(pool: Pool, clones: _Some, templates: _Some) -> Pool:
+def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
     """The pool with the agents that are planted, who respond where they are asked about only."""
     texts = np.full((pool.n_agents + 2, pool.n_items), None, dtype=object)
     texts[: pool.n_agents] = pool.texts
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
-        texts[pool.n_agents, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, np.random.default_rng(item))
-    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Step("template")], np.random.default_rng(0))
+        texts[pool.n_agents, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
+    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Step("template")], own_stream(0))
     return replace(pool, agents=(*pool.agents, Agent("planted clone"), Agent("planted template")), texts=texts)
 
 
@@ -241,26 +227,21 @@ def _trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _as_plan(plan: Plan, pool: Pool, parts: Sequence[_Some]) -> Plan:
-    item, first, second, other_item = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("item", "first", "second", "other_item")
-    )
-    length = np.array([[len(text or "") for text in row] for row in pool.texts])
-    second_item = np.where(other_item >= 0, other_item, item)
+    trials = Trials.concat([part.trials for part in parts])
     return replace(
         plan,
-        item=item,
-        first=first,
-        second=second,
-        other_item=other_item,
-        arm=np.where(other_item >= 0, INDEPENDENT, PAIRED).astype(np.int8),
-        replicate=np.concatenate([np.full(len(part.item), part.kind == "again", dtype=np.int32) for part in parts]),
-        slot=np.full(len(item), -1, dtype=np.int32),
+        trials=trials,
         n_agents=pool.n_agents,
         split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, plan.seed),
         design="calibration",
         options={},
+        n_independent=None,
+        n_probes=0,
+        rounds=None,
+        growth=None,
+        asked=None,
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),
-        characters=int(length[first, item].sum() + length[second, second_item].sum()),
+        characters=characters(pool, trials),
         notes=(),
     )

@@ -14,7 +14,6 @@ from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import JURY, REPLAY
 from youden.nouns import PAIRED, Plan, Rates, Verdicts
 from youden.nouns.arrays import Bools, Floats, Positions
-from youden.protocol.designs.adaptive import turns_of
 from youden.protocol.extension.blocks import first_in_slots, growth_of
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
@@ -83,7 +82,7 @@ def read_answers(folder: RunFolder) -> GateAnswers:
         digest=hasher.hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
-        extends=turns_of(plan) is None and (first_in_slots(plan) or bool(growth_of(plan).steps)),
+        extends=plan.rounds is None and (first_in_slots(plan) or bool(growth_of(plan).steps)),
         usd_a_call=_usd_a_call(folder, plan),
     )
 

@@ -14,6 +14,7 @@ from youden.registry import Registry
 class MakeDesign(Protocol):
     """Builds a design that may spend at most `n_paired` paired calls (None: as many as it takes)."""
 
+    name: str
     holdout: float
     """The fraction held out where the user names none."""
     percent: float | None

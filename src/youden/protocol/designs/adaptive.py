@@ -1,13 +1,10 @@
 """Cyclic slots in rounds: a pilot on all agents, then rounds on those whose places are least sure.
 
-It knows how sure each agent's place is once told; it refuses to know how abilities are estimated and who judges.
-
 Each look at the data spends an equal part of the error rate (Bonferroni over looks), so stopping early is no luck.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -17,10 +14,10 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 
 from youden.errors import PlanError
-from youden.nouns import IndependentRule, PairedTrials, Plan
+from youden.nouns import Drawn, IndependentRule, Plan, Rounds, Trials
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.designs.checks import PairRule, check_count, check_pairs, check_positive, check_share
-from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, Slot, check_shared, joined, slots
+from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, check_shared, numbered, slots
 
 _PRIOR_SLOTS = 5
 ALPHA = 0.05
@@ -41,25 +38,10 @@ class Standing(NamedTuple):
     left: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Turns:
-    """Whose turn each round was. starts: first slot of each round, from 0; active: bool[R, K]."""
-
-    starts: tuple[int, ...]
-    active: Bools
-
-    def weights(self, first: Ids, second: Ids, *, n_slots: int) -> Floats:
-        """One over the share of the plan's `n_slots` slots in which the pair would have been asked: float[T] ≥ 1."""
-        length = np.diff([*self.starts, n_slots])
-        asked = self.active[:, :, None] | self.active[:, None, :]
-        share = np.tensordot(length, asked, axes=1) / n_slots
-        return np.asarray(1 / share[first, second], dtype=np.float64)
-
-
 class NextRound(NamedTuple):
     """trials: none where the run is over; active: bool[K], whose turn they are; over: why, or None."""
 
-    trials: PairedTrials
+    trials: Trials
     active: Bools
     over: Literal["separated", "narrow", "budget"] | None
 
@@ -107,7 +89,7 @@ class Adaptive:
         """The level at which intervals hold at all looks together with 1 − ALPHA; 1 − ALPHA itself without a stopping rule."""
         return 1 - ALPHA / self.n_looks if self.top is not None or self.width is not None else 1 - ALPHA
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
         n_agents = len(eligible)
         if self.top is not None and self.top >= n_agents:
@@ -121,29 +103,31 @@ class Adaptive:
                 "Raise calls, percent or pilot.",
                 slug="budget-adaptive",
             )
-        return Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng)
+        paired = Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng).trials
+        note = f"this is the pilot; up to {self.rounds} rounds follow, {self.n_paired or 'as many'} paired calls in all"
+        return Drawn(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def next_round(
-        self, plan: Plan, turns: Turns, standing: Standing, *, eligible: Bools, rng: np.random.Generator
+        self, plan: Plan, rounds: Rounds, standing: Standing, *, eligible: Bools, rng: np.random.Generator
     ) -> NextRound:
         """What to ask after `plan`, a pure function of its arguments; rng: the one that `draw` began with, afresh."""
         n_spent = int((plan.slot >= 0).sum())
         n_done = int(plan.slot.max()) + 1
         nobody = np.zeros(len(eligible), dtype=np.bool_)
         over = self._over(standing)
-        if over is not None or len(turns.starts) > self.rounds:
-            return NextRound(joined([]), nobody, over or "budget")
+        if over is not None or len(rounds.starts) > self.rounds:
+            return NextRound(numbered([]), nobody, over or "budget")
         active = self._least_sure(standing)
-        share = self.pilot + (1 - self.pilot) * len(turns.starts) / self.rounds
+        share = self.pilot + (1 - self.pilot) * len(rounds.starts) / self.rounds
         limit = int(self._budget(eligible) * share)
-        chosen: list[Slot] = []
-        for item, first, second in islice(slots(eligible, rng, pairs=self.pairs), n_done, None):
-            asked = active[first] | active[second]
+        chosen: list[Trials] = []
+        for slot in islice(slots(eligible, rng, pairs=self.pairs), n_done, None):
+            asked = active[slot.first] | active[slot.second]
             if n_spent + int(asked.sum()) > limit:
                 break
             n_spent += int(asked.sum())
-            chosen.append(Slot(item, first[asked], second[asked]))
-        return NextRound(joined(chosen, start=n_done), active, None if chosen else "budget")
+            chosen.append(slot.take(asked))
+        return NextRound(numbered(chosen, start=n_done), active, None if chosen else "budget")
 
     def _budget(self, eligible: Bools) -> int:
         m = eligible.sum(axis=0, dtype=np.int64)
@@ -194,19 +178,7 @@ class Adaptive:
         return active
 
 
-def adaptive_options(plan: Plan) -> dict[str, Any]:
-    """The keywords that make an adaptive plan's `Adaptive` again."""
-    return {name: plan.options[name] for name in ("n_paired", *Adaptive.options) if name in plan.options}
-
-
-def turns_of(plan: Plan) -> Turns | None:
-    """Whose turn the rounds of an adaptive plan were, as its options hold it; None for any other plan."""
-    rounds = plan.options.get("turns")
-    if not isinstance(rounds, list):
-        return None
-    starts, active = [], np.zeros((len(rounds), plan.n_agents), dtype=np.bool_)
-    for number, said in enumerate(rounds):
-        if isinstance(said, Mapping):
-            starts.append(int(str(said["start"])))
-            active[number, np.array(said["agents"], dtype=np.int64)] = True
-    return Turns(tuple(starts), active)
+def adaptive_of(plan: Plan) -> Adaptive:
+    """The design that drew an adaptive plan."""
+    own: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
+    return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)

@@ -1,6 +1,6 @@
 """What the paper's cell designs share: cells chosen, repaired to a connected d-core, and compared with partners.
 
-It knows budgets, repair and partners; it refuses to know which cells come first (each design's own file does).
+Which cells come first is in each design's own file.
 
 Every cell gets the smallest share at which the design takes it; the cells of a share are then nested, and the largest share
 that a budget allows is found by bisection over the same random numbers.
@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import IndependentRule, PairedTrials
+from youden.nouns import Drawn, IndependentRule, Trials
 from youden.nouns.arrays import Bools, Floats
 from youden.protocol.designs.checks import PairRule, check_count, check_flag, check_pairs
 from youden.protocol.designs.cyclic import check_shared
@@ -80,7 +80,7 @@ class CellDesign(ABC):
         share = self.share(eligible)
         return self._mended(eligible, key, threshold < (self.default_share if share is None else share))
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Comparisons of the chosen cells. Raises: PlanError [d-core], [not-connected], [budget-cells]."""
         partners = self.partners
         if self.n_paired is None or self.share(eligible) is not None:
@@ -98,9 +98,10 @@ class CellDesign(ABC):
                 f"Raise calls or percent, lower {' or '.join((*self.own, 'd_core'))}, or set partners below {len(eligible) - 1}.",
                 slug="budget-cells",
             )
-        return compare(chosen, eligible, n_partners=partners, pairs=self.pairs, rng=rng)
+        trials = compare(chosen, eligible, n_partners=partners, pairs=self.pairs, rng=rng)
+        return Drawn(trials, self.notes(eligible, trials) if len(trials) else ())
 
-    def notes(self, eligible: Bools, trials: PairedTrials) -> tuple[str, ...]:
+    def notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """What a reader of the plan has to know of what was asked for and is not there."""
         if self.partners is not None or self.pairs != "ordered":
             return ()

@@ -1,4 +1,4 @@
-"""Checks of what a design's options may be. It knows ranges; it refuses to know which design asks."""
+"""Checks of what a design's options may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Column design: every item by a share of its agents. It knows one item's quota; it refuses to know how agents come off."""
+"""Column design: every item by a share of its agents. How many items an agent gets is left to chance."""
 
 from __future__ import annotations
 

@@ -1,21 +1,18 @@
-"""Slots over calls rather than cells: each slot takes one item and one shift, and every agent stands once first, once second.
-
-It knows the order of agents, items and shifts; it refuses to know anything of texts or answers.
-"""
+"""Slots over calls rather than cells: each slot takes one item and one shift, and every agent stands once first, once second."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import lcm
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import IndependentRule, PairedTrials
-from youden.nouns.arrays import Bools, Ids
+from youden.nouns import Drawn, IndependentRule, Trials
+from youden.nouns.arrays import Bools
 from youden.protocol.designs.checks import PairRule, check_pairs
 
 MIN_SLOTS = 2
@@ -45,14 +42,14 @@ class Cyclic:
     def __post_init__(self) -> None:
         check_pairs(self.pairs)
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Slots in order; within a slot, by q."""
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
-        chosen: list[Slot] = []
+        chosen: list[Trials] = []
         spent = 0
-        for slot in slots(eligible, rng, pairs=self.pairs):
-            spent += len(slot.first)
+        for slot in self.slots(eligible, rng):
+            spent += len(slot)
             if spent > budget:
                 break
             chosen.append(slot)
@@ -63,19 +60,15 @@ class Cyclic:
                 "the least that gives an interval. Raise calls or percent, or lower n_independent.",
                 slug="budget-cyclic",
             )
-        return joined(chosen)
+        return Drawn(numbered(chosen))
+
+    def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
+        """Every slot there is, in order."""
+        return slots(eligible, rng, pairs=self.pairs)
 
 
-class Slot(NamedTuple):
-    """One item, and who is compared on it: int32[m] each."""
-
-    item: int
-    first: Ids
-    second: Ids
-
-
-def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Slot]:
-    """Every slot there is, in order, each of all agents eligible on its item. See `Cyclic`.
+def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
+    """Every slot there is, in order, not numbered yet, each of all agents eligible on its item. See `Cyclic`.
 
     Raises: PlanError [nothing-shared].
     """
@@ -103,7 +96,7 @@ def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "order
             continue
         used[j] |= {shift} if pairs == "ordered" else {shift, len(agents) - shift}
         left -= 1
-        yield Slot(j, agents, np.roll(agents, -shift))
+        yield Trials.paired(np.full(len(agents), j, dtype=np.int32), agents, np.roll(agents, -shift))
 
 
 def check_shared(eligible: Bools) -> None:
@@ -116,13 +109,8 @@ def check_shared(eligible: Bools) -> None:
         )
 
 
-def joined(chosen: Sequence[Slot], *, start: int = 0) -> PairedTrials:
-    """The trials of slots numbered from `start`."""
-    size = [len(slot.first) for slot in chosen]
-    none = np.empty(0, dtype=np.int32)
-    return PairedTrials(
-        item=np.repeat(np.array([slot.item for slot in chosen], dtype=np.int32), size),
-        first=np.concatenate([slot.first for slot in chosen] or [none]),
-        second=np.concatenate([slot.second for slot in chosen] or [none]),
-        slot=np.repeat(np.arange(start, start + len(chosen), dtype=np.int32), size),
-    )
+def numbered(chosen: Sequence[Trials], *, start: int = 0) -> Trials:
+    """The trials of slots, numbered from `start`."""
+    size = [len(slot) for slot in chosen]
+    slot = np.repeat(np.arange(start, start + len(chosen), dtype=np.int32), size)
+    return replace(Trials.concat(chosen), slot=slot)

@@ -1,6 +1,6 @@
 """Every ordered pair on every item: what all other designs are measured against.
 
-It knows which cells are eligible; it refuses to know budgets, except to say that it does not fit one.
+It spends no budget; it only says where it does not fit one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import IndependentRule, PairedTrials
+from youden.nouns import Drawn, IndependentRule
 from youden.nouns.arrays import Bools
 from youden.protocol.designs.checks import PairRule, check_pairs
 from youden.protocol.designs.partners import compare, n_comparisons
@@ -36,7 +36,7 @@ class Dense:
     def __post_init__(self) -> None:
         check_pairs(self.pairs)
 
-    def draw(self, eligible: Bools, rng: np.random.Generator) -> PairedTrials:
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """Pairs by item, then first, then second agent."""
         n = n_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n > self.n_paired:
@@ -45,4 +45,4 @@ class Dense:
                 "Raise calls or percent, or choose design: cyclic, which spends what it is given.",
                 slug="budget-dense",
             )
-        return compare(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng)
+        return Drawn(compare(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))

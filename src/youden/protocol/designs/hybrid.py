@@ -1,4 +1,4 @@
-"""Hybrid design: every cell by a coin of its own. It knows one probability; it refuses to balance agents or items."""
+"""Hybrid design: every cell by a coin of its own. Agents and items are not balanced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The n log n design: C·(K+J)·ln(K+J) random cells. It knows one count; it refuses to balance agents or items."""
+"""The n log n design: C·(K+J)·ln(K+J) random cells. Agents and items are not balanced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from youden.nouns import PairedTrials
+from youden.nouns import Trials
 from youden.nouns.arrays import Bools, Floats
 from youden.protocol.designs.cell_design import SHARED_OPTIONS, CellDesign
 from youden.protocol.designs.checks import check_positive
@@ -50,7 +50,7 @@ class NLogN(CellDesign):
         remedy = "Raise c, lower d_core, or set repair: true."
         return remedy, remedy
 
-    def notes(self, eligible: Bools, trials: PairedTrials) -> tuple[str, ...]:
+    def notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
         """C that exceeds the matrix is capped, and said."""
         said = super().notes(eligible, trials)
         n, n_all = 0 if self.c is None else _n_cells(self.c, eligible), int(eligible.sum())

@@ -1,13 +1,10 @@
-"""Turns chosen cells into comparisons: each chosen cell against partners on its item.
-
-It knows who may be a partner; it refuses to know how the cells were chosen.
-"""
+"""Turns chosen cells into comparisons: each chosen cell against partners on its item."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from youden.nouns import PairedTrials
+from youden.nouns import Trials
 from youden.nouns.arrays import Bools, Positions
 from youden.protocol.designs.checks import PairRule
 
@@ -25,7 +22,7 @@ def n_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pai
 
 def compare(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
-) -> PairedTrials:
+) -> Trials:
     """Every chosen cell against its partners on the item: all other eligible agents, or `n_partners` of them at random.
 
     ordered: the chosen cell stands first (the row score's D[j, i, k]); where both cells of a pair are chosen, both orders are
@@ -47,7 +44,7 @@ def compare(
         swap = rng.random(len(pair)) < 0.5
         pair = np.where(swap, pair + (high - low) * (len(chosen) - 1), pair)
     item, first, second = (column.astype(np.int32) for column in np.unravel_index(pair, shape))
-    return PairedTrials(item, first, second, slot=np.full(len(pair), -1, dtype=np.int32))
+    return Trials.paired(item, first, second)
 
 
 def _met(

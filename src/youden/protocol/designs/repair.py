@@ -1,7 +1,4 @@
-"""Adds cells until every agent and item has enough of them and all hang together; the paper's d-core ≥ 3 connectivity.
-
-It knows which cells may be added and in which order; it refuses to know why the others were chosen.
-"""
+"""Adds cells until every agent and item has enough of them and all hang together; the paper's d-core ≥ 3 connectivity."""
 
 from __future__ import annotations
 

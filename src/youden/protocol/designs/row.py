@@ -1,4 +1,4 @@
-"""Row design: every agent on a share of its items. It knows one agent's budget; it refuses to know how items come off."""
+"""Row design: every agent on a share of its items. How many agents an item gets is left to chance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Trials that place some agents against the anchors, the agents of a run's first plan, without comparing the anchors anew.
-
-It knows who stands where; it refuses to know what was answered.
-"""
+"""Trials that place some agents against the anchors, the agents of a run's first plan, without comparing the anchors anew."""
 
 from __future__ import annotations
 
@@ -9,10 +6,9 @@ from collections.abc import Iterator, Set
 
 import numpy as np
 
-from youden.nouns import PairedTrials
+from youden.nouns import Trials
 from youden.nouns.arrays import Bools, Ids
 from youden.protocol.designs.checks import PairRule
-from youden.protocol.independent import IndependentTrials
 
 Comparison = tuple[int, int, int]
 _TRIES = 20
@@ -29,7 +25,7 @@ def anchored_trials(
     pairs: PairRule,
     items: Ids,
     start: int,
-) -> PairedTrials:
+) -> Trials:
     """In every slot, on one item, each scored agent stands once first and once second, against two different anchors.
 
     Items come in the order `items`, round and round; anchors in one random order at a random shift a slot, so that a scored agent
@@ -69,12 +65,13 @@ def anchored_trials(
         barren = 0 if slot else barren + 1
         if barren == len(items):
             break
-    return PairedTrials(*np.array(rows, dtype=np.int32).reshape(-1, 4).T)
+    columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
+    return Trials.paired(*columns[:3], slot=columns[3])
 
 
 def anchored_independent(
     eligible: Bools, rng: np.random.Generator, *, scored: tuple[int, ...], n_anchors: int, n: int
-) -> IndependentTrials:
+) -> Trials:
     """n independent trials spread over `scored`, each by turns first and second, against anchors' texts on other items.
 
     Fewer where there are not so many.
@@ -90,7 +87,7 @@ def anchored_independent(
         a, b = int(rng.choice(own)), int(rng.choice(other))
         if a != b:
             rows[(a, agent, anchor, b) if number // len(scored) % 2 == 0 else (b, anchor, agent, a)] = None
-    return IndependentTrials(*np.array(list(rows), dtype=np.int32).reshape(-1, 4).T)
+    return Trials.independent(*np.array(list(rows), dtype=np.int32).reshape(-1, 4).T)
 
 
 def _cycle(order: list[int], start: int) -> Iterator[int]:

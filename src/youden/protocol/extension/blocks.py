@@ -1,86 +1,23 @@
-"""How a plan grew: which of its slots compare everybody, and which only place some agents against those of the first plan.
-
-It knows rows, slots and whom they count for; it refuses to know why the plan grew and what was answered.
-"""
+"""Which slots of an extended plan compare everybody, and which only place some agents against those of the first plan."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
-from youden.nouns import INDEPENDENT, PAIRED, Json, Plan, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Block, Growth, Plan, Verdicts
 from youden.nouns.arrays import Bools
-from youden.protocol.columns import columns_at
 
 T = TypeVar("T", bound=np.generic)
 
-_GROWN = "grown"
-StepKind = Literal["agents", "items", "calls"]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One extension. row: its first row in the plan; agents, items: how many the pool has from then on; pool: its digest."""
-
-    kind: StepKind
-    row: int
-    agents: int
-    items: int
-    pool: str
-
-
-@dataclass(frozen=True)
-class Block:
-    """Slots from `start` on, drawn in one go.
-
-    items: which set of items, 0 those of the first plan, then one for every step that added some. scored: whom the trials count
-    for, None for everybody in them (complete slots).
-    """
-
-    start: int
-    items: int
-    scored: tuple[int, ...] | None
-
-
-@dataclass(frozen=True)
-class Growth:
-    """anchors, items: agents and items of the first plan, which stand first; pool: its digest."""
-
-    anchors: int
-    items: int
-    pool: str
-    steps: tuple[Step, ...]
-    blocks: tuple[Block, ...]
-
-    @property
-    def item_sets(self) -> list[range]:
-        """Items of the first plan, then of every step that added some."""
-        ends = [self.items, *(step.items for step in self.steps)]
-        return [range(self.items), *(range(a, b) for a, b in pairwise(ends) if b > a)]
-
-    @property
-    def joined(self) -> list[tuple[int, ...]]:
-        """Agents of every step that added some."""
-        ends = [self.anchors, *(step.agents for step in self.steps)]
-        return [tuple(range(a, b)) for a, b in pairwise(ends) if b > a]
-
-    def options(self) -> dict[str, Json]:
-        """What a plan's options keep of it."""
-        said: dict[str, Json] = TypeAdapter(Growth).dump_python(self, mode="json")
-        return {_GROWN: said}
-
 
 def growth_of(plan: Plan) -> Growth:
-    """How `plan` grew; of a plan that did not, no steps and one block."""
-    said = plan.options.get(_GROWN)
-    if said is None:
-        return Growth(plan.n_agents, plan.n_items, plan.pool_digest, (), (Block(0, 0, None),))
-    return TypeAdapter(Growth).validate_python(said)
+    """How `plan` was extended; of a plan that was not, no steps and one block."""
+    return plan.growth or Growth(plan.n_agents, plan.n_items, plan.pool_digest, (), (Block(0, 0, None),))
 
 
 def first_in_slots(plan: Plan) -> bool:
@@ -122,62 +59,63 @@ def scored_sides(plan: Plan) -> Sides:
 
 
 def complete_part(result: Verdicts) -> Verdicts:
-    """The answers among the first plan's agents in complete slots, which rank them whatever else was asked since, as a plan that
-    never grew but for items.
+    """The answers that rank the first plan's agents whatever was asked since: those in complete slots, on all items.
 
-    Independent answers count where neither agent joined later.
+    The plan they are to was never extended, but may have more items than the first one. Independent answers count where neither
+    agent joined later.
     """
     plan, growth = result.plan, growth_of(result.plan)
     old = (plan.first < growth.anchors) & (plan.second < growth.anchors)
-    return _part(result, old & scored_sides(plan).complete, n_agents=growth.anchors, n_items=plan.n_items)
+    rows = old & scored_sides(plan).complete
+    part = replace(_on_fewer(plan, growth.anchors, plan.n_items), trials=plan.trials.take(rows), growth=None)
+    return _answers_to(part, result, rows)
 
 
 def before_last_step(result: Verdicts) -> Verdicts:
-    """The answers as they were before the plan grew last."""
-    plan, growth = result.plan, growth_of(result.plan)
-    steps, last = growth.steps[:-1], growth.steps[-1]
-    slots = int(plan.slot[: last.row].max(initial=-1)) + 1
-    blocks = tuple(block for block in growth.blocks if block.start < max(slots, 1))
-    kept = replace(growth, steps=steps, blocks=blocks)
-    n_agents, n_items = (steps[-1].agents, steps[-1].items) if steps else (growth.anchors, growth.items)
-    part = _part(result, np.arange(len(plan)) < last.row, n_agents=n_agents, n_items=n_items)
-    options = {name: value for name, value in plan.options.items() if name != _GROWN}
-    return replace(part, plan=replace(part.plan, options=options | (kept.options() if steps else {})))
+    """The answers as they were before the plan was extended last."""
+    earlier = after_steps(result.plan, len(growth_of(result.plan).steps) - 1)
+    return _answers_to(earlier, result, np.arange(len(result.plan)) < len(earlier))
 
 
-def grew_from(plan: Plan, earlier: Plan) -> bool:
-    """Whether `plan` is `earlier` with steps added."""
+def after_steps(plan: Plan, n: int) -> Plan:
+    """The plan as it was after its first `n` steps; `characters` stays what it is."""
     growth = growth_of(plan)
-    rows = [*(step.row for step in growth.steps), len(plan)]
-    pools = [growth.pool, *(step.pool for step in growth.steps)]
-    at = rows.index(len(earlier)) if len(earlier) in rows else -1
-    return (
-        at >= 0
-        and pools[at] == earlier.pool_digest
-        and all(
-            np.array_equal(now[: len(earlier)], before)
-            for now, before in zip(plan.columns().values(), earlier.columns().values(), strict=True)
-        )
+    if n >= len(growth.steps):
+        return plan
+    trials = plan.trials.take(slice(growth.steps[n].row))
+    n_slots = int(trials.slot.max(initial=-1)) + 1
+    blocks = tuple(block for block in growth.blocks if block.start < max(n_slots, 1))
+    agents, items, pool = growth.anchors, growth.items, growth.pool
+    if n:
+        last = growth.steps[n - 1]
+        agents, items, pool = last.agents, last.items, last.pool
+    return replace(
+        _on_fewer(plan, agents, items),
+        trials=trials,
+        growth=replace(growth, steps=growth.steps[:n], blocks=blocks) if n else None,
+        pool_digest=pool,
+        notes=plan.notes[: len(plan.notes) - (len(growth.steps) - n)],
     )
 
 
-def _part(result: Verdicts, rows: Bools, *, n_agents: int, n_items: int) -> Verdicts:
-    """Some rows, which speak of the first agents and items alone."""
-    plan, split = result.plan, result.plan.split
-    smaller = replace(
+def _on_fewer(plan: Plan, n_agents: int, n_items: int) -> Plan:
+    """The plan with the first agents and items alone; its trials have to speak of no other."""
+    train, holdout = (cells[:n_agents, :n_items] for cells in (plan.split.train, plan.split.holdout))
+    return replace(
         plan,
-        **columns_at(plan, rows),
-        arm=plan.arm[rows],
         n_agents=n_agents,
         n_items=n_items,
         agent_ids=plan.agent_ids[:n_agents],
         item_ids=plan.item_ids[:n_items],
-        options={name: value for name, value in plan.options.items() if name != _GROWN},
-        split=replace(split, train=split.train[:n_agents, :n_items], holdout=split.holdout[:n_agents, :n_items]),
+        split=replace(plan.split, train=train, holdout=holdout),
     )
+
+
+def _answers_to(plan: Plan, result: Verdicts, rows: Bools) -> Verdicts:
+    """The answers of some rows, whose plan is `plan`."""
     return replace(
         result,
-        plan=smaller,
+        plan=plan,
         answer=result.answer[rows],
         hard=result.hard[rows],
         missing=result.missing[rows],

@@ -1,6 +1,6 @@
-"""Makes a plan larger: agents, items or calls join it, and its own trials keep their places.
+"""Extends a plan by agents, items or calls. Its own trials keep their places.
 
-It knows how the plan was drawn, so that calls go on where a larger budget would have; it refuses to know any answer.
+More calls go on where a larger budget would have: they are the slots that the plan's design draws next.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from itertools import islice
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PAIRED, PairedTrials, Plan, Pool
+from youden.nouns import PAIRED, Block, Design, Plan, Pool, Slotted, Step, StepKind, Trials
 from youden.nouns.arrays import Ids
-from youden.protocol.columns import appended, arms, characters, trial_columns
+from youden.protocol.columns import with_more
+from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.checks import PairRule
-from youden.protocol.designs.cyclic import Slot, joined, slots
+from youden.protocol.designs.cyclic import numbered
 from youden.protocol.extension.anchored import Comparison, anchored_independent, anchored_trials
-from youden.protocol.extension.blocks import Block, Step, StepKind, first_in_slots, growth_of, scored_sides
-from youden.protocol.independent import N_POOLED, IndependentTrials, twins
+from youden.protocol.extension.blocks import first_in_slots, growth_of, scored_sides
+from youden.protocol.independent import N_POOLED, twins
+from youden.streams import stream
 
 LEAST_SLOTS = 6
 """Slots an agent that joins gets at least: fewer tell no variance."""
@@ -42,7 +44,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
             f"Give at least {grower.calls_of(LEAST_SLOTS * 2 * len(new), n_scored=len(new))} calls.",
             slug="grow-calls",
         )
-    return grower.made("agents", [grower.anchored(new, budget)], budget, scored=new)
+    return grower.made("agents", [grower.anchored(new, budget)], budget, calls=calls, scored=new)
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
@@ -56,7 +58,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     n_new = pool.n_items - plan.n_items
     per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
     budget = grower.paired_of(calls, default=int(per_item * n_new + 0.5), n_scored=pool.n_agents)
-    return grower.made("items", grower.turns(budget, {len(grower.growth.item_sets): n_new}), budget)
+    return grower.made("items", grower.turns(budget, {len(grower.growth.item_sets): n_new}), budget, calls=calls)
 
 
 def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()) -> Plan:
@@ -69,16 +71,16 @@ def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()
     grower = _Grower(plan, pool)
     budget = calls // 2 if plan.independent == "twin" else calls
     if focus:
-        return grower.made("calls", [grower.anchored(focus, budget)], budget, scored=focus)
+        return grower.made("calls", [grower.anchored(focus, budget)], budget, calls=calls, scored=focus)
     sizes = {number: len(items) for number, items in enumerate(grower.growth.item_sets)}
-    return grower.made("calls", grower.turns(budget, sizes), budget)
+    return grower.made("calls", grower.turns(budget, sizes), budget, calls=calls)
 
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
     """Slots of one block."""
 
-    trials: PairedTrials
+    trials: Trials
     block: Block
 
 
@@ -86,7 +88,7 @@ class _Grower:
     """One step of one plan: numbers slots, remembers what was asked."""
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
-        if "turns" in plan.options:
+        if plan.rounds is not None:
             raise PlanError(
                 "An adaptive plan chooses its own calls as it goes. Raise its calls or percent and run it again: what was "
                 "answered is not asked again.",
@@ -96,8 +98,15 @@ class _Grower:
         self.train = pool.present.copy()
         self.train[: plan.n_agents, : plan.n_items] = plan.split.train
         self.next_slot = int(plan.slot.max(initial=-1)) + 1
-        self.rng = np.random.default_rng([plan.seed, 5, len(self.growth.steps)])
+        self.rng = stream("extension", plan.seed, len(self.growth.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
+
+    def design(self) -> Design:
+        """The design that drew the plan."""
+        make = DESIGNS.load(self.plan.design)
+        return make(
+            n_paired=None, **{name: self.plan.options[name] for name in make.options if name in self.plan.options}
+        )
 
     def paired_of(self, calls: int | None, *, default: int, n_scored: int) -> int:
         """Paired calls among `calls` of both arms."""
@@ -111,8 +120,8 @@ class _Grower:
 
     def n_independent(self, n_scored: int) -> int:
         """Independent calls of a pooled arm for agents that join: as many each as the anchors got."""
-        asked = self.plan.options.get("n_independent")
-        whole = asked if isinstance(asked, int) else N_POOLED
+        asked = self.plan.n_independent
+        whole = N_POOLED if asked is None else asked
         return -(-whole * n_scored // self.growth.anchors) if n_scored < self.pool.n_agents else 0
 
     def anchored(self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, set_: int = 0) -> _Drawn:
@@ -149,7 +158,8 @@ class _Grower:
 
     def turns(self, n_paired: int, sizes: dict[int, int]) -> list[_Drawn]:
         """Turns on sets of items, in proportion to their sizes: a turn is a slot of all anchors and one of each later group."""
-        if not first_in_slots(self.plan):
+        slotted = self.design()
+        if not (first_in_slots(self.plan) and isinstance(slotted, Slotted)):
             raise PlanError(
                 f"A plan of the design '{self.plan.design}' has no slots to go on with. Make a run with a larger budget and the "
                 "same store (what was answered is not asked again), or name agents to focus on.",
@@ -167,28 +177,29 @@ class _Grower:
         drawn: list[_Drawn] = []
         owed = 0
         for set_, n in zip(sizes, np.diff(share, prepend=0).tolist(), strict=True):
-            found, items = self.complete(set_, n + owed)
+            found, items = self.complete(slotted, set_, n + owed)
             drawn.append(found)
             n_slots = len(np.unique(found.trials.slot))
             owed += n - n_slots
             drawn += [self.anchored(group, 2 * len(group) * n_slots, items=items, set_=set_) for group in groups]
         return drawn
 
-    def complete(self, set_: int, n_slots: int) -> tuple[_Drawn, Ids]:
+    def complete(self, slotted: Slotted, set_: int, n_slots: int) -> tuple[_Drawn, Ids]:
         """The next slots of all anchors on a set of items, and those items."""
         sets = self.growth.item_sets
         items = sets[set_] if set_ < len(sets) else range(self.plan.n_items, self.pool.n_items)
         before = [block for block in self.growth.blocks if block.scored is None and block.items == set_]
         n_done = sum(self.n_slots(block) for block in before)
         eligible = self.train[: self.growth.anchors, items.start : items.stop]
-        seed = [self.plan.seed, 1] if set_ == 0 else [self.plan.seed, 6, set_]
-        going_on = islice(slots(eligible, np.random.default_rng(seed), pairs=self.pairs), n_done, n_done + n_slots)
-        chosen = [Slot(slot.item + items.start, slot.first, slot.second) for slot in going_on]
+        rng = stream("trials", self.plan.seed) if set_ == 0 else stream("slots on new items", self.plan.seed, set_)
+        going_on = islice(slotted.slots(eligible, rng), n_done, n_done + n_slots)
         start = self.next_slot
-        self.next_slot += len(chosen)
-        order = np.array(list(dict.fromkeys(slot.item for slot in chosen)), dtype=np.int32)
+        chosen = numbered(list(going_on), start=start)
+        trials = replace(chosen, item=chosen.item + np.int32(items.start))
+        self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
+        order = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
         rest = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), order)
-        return _Drawn(joined(chosen, start=start), Block(start, set_, None)), np.concatenate([order, rest])
+        return _Drawn(trials, Block(start, set_, None)), np.concatenate([order, rest])
 
     def n_slots(self, block: Block) -> int:
         """How many slots a block has."""
@@ -197,41 +208,43 @@ class _Grower:
         end = min(later, default=int(slot.max(initial=-1)) + 1)
         return end - block.start
 
-    def made(self, kind: StepKind, drawn: list[_Drawn], budget: int, *, scored: tuple[int, ...] = ()) -> Plan:
+    def made(
+        self,
+        kind: StepKind,
+        drawn: list[_Drawn],
+        budget: int,
+        *,
+        calls: int | None,
+        scored: tuple[int, ...] = (),
+    ) -> Plan:
         """The plan with what was drawn after its own. Raises: PlanError [grow-all] where that is nothing."""
         plan, pool = self.plan, self.pool
-        parts = zip(*(vars(one.trials).values() for one in drawn), strict=True)
-        paired = PairedTrials(*(np.concatenate(columns) for columns in parts))
-        if len(paired.item) == 0:
+        paired = Trials.concat([one.trials for one in drawn])
+        if len(paired) == 0:
             raise PlanError(
                 "Every slot there is was asked already. Add items or agents; where pairs are left, focus on an agent finds them.",
                 slug="grow-all",
             )
         apart = self.apart(paired, kind, scored)
-        columns = appended(plan, trial_columns(paired, apart))
-        step = Step(kind, len(plan), pool.n_agents, pool.n_items, pool.digest)
-        blocks = tuple(one.block for one in drawn if len(one.trials.item))
+        focus = scored if kind == "calls" else ()
+        step = Step(kind, len(plan), pool.n_agents, pool.n_items, pool.digest, calls, focus)
+        blocks = tuple(one.block for one in drawn if len(one.trials))
         growth = replace(self.growth, steps=(*self.growth.steps, step), blocks=(*self.growth.blocks, *blocks))
         holdout = np.zeros_like(self.train)
         holdout[: plan.n_agents, : plan.n_items] = plan.split.holdout
         return replace(
-            plan,
-            **columns,
-            arm=np.append(plan.arm, arms(len(paired.item), len(apart.item))),
+            with_more(plan, pool, Trials.concat([paired, apart])),
             n_agents=pool.n_agents,
             n_items=pool.n_items,
             split=replace(plan.split, train=self.train, holdout=holdout),
-            options={**plan.options, **growth.options()},
+            growth=growth,
             pool_digest=pool.digest,
             agent_ids=tuple(agent.id for agent in pool.agents),
             item_ids=tuple(item.id for item in pool.items),
-            characters=characters(pool, columns),
             notes=(
                 *plan.notes,
-                self.note(kind, len(paired.item), len(apart.item), scored)
-                + (
-                    "" if budget - len(paired.item) < self.largest_slot(scored) else f" of {budget:,}: no more are left"
-                ),
+                self.note(kind, len(paired), len(apart), scored)
+                + ("" if budget - len(paired) < self.largest_slot(scored) else f" of {budget:,}: no more are left"),
             ),
         )
 
@@ -239,7 +252,7 @@ class _Grower:
         """Paired calls of a turn, or of a slot for `scored` alone: a budget is not split below it."""
         return 2 * len(scored) if scored else self.growth.anchors + 2 * sum(map(len, self.growth.joined))
 
-    def apart(self, paired: PairedTrials, kind: StepKind, scored: tuple[int, ...]) -> IndependentTrials:
+    def apart(self, paired: Trials, kind: StepKind, scored: tuple[int, ...]) -> Trials:
         """The independent arm of what was drawn."""
         if self.plan.independent == "twin":
             return twins(paired, self.train, self.rng)

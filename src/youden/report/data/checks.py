@@ -13,6 +13,7 @@ from youden.nouns.arrays import Floats, freeze
 from youden.report.data.evidence import Evidence
 from youden.stats.base.links import LINKS
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+from youden.streams import own_stream
 
 N_STEPS = 41
 FAMILY_LEVEL = 0.95
@@ -106,5 +107,5 @@ def holdout_points(evidence: Evidence) -> HoldoutPoints | None:
     cells = np.flatnonzero(both)
     if not len(cells):
         return None
-    drawn = np.random.default_rng(0).choice(cells, min(MAX_POINTS, len(cells)), replace=False)
+    drawn = own_stream(0).choice(cells, min(MAX_POINTS, len(cells)), replace=False)
     return HoldoutPoints(evidence.predicted.ravel()[drawn], evidence.holdout.value.ravel()[drawn], len(cells))

@@ -21,6 +21,7 @@ from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import TrialBook, same_trials
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.base.ranks import ranks
+from youden.streams import own_stream
 from youden.study.judges.judge_shifts import judge_shifts
 from youden.study.judges.judged_runs import read_judged, side_by_side
 from youden.study.judges.shift_words import shift_words
@@ -100,7 +101,7 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         against = other_answers(mine, theirs)
         book = TrialBook(mine, against)
         sources = find_sources(one, open_texts(one), mine)
-        trials = Trials(sample_trials(book, sources, rng=np.random.default_rng(seed)), book.n_of_kind, sources.prompt)
+        trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
         disagreements = _disagreements(mine, against)
     return Comparison(
         one=heads[0],

@@ -43,7 +43,7 @@ def count_cost(result: Verdicts) -> Cost:
     counts = np.bincount(result.missing, minlength=len(MISSING_REASONS))
     return Cost(
         design=plan.design,
-        options=tuple((name, str(value)) for name, value in plan.options.items()),
+        options=tuple((name, str(value)) for name, value in plan.said.items()),
         independent=plan.independent,
         seed=plan.seed,
         n_cells=plan.n_cells,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from youden.data.folder.joining import read_run_pool
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.errors import YoudenError
 from youden.nouns import Pool, Rates, Scores, Verdicts
@@ -61,7 +60,7 @@ def open_texts(folder: RunFolder) -> Texts:
     if not folder.has("config.yaml"):
         return Texts(None, "This run was imported without texts.")
     try:
-        pool = read_run_pool(folder.read_config())
+        pool = folder.run_pool()
     except YoudenError as error:
         return Texts(None, f"The pool cannot be read: {error}")
     if pool.digest != folder.read_pool().digest:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from youden.data.folder.run_folder import RunFolder
 from youden.report.data.advice import Advice, advise
 from youden.report.data.checks import (
@@ -26,6 +24,7 @@ from youden.report.data.items import Items, order_items
 from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook
+from youden.streams import own_stream
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         book = TrialBook(evidence.result)
         sources = find_sources(folder, texts, evidence.result)
         notes = list(sources.missing)
-        trials = Trials(sample_trials(book, sources, rng=np.random.default_rng(seed)), book.n_of_kind, sources.prompt)
+        trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
         cost = count_cost(evidence.result)
         alarms = false_alarms(evidence.result)
     return ReportData(

@@ -146,7 +146,7 @@ class TrialBook:
         if by in ("first", "second", "item"):
             names = plan.item_ids if by == "item" else plan.agent_ids
             place = np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))
-            return np.asarray(place[plan.columns()[by]], dtype=np.float64)
+            return np.asarray(place[plan.trials.columns()[by]], dtype=np.float64)
         column = {"row": np.arange(len(plan)), "arm": plan.arm, "kind": self.kind}[by]
         return np.asarray(column, dtype=np.float64)
 

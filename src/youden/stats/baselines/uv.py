@@ -6,6 +6,7 @@ import numpy as np
 
 from youden.nouns.arrays import Bools, Floats
 from youden.stats.baselines.completion import Completion, check_at_least
+from youden.streams import own_stream
 
 _START = 0.1
 
@@ -30,7 +31,7 @@ class UVFactorisation(Completion):
         check_at_least(1e-12, ridge=self.ridge)
 
     def _complete(self, value: Floats, observed: Bools) -> Floats:
-        v = np.random.default_rng(self.seed).normal(0, _START, (value.shape[1], self.rank))
+        v = own_stream(self.seed).normal(0, _START, (value.shape[1], self.rank))
         weight = observed.astype(np.float64)
         for _ in range(self.n_sweeps):
             u = self._regress(value, weight, v)

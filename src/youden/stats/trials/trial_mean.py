@@ -1,6 +1,7 @@
-"""Abilities as plain means of the trials themselves, with intervals from a cyclic design's slots.
+"""Abilities as plain means of the trials themselves, with intervals from the slots of a cyclic design.
 
-Items' difficulty is not taken out: a slot has to hold each agent's trials of one round.
+Items' difficulty is not taken out: in slots everybody meets the same items. A slot only has to hold each agent's trials of one
+round, however it was drawn.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student
 
-from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
-from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
-from youden.stats.base.validation import check_level, check_trials, uneven_columns
+from youden.nouns.arrays import Floats, Ids, Positions, freeze
+from youden.stats.base.validation import check_level, check_trials
 
 _PRIOR_SLOTS = 6
 """An agent's variance is shrunk as if the average variance had been seen in this many slots more."""
@@ -23,11 +22,14 @@ _PRIOR_SLOTS = 6
 class TrialMeanResult:
     """Mean answers of agents and their intervals.
 
-    mean: float[K], NaN without a trial; low, high: float[K], NaN without an interval. n_trials: int32[K], trials with the
-    agent on either side; n_slots: int32[K], slots that hold one. method: how the interval was made, or why there is none.
+    mean: float[K], NaN without a trial. error: float[K], the standard error of the distance from the average agent; freedom:
+    float[K], of Student's t. low, high: float[K]. error, low and high are NaN without an interval. n_trials: int32[K], trials
+    with the agent on either side; n_slots: int32[K], slots that hold one. method: how the interval was made, or why not.
     """
 
     mean: Floats
+    error: Floats
+    freedom: Floats
     low: Floats
     high: Floats
     n_trials: Ids
@@ -36,7 +38,7 @@ class TrialMeanResult:
     method: str
 
     def __post_init__(self) -> None:
-        freeze([self.mean, self.low, self.high, self.n_trials, self.n_slots])
+        freeze([self.mean, self.error, self.freedom, self.low, self.high, self.n_trials, self.n_slots])
 
 
 def trial_mean(
@@ -62,7 +64,7 @@ def trial_mean(
     mean = _ratio(np.bincount(agent, weights=np.tile(answer, 2), minlength=n_agents).astype(np.float64), n_trials)
     seen = n_trials > 0
     n_seen = int(seen.sum())
-    margin = np.full(n_agents, np.nan)
+    error = np.full(n_agents, np.nan)
     n_slots = np.zeros(n_agents, dtype=np.int64)
     if (slot < 0).any():
         method = "none: there are trials without a slot"
@@ -74,12 +76,15 @@ def trial_mean(
         residual = answer - (centre + effect[first] + effect[second])
         u, n_slots = _variance_per_trial(agent, slot, residual, n_trials)
         left = max(0.0, 1 - len(answer) / n_population)
-        quantile = student.ppf((1 + level) / 2, n_slots - 1 + _PRIOR_SLOTS)
-        margin = quantile * np.sqrt(_ratio(u, n_trials) * left)
+        error = np.sqrt(_ratio(u, n_trials) * left)
         how = "slot residuals, shrunk variances, Student t, finite population"
         method = how if (n_slots >= 2).any() else "none: no agent has trials in 2 slots"
+    freedom = np.maximum(n_slots - 1 + _PRIOR_SLOTS, 1).astype(np.float64)
+    margin = student.ppf((1 + level) / 2, freedom) * error
     return TrialMeanResult(
         mean=mean,
+        error=error,
+        freedom=freedom,
         low=mean - margin,
         high=mean + margin,
         n_trials=n_trials.astype(np.int32),
@@ -111,66 +116,3 @@ def _ratio(total: Floats, n: Positions) -> Floats:
     quotient: Floats = np.full(len(n), np.nan)
     np.divide(total, n, out=quotient, where=n > 0)
     return quotient
-
-
-class TrialMean:
-    """Ability as the mean answer over an agent's paired trials, less the pooled false-positive rate.
-
-    θ_i = mean of y over answered paired trials with i on either side − FPR, FPR = mean answer of answered independent trials
-    (0 where there is none: `n_independent_` is 0 then, and `method_` says so). Where a plan holds cells out, trials that
-    touch one in either arm are left out, under both rules.
-
-    Learned: ability_, low_, high_: float[K], as `trial_mean` gives them less fpr_ (the interval is for θ_i − θ̄, around θ_i);
-    n_trials_: int32[K]; n_slots_: int32[K]; n_missing_: paired trials without an answer; fpr_: float; n_independent_: int;
-    method_: str.
-    """
-
-    def __init__(self, *, level: float = 0.95) -> None:
-        self.level = level
-
-    def fit(self, plan: Plan, verdicts: Verdicts) -> TrialMean:
-        """Learn from the answers to `plan`.
-
-        Raises: StatisticsError [trial-none] where no paired trial that may be learned from was answered, [trial-columns]
-        where plan and verdicts differ in length, [level].
-        """
-        if len(plan) != len(verdicts):
-            raise uneven_columns(f"a plan of {len(plan)} trials and {len(verdicts)} verdicts")
-        train = plan.split.train
-        other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
-        allowed = train[plan.first, plan.item] & train[plan.second, other]
-        paired = allowed & (plan.arm == PAIRED)
-        used = paired & verdicts.answered
-        independent = allowed & (plan.arm == INDEPENDENT) & verdicts.answered
-        if not used.any():
-            raise StatisticsError(
-                f"Abilities need answered paired trials; of {int(paired.sum())} that may be learned from none was answered. "
-                "Run the judge, or look at why its answers are missing.",
-                slug="trial-none",
-            )
-        result = trial_mean(
-            plan.first[used],
-            plan.second[used],
-            plan.slot[used],
-            verdicts.answer[used],
-            n_agents=plan.n_agents,
-            n_population=_n_ordered_pairs(train),
-            level=self.level,
-        )
-        self.n_independent_ = int(independent.sum())
-        self.fpr_ = float(verdicts.answer[independent].mean()) if self.n_independent_ else 0.0
-        self.ability_ = result.mean - self.fpr_
-        self.low_ = result.low - self.fpr_
-        self.high_ = result.high - self.fpr_
-        self.n_trials_ = result.n_trials
-        self.n_slots_ = result.n_slots
-        self.n_missing_ = int(paired.sum() - used.sum())
-        self.method_ = result.method + (
-            "" if self.n_independent_ else "; FPR taken as 0: no independent trial answered"
-        )
-        return self
-
-
-def _n_ordered_pairs(present: Bools) -> int:
-    per_item = present.sum(axis=0, dtype=np.int64)
-    return int((per_item * (per_item - 1)).sum())

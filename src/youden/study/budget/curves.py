@@ -24,6 +24,7 @@ from youden.run.abilities import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
+from youden.streams import own_stream
 from youden.study.replay import World, paired_mean_first, replay
 
 
@@ -216,7 +217,7 @@ def _dense_ability(scores: Floats) -> Floats:
 
 
 def _split_half(scores: Floats, *, seed: int) -> float:
-    order = np.random.default_rng(seed).permutation(scores.shape[1])
+    order = own_stream(seed).permutation(scores.shape[1])
     half = scores.shape[1] // 2
     one, other = (_dense_ability(scores[:, part]) for part in (order[:half], order[half:]))
     both = ~(np.isnan(one) | np.isnan(other))

@@ -14,6 +14,7 @@ from youden.nouns import Agent, Item, Pool, Rates
 from youden.nouns.arrays import Floats
 from youden.protocol.scores import train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.streams import own_stream
 from youden.study.replay import DENSE_ENOUGH, World, read_world
 
 _Z95 = 1.959964
@@ -51,7 +52,7 @@ def imagine(pilot: World, *, seed: int) -> World:
     mean = ability.mean() + a[:, None] + a[None, :] - difficulty[:, None, None]
     known = ~np.isnan(pilot.paired)
     left = (pilot.paired - mean)[known]
-    rng = np.random.default_rng(seed)
+    rng = own_stream(seed)
     paired = np.clip(mean + rng.choice(left, size=mean.shape), -1, 1)
     paired[:, np.arange(K), np.arange(K)] = np.nan
     independent = np.where(np.isnan(paired), np.nan, np.nanmean(pilot.independent[known]))

@@ -17,6 +17,7 @@ from youden.stats.judges.judge_ranking import RankingSeen, ranking_seen
 from youden.stats.judges.judge_shift import JudgeShift, judge_shift
 from youden.stats.judges.label_shift import LabelShift, label_shift
 from youden.stats.trials.comparisons import holm
+from youden.streams import own_stream
 from youden.study.judges.judged_runs import SideBySide
 
 FALSE_CLAIMS = 0.05
@@ -90,7 +91,7 @@ def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> Ju
 
     Raises: StatisticsError [shift-few] where both answered too few paired trials.
     """
-    rng = np.random.default_rng(seed)
+    rng = own_stream(seed)
     paired = both.paired
     found = judge_shift(
         both.first[paired],

@@ -16,6 +16,7 @@ from youden.errors import ConfigError
 from youden.nouns import Json, Progress
 from youden.stats.curl.bootstrap import median_differences
 from youden.stats.curl.link_table import links_table
+from youden.streams import own_stream
 from youden.study.baselines import study_baselines
 from youden.study.contrast import contrast
 from youden.study.judges.agreement import JudgesStudy, curl_of
@@ -141,7 +142,7 @@ def _curl(domain: Domain, world: World) -> Iterator[PaperRow]:
 
 
 def _differences(domain: Domain, world: World, *, n_draws: int) -> Iterator[PaperRow]:
-    rng = np.random.default_rng(0)
+    rng = own_stream(0)
     for found in median_differences(world.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
         middle, low, high = printed.DIFFERENCES[domain][found.first, found.second]
         name = f"{found.first} − {found.second}"

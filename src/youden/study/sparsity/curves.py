@@ -24,6 +24,7 @@ from youden.protocol.scores import holdout_scores, train_scores
 from youden.protocol.split import draw_split
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
+from youden.streams import stream
 from youden.study.contrast import Contrast
 from youden.study.replay import World, replay
 
@@ -201,7 +202,7 @@ def draw_fold(world: World, *, rule: SplitRule, kind: ScoreKind, holdout: float,
 def _draw(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, groups: Contrast | None) -> _Draw:
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        chosen = design.choose(fold.split.train, np.random.default_rng([fold.seed, 1]))
+        chosen = design.choose(fold.split.train, stream("trials", fold.seed))
         return _drawn(fold, np.where(chosen, fold.train, np.nan), groups, _cell_costs(fold, chosen))
     plan = make_plan(
         world.pool,

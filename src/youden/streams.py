@@ -1,0 +1,57 @@
+"""Every stream of random numbers in the package, by name, so that no two draw the same numbers from a run's seed."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+
+DRAW: Final = 2
+"""The version of the draw, which stands in every plan and in a run's config: it goes up when a stream gives other numbers.
+
+1: 0.1.0, where a part of a run was drawn from the numbers of a run's first extension.
+"""
+
+Stream = Literal[
+    "holdout",
+    "trials",
+    "independent trials",
+    "trials of held-out cells",
+    "probes",
+    "extension",
+    "slots on new items",
+    "part of a run",
+    "known truth",
+    "planted texts",
+    "known independent trials",
+]
+KEYS: Final[dict[Stream, int]] = {
+    "holdout": 0,
+    "trials": 1,
+    "independent trials": 2,
+    "trials of held-out cells": 3,
+    "probes": 4,
+    "extension": 5,
+    "slots on new items": 6,
+    "part of a run": 7,
+    "known truth": 8,
+    "planted texts": 9,
+    "known independent trials": 10,
+}
+_KEYS_OF_OLD: Final[dict[int, dict[Stream, int]]] = {1: {"part of a run": 5}}
+
+
+def stream(name: Stream, seed: int, *number: int, draw: int = DRAW) -> np.random.Generator:
+    """The stream `name` of a run's seed. number: which of its streams, where there are several (an extension's step).
+
+    NumPy pads seeds with zeros: [s, 5] and [s, 5, 0] are one stream, so a key belongs to one name alone.
+    """
+    return np.random.default_rng([seed, _KEYS_OF_OLD.get(draw, {}).get(name, KEYS[name]), *number])
+
+
+def own_stream(seed: int) -> np.random.Generator:
+    """The stream of a seed that belongs to one thing alone, which draws once: a judge, a baseline, a study, a sample to show.
+
+    It is the stream `holdout` of a run with the same seed; nothing that is drawn for a run may use it.
+    """
+    return np.random.default_rng(seed)

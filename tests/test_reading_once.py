@@ -1,0 +1,55 @@
+"""A run reads its pool once and its plan once, whatever asks for them on the way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from commands import write_config
+from pools import make_pool
+from youden.data.pools.writer import write_pool
+
+COUNTED = """
+import json, runpy, sys
+from pathlib import Path
+import pyarrow.parquet as pq
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" and args[1] == "r" else None)
+read = pq.read_table
+pq.read_table = lambda path, *args, **more: (opened.append(str(path)), read(path, *args, **more))[1]
+try:
+    runpy.run_module("youden", run_name="__main__")
+finally:
+    Path("opened.json").write_text(json.dumps(opened))
+"""
+
+
+def opened(here: Path, *words: str) -> Counter[tuple[str, str]]:
+    """How often a command opened each file, by the names of its folder and itself."""
+    subprocess.run([sys.executable, "-c", COUNTED, *words], cwd=here, check=True, capture_output=True)
+    places = map(Path, json.loads((here / "opened.json").read_text()))
+    return Counter((place.parent.name, place.name) for place in places)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    whole = make_pool(7, 12)
+    for name, agents in (("old", slice(5)), ("new", slice(5, 7))):
+        write_pool(replace(whole, agents=whole.agents[agents], texts=whole.texts[agents]), tmp_path / name)
+    write_config(tmp_path / "r.yaml", pool="old", judge="lexical", calls=150, n_independent=20)
+    return tmp_path
+
+
+def test_a_run_and_its_extension_read_pools_and_plan_once(here: Path) -> None:
+    run = opened(here, "run", "r.yaml")
+    assert run["old", "responses.jsonl"] == 1
+    assert run["r", "plan.parquet"] == 0, "what was just written is known"
+    extended = opened(here, "extend", "runs/r", "--agents", "new")
+    assert extended["old", "responses.jsonl"] == extended["new", "responses.jsonl"] == 1
+    assert extended["r", "plan.parquet"] == 1

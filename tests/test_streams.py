@@ -1,0 +1,58 @@
+"""Random streams: one name, one stream, and no other place that seeds a generator."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from youden import streams
+
+SOURCE = Path(streams.__file__).parent
+
+
+def starts(seed: int) -> dict[str, list[int]]:
+    """The first numbers of every stream; of those that are numbered, of several."""
+    several = {"extension": (0, 1, 2), "slots on new items": (1, 2)}
+    return {
+        f"{name} {number}": streams.stream(name, seed, *number).integers(2**60, size=2).tolist()
+        for name in streams.KEYS
+        for number in [(), *((n,) for n in several.get(name, ()))]
+        if number or name not in several
+    }
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5, 7, 123456])
+def test_no_two_streams_of_a_seed_are_equal(seed: int) -> None:
+    drawn = list(starts(seed).values())
+    assert len({tuple(numbers) for numbers in drawn}) == len(drawn)
+
+
+def test_every_name_has_a_key_of_its_own() -> None:
+    assert set(streams.KEYS) == set(get_args(streams.Stream))
+    assert len(set(streams.KEYS.values())) == len(streams.KEYS)
+
+
+def test_the_first_draw_had_two_equal_ones_and_can_be_made_again() -> None:
+    part = streams.stream("part of a run", 3, draw=1).integers(2**60, size=4)
+    assert np.array_equal(part, streams.stream("extension", 3, 0, draw=1).integers(2**60, size=4))
+    assert np.array_equal(part, np.random.default_rng([3, 5]).integers(2**60, size=4))
+
+
+def test_a_seed_of_its_own_is_no_stream_of_a_run_but_the_one_it_names() -> None:
+    own = streams.own_stream(3).integers(2**60, size=2).tolist()
+    assert [name for name, numbers in starts(3).items() if numbers == own] == ["holdout ()"]
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_else_seeds_a_generator(path: Path) -> None:
+    seeding = {"default_rng", "SeedSequence", "RandomState", "seed", "Generator", "Random"}
+    called = {
+        node.func.attr
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    assert path.name == "streams.py" or not called & seeding
