@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +13,13 @@ import yaml
 
 from commands import Youden, write_config
 from pools import make_pool
-from wire_server import Reply, WireServer, same_item
+from wire_server import Reply, WireServer, running, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
 from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import Pool
 
-K, J = 5, 8
+K, J, CALLS = 5, 8, 110
 WHOLE = make_pool(K + 2, J + 2)
 
 
@@ -29,15 +31,39 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith("verdicts.db")}
 
 
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[WireServer]:
+    with running(WireServer()) as started:
+        yield started
+
+
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, youden: Youden) -> Path:
+def server(one_server: WireServer) -> WireServer:
+    """One address for all tests here, for it stands in the judged run that they begin with."""
+    one_server.behave, one_server.n_requests = well_behaved, 0
+    return one_server
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that needs the judged run leaves it for the others."""
+    return tmp_path_factory.mktemp("begun") / "here"
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
+    if begun.exists():
+        shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+        server.n_requests = CALLS
+        return tmp_path
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
     judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
-    write_config(tmp_path / "r.yaml", pool="old", calls=110, n_independent=20, judge=judge | {"price": 0})
+    write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=judge | {"price": 0})
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
+    shutil.copytree(tmp_path, begun)
     return tmp_path
 
 

@@ -222,7 +222,7 @@ def expected_calls(file: AgentsFile) -> int:
     return N_ITEMS * sum((agent.model is not None) + (agent.reading is not None) for agent in file.agents)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_model(
     youden: Youden, here: Path, server: WireServer
 ) -> None:

@@ -152,7 +152,7 @@ def test_the_placed_mean_is_the_mean_residual_taken_slowly() -> None:
     assert found.n_trials[K] == len(rows)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> None:
     covered, linked = [], []
     for seed in range(60):
@@ -205,7 +205,7 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
     assert complete_part(answers(third)).plan.n_agents == K
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
     false, found = 0, 0
     for seed in range(40):

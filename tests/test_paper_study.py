@@ -60,7 +60,7 @@ def test_the_command_on_opus(peer_prediction: Path, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_pubmed_gives_the_papers_tables(peer_prediction: Path) -> None:
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results")
     groups = {agent.id: agent.group for agent in rates.agents}

@@ -24,7 +24,7 @@ from youden.pools.bring.cassettes import import_cassette
 N = 12
 SERVER = Path(__file__).with_name("llama_server.py")
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

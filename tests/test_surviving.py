@@ -51,7 +51,7 @@ async def judged(url: str, path: Path) -> Verdicts:
         return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_kills_lose_no_more_than_the_bound_and_change_no_number(tmp_path: Path) -> None:
     dice = random.Random(7)
     kills, bound = 4, at_risk(judge_config("http://127.0.0.1:9/v1", concurrency=CONCURRENCY))
