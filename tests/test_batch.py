@@ -20,9 +20,9 @@ from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
-from youden.judging.batches.lines import Limits, Line, parts, results
+from youden.judging.asking.terms import Asking, Batching, Limits
+from youden.judging.batches.lines import Line, parts, results
 from youden.judging.batches.registry import BATCHES, batch_provider
-from youden.judging.batches.waiting import Batching
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.retry import RetryPolicy
@@ -63,7 +63,7 @@ async def ask(
         sleep=sleep or asyncio.sleep,
     )
     return await judge_plan(
-        plan, POOL, config=config, store=store, environment=ENVIRONMENT, batching=batching, **options
+        plan, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(batching=batching, **options)
     )
 
 
@@ -97,7 +97,12 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) ->
     ]
     async with BatchServer() as again:
         repeated = await judge_plan(
-            PLAN, POOL, config=judge_config(server.url), store=store, environment=ENVIRONMENT, batching=Batching()
+            PLAN,
+            POOL,
+            config=judge_config(server.url),
+            store=store,
+            environment=ENVIRONMENT,
+            asking=Asking(batching=Batching()),
         )
     assert not again.files
     assert repeated.total_usd == 0

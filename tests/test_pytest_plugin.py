@@ -25,7 +25,14 @@ from youden.judging.cassette.tape import Tape, difference, inserted
 
 pytest_plugins = ["pytester"]
 
-for module in ("run.pipeline", "report.pages.write", "cli.ask.run", "cli.ask.generate", "pools.make.generate", "judging.backends.openai"):
+for module in (
+    "run.pipeline",
+    "report.pages.write",
+    "cli.ask.run",
+    "cli.ask.generate",
+    "pools.make.generate",
+    "judging.backends.openai",
+):
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
 import_module("vl_convert")
 

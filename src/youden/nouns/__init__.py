@@ -6,6 +6,7 @@ Arrays are read-only; what can run to millions is held as columns, not objects.
 
 from youden.nouns.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.nouns.judging import (
+    MAX_MISSING,
     MISSING_REASONS,
     BatchJudge,
     Completion,
@@ -33,6 +34,7 @@ from youden.nouns.results import Fit, IndependentRates, Rates, ScoreKind, ScoreR
 
 __all__ = [
     "INDEPENDENT",
+    "MAX_MISSING",
     "MISSING_REASONS",
     "PAIRED",
     "Agent",

@@ -1,6 +1,6 @@
 """A judge that answers as a function says: for tests, and for judges that are a few lines of Python.
 
-It knows a function of the request; it refuses to know any model, and cannot be named in a config.
+It cannot be named in a config.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, field_validator, model_validator
 
 from youden.errors import ConfigError, JudgeError
+from youden.judging.call.concurrency import START
 from youden.judging.call.connection import Connection, basic_authorization, public_address, url_passwords
-from youden.judging.call.slots import START
 from youden.judging.question.decisions import MAX_TOKENS, PARSERS, Decision, decision_hint, decision_parameters
 from youden.judging.question.prompts import Prompt, load_prompt
 from youden.judging.question.questions import Questions, characters
