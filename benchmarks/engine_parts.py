@@ -123,8 +123,8 @@ def pacing(url: str, seconds: float, waiting: int, per_second: int, **_: Any) ->
 
 
 def limiters(rates: list[int], seconds: float, waiting: int = 512, **_: Any) -> Measured:
-    """asyncio-throttle and aiolimiter at each rate (requests a second): the share of the rate that is held, the most in any second
-    as a share of it, and the CPU of a core, by how many wait: one, many at the limiter, and many in line for a lock before it."""
+    """asyncio-throttle and aiolimiter at each rate (requests a second): the share of the rate that is held, the most in any
+    second as a share of it, and the CPU of a core, by who waits: one, many at the limiter, many in line for a lock before it."""
     return {
         f"{name}, {rate}/s, {n} waiting{' in line' if in_line else ''}": asyncio.run(
             _limited(_LIMITERS[name](rate), rate=rate, seconds=seconds, waiting=n, in_line=in_line)

@@ -29,6 +29,7 @@ from youden.judging.call.retry import RetryPolicy
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
+from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -372,8 +373,9 @@ async def test_two_processes_do_not_send_the_same_batch(tmp_path: Path, store: S
 
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(store: Store) -> None:
     async with BatchServer() as server:
+        judge, batching = judge_config(server.url), Batching()
         with pytest.raises(ConfigError, match="price"):
-            await ask(server, store, max_cost=1.0)
+            await judge_async(PLAN, POOL, judge=judge, store=store.path, max_cost=1.0, batching=batching)
         with pytest.raises(ConfigError) as caught:
             await ask(server, store, changes={"backend": "litellm"})
         assert caught.value.slug == "unknown-batch-provider"

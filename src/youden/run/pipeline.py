@@ -1,7 +1,4 @@
-"""The path, read in one sitting: pool → split → plan → verdicts → rates → scores → fit → ranking, and each into its file.
-
-It knows the order of the steps and which file each one makes; it refuses to know how any step works.
-"""
+"""The path, read in one sitting: pool → split → plan → verdicts → rates → scores → fit → ranking, and each into its file."""
 
 from __future__ import annotations
 
