@@ -125,11 +125,12 @@ def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
 
 async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
+    backend.open()  # what it lacks, such as a key, is known before anything is asked
     ending = Ending()
     trials = JudgedTrials(run.plan, run.pool, config.questions(), ending=ending, max_missing=run.asking.max_missing)
     loop = Loop(
         trials,
-        caller=Caller(backend.made(), config, run.budget),
+        caller=Caller(backend, config, run.budget),
         store=store,
         ending=ending,
         sight=run.sight,

@@ -17,8 +17,7 @@ from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import ImportFormatError
-from youden.judging.asking.caps import check_cap
-from youden.judging.asking.terms import Asking, Batching
+from youden.judging.asking.terms import Asking, Batching, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate

@@ -84,7 +84,7 @@ class Caller:
     async def _ask(self, request: Request) -> Completion:
         try:
             async with asyncio.timeout(self.config.timeout):
-                return await self.backend.judge.answer(request)
+                return await self.backend.open().answer(request)
         except TimeoutError:
             raise CallError(f"No reply within {self.config.timeout:g} s.", kind="retry") from None
 

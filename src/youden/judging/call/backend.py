@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from youden.judging.call.failures import Failure
 from youden.nouns import Completion, Judge, Request
@@ -20,19 +19,15 @@ class Backend:
     live: bool = True
     batches: bool = True
     record: Callable[[Request, Completion | Failure], None] | None = None
+    _judge: Judge | None = field(default=None, init=False)
 
-    @cached_property
-    def judge(self) -> Judge:
+    def open(self) -> Judge:
         """The judge. Raises: what `make` raises, such as JudgeError [judge-no-key]."""
-        return self.make()
-
-    def made(self) -> Backend:
-        """This backend, its judge made now, so that what it lacks is known before anything is asked."""
-        self.judge  # noqa: B018
-        return self
+        if self._judge is None:
+            self._judge = self.make()
+        return self._judge
 
     async def aclose(self) -> None:
         """Let go of the judge, where it was made and holds something."""
-        made = vars(self).get("judge")
-        if made is not None and hasattr(made, "aclose"):
-            await made.aclose()
+        if self._judge is not None and hasattr(self._judge, "aclose"):
+            await self._judge.aclose()

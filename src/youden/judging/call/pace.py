@@ -1,12 +1,12 @@
 """Requests and tokens a minute, let through evenly instead of minute by minute.
 
 Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by `benchmarks/engine_parts.py limiters` (two cores,
-Python 3.11). At 500 and 1,300 requests a second:
+Python 3.11, a busy machine). At 500 and 1,300 requests a second:
 
 | limiter | rate held | most in a second | CPU of one core, 1 waiter / 512 waiters |
 | --- | --- | --- | --- |
-| asyncio-throttle (windows of 20 ms and of 1 s) | .85–.97 | .92–1.00 | 3–4 % / 21–28 % (4–5 % in line) |
-| aiolimiter (a bucket of 20 ms) | .98–.99 | 1.00 | 5–6 % / 6–8 % (the same in line) |
+| asyncio-throttle (windows of 20 ms and of 1 s) | .86–.97 | .90–.98 | 5–6 % / 25 % (5 % in line) |
+| aiolimiter (a bucket of 20 ms) | .90–.99 | .99–1.00 | 6 % / 9 % (5–8 % in line) |
 
 Only aiolimiter can also weigh a call by its tokens. asyncio-throttle looks at the clock again and again for every waiter.
 """

@@ -125,7 +125,7 @@ class Player:
         if found is None:
             if not self._tape.records:
                 raise self._miss(orjson.loads(orjson.dumps(asked)))
-            return await self._backend.judge.answer(request)
+            return await self._backend.open().answer(request)
         self._tape.n_played += 1
         if isinstance(found.outcome, Failure):
             raise CallError(found.outcome.reason, kind="rejected", status=found.outcome.status)

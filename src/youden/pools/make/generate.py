@@ -13,9 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from youden.errors import ConfigError
-from youden.judging.asking.caps import check_cap
 from youden.judging.asking.endings import too_many_missing
-from youden.judging.asking.terms import Asking
+from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import open_store
 from youden.nouns import Agent, Completion, Json, Judge, Pool

@@ -12,8 +12,7 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.errors import ConfigError
-from youden.judging.asking.caps import check_cap
-from youden.judging.asking.terms import Asking
+from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config, price
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
