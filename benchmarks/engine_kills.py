@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from youden.judging.asking.dispatch import at_risk
+from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Verdicts

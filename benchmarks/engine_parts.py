@@ -1,6 +1,7 @@
 """The parts of `benchmarks/engine.py`, each run in a process of its own: `python engine_parts.py NAME JSON` prints JSON.
 
-It knows what is judged and what is measured; it refuses to know bars.
+`limiters` stands alone: it compares two libraries that pace requests, one of which youden does not use
+(`pip install asyncio-throttle`; `python engine_parts.py limiters '{"rates": [500, 1300], "seconds": 2}'`).
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from youden.errors import BudgetError
-from youden.judging.call.pace import Pace
+from youden.judging.asking.terms import Asking
+from youden.judging.call.pace import Pace, request_limiter
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.nouns import Agent, Completion, Item, Plan, Pool, Request, Verdicts
+from youden.nouns import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts
 from youden.protocol.plan import make_plan
 
 Measured = dict[str, Any]
@@ -56,11 +61,19 @@ def judge(url: str, **keys: Any) -> JudgeConfig:
     return load_judge_config({"backend": "wire", "model": "m", "base_url": url, "price": 0, "backoff": 0.05} | keys)
 
 
-def judged(plan: Plan, pool: Pool, config: JudgeConfig, **options: Any) -> Verdicts:
+def judged(plan: Plan, pool: Pool, config: JudgeConfig, *, judge: Judge | None = None, **terms: Any) -> Verdicts:
     """Into a fresh store."""
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "v.db")) as store:
         return asyncio.run(
-            judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, max_missing=1.0, **options)
+            judge_plan(
+                plan,
+                pool,
+                config=config,
+                store=store,
+                judge=judge,
+                environment=ENVIRONMENT,
+                asking=Asking(max_missing=1.0, **terms),
+            )
         )
 
 
@@ -104,6 +117,61 @@ def pacing(url: str, seconds: float, waiting: int, per_second: int, **_: Any) ->
     took = time.perf_counter() - wall
     assert result.answered.all()
     return {"cpu_share": share, "calls_per_second": len(plan) / took}
+
+
+def limiters(rates: list[int], seconds: float, waiting: int = 512, **_: Any) -> Measured:
+    """asyncio-throttle and aiolimiter at each rate (requests a second): the share of the rate that is held, the most in any
+    second as a share of it, and the CPU of a core, by who waits: one, many at the limiter, many in line for a lock before it."""
+    return {
+        f"{name}, {rate}/s, {n} waiting{' in line' if in_line else ''}": asyncio.run(
+            _limited(_LIMITERS[name](rate), rate=rate, seconds=seconds, waiting=n, in_line=in_line)
+        )
+        for rate in rates
+        for name in _LIMITERS
+        for n, in_line in ((1, False), (waiting, False), (waiting, True))
+    }
+
+
+async def _limited(
+    acquire: Callable[[], Awaitable[None]], *, rate: int, seconds: float, waiting: int, in_line: bool
+) -> Measured:
+    turn, times = asyncio.Lock(), []
+
+    async def one() -> None:
+        for _ in range(max(1, round(seconds * rate / waiting))):
+            async with turn if in_line else nullcontext():
+                await acquire()
+            times.append(time.perf_counter())
+
+    began, wall = time.process_time(), time.perf_counter()
+    await asyncio.gather(*[one() for _ in range(waiting)])
+    share = (time.process_time() - began) / (time.perf_counter() - wall)
+    at = np.array(times)
+    most = int(max(np.searchsorted(at, at + 1.0) - np.arange(len(at))))
+    held = (len(at) - 1) / (at[-1] - at[0]) / rate
+    return {"held": round(held, 3), "most_in_a_second": round(most / rate, 3), "cpu_share": round(share, 3)}
+
+
+def _throttles(rate: float) -> Callable[[], Awaitable[None]]:
+    """asyncio-throttle as youden used it: windows of a fiftieth of a second, 3 % fast, and the rate in every second."""
+    throttler: Any = import_module("asyncio_throttle").Throttler
+    gates = []
+    for at_once, per_second in ((rate / 50, rate / 0.97), (rate, rate)):
+        n = max(1, int(at_once))
+        period = n / per_second
+        gates.append(throttler(rate_limit=n, period=period, retry_interval=min(0.002, period / 10)))
+
+    async def acquire() -> None:
+        for gate in gates:
+            await gate.acquire()
+
+    return acquire
+
+
+_LIMITERS: dict[str, Callable[[float], Callable[[], Awaitable[None]]]] = {
+    "asyncio-throttle": _throttles,
+    "aiolimiter": lambda rate: request_limiter(rate).acquire,
+}
 
 
 def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
@@ -259,7 +327,7 @@ def child(name: str, **options: Any) -> Measured:
     return measured
 
 
-PARTS = {each.__name__: each for each in (cpu, pacing, replay, replayed, faults, storm, budget)}
+PARTS = {each.__name__: each for each in (cpu, pacing, limiters, replay, replayed, faults, storm, budget)}
 
 if __name__ == "__main__":
     print(json.dumps(PARTS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -13,6 +13,7 @@ import sys
 from judged import dense_plan, judge_config
 from pools import make_pool
 from youden.errors import YoudenError
+from youden.judging.asking.terms import Asking
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 
@@ -28,7 +29,14 @@ def main() -> None:
     try:
         with open_store(path) as store:
             result = asyncio.run(
-                judge_plan(dense_plan(pool), pool, config=config, store=store, environment=environment, max_missing=1.0)
+                judge_plan(
+                    dense_plan(pool),
+                    pool,
+                    config=config,
+                    store=store,
+                    environment=environment,
+                    asking=Asking(max_missing=1.0),
+                )
             )
     except YoudenError as error:
         print(error.slug)

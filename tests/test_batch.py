@@ -20,15 +20,16 @@ from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
-from youden.judging.batches.lines import Limits, Line, parts, results
+from youden.judging.asking.terms import Asking, Batching, Limits
+from youden.judging.batches.lines import Line, parts, results
 from youden.judging.batches.registry import BATCHES, batch_provider
-from youden.judging.batches.waiting import Batching
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.retry import RetryPolicy
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
+from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -63,7 +64,7 @@ async def ask(
         sleep=sleep or asyncio.sleep,
     )
     return await judge_plan(
-        plan, POOL, config=config, store=store, environment=ENVIRONMENT, batching=batching, **options
+        plan, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(batching=batching, **options)
     )
 
 
@@ -97,7 +98,12 @@ async def test_a_plan_goes_up_in_one_file_and_comes_back_by_key(store: Store) ->
     ]
     async with BatchServer() as again:
         repeated = await judge_plan(
-            PLAN, POOL, config=judge_config(server.url), store=store, environment=ENVIRONMENT, batching=Batching()
+            PLAN,
+            POOL,
+            config=judge_config(server.url),
+            store=store,
+            environment=ENVIRONMENT,
+            asking=Asking(batching=Batching()),
         )
     assert not again.files
     assert repeated.total_usd == 0
@@ -367,8 +373,9 @@ async def test_two_processes_do_not_send_the_same_batch(tmp_path: Path, store: S
 
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(store: Store) -> None:
     async with BatchServer() as server:
+        judge, batching = judge_config(server.url), Batching()
         with pytest.raises(ConfigError, match="price"):
-            await ask(server, store, max_cost=1.0)
+            await judge_async(PLAN, POOL, judge=judge, store=store.path, max_cost=1.0, batching=batching)
         with pytest.raises(ConfigError) as caught:
             await ask(server, store, changes={"backend": "litellm"})
         assert caught.value.slug == "unknown-batch-provider"

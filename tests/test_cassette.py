@@ -25,6 +25,7 @@ from youden.judging.engine import judge_plan
 from youden.judging.question.decisions import PARSERS, Decision
 from youden.judging.question.parsing import Reading, read_answer
 from youden.judging.question.prompts import load_prompt
+from youden.judging.question.questions import canonical
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion
 from youden.run.pipeline import judge_run, plan_run
@@ -39,7 +40,7 @@ def an_entry(n: int = 0, said: str = "YES"):
     questions = JUDGE.questions()
     request = questions.request(PLAN, POOL, n)
     outcome = Completion(said, "stop", "m-dated", 100, 1, seconds=0.1 * n, top_logprobs=(("YES", -0.5),))
-    return entry(questions.key(request, replicate=0), questions.canonical(request, replicate=0), outcome)
+    return entry(questions.key(request), canonical(request, address=questions.address), outcome)
 
 
 @pytest.fixture

@@ -20,10 +20,12 @@ from pools import make_pool
 from scripted import Scripted
 from wire_server import Fault, Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
+from youden.judging.asking.terms import Asking
 from youden.judging.call.failures import CallError
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Request, Verdicts
+from youden.run.pipeline import judge_async
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -80,14 +82,14 @@ async def ask(
     server: WireServer, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
 ):
     config = judge_config(server.url, **(changes or {}))
-    return await judge_plan(plan, POOL, config=config, store=store, environment=ENVIRONMENT, **options)
+    return await judge_plan(plan, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(**options))
 
 
 async def scripted(
     judge: Any, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
 ):
     config = judge_config(NOWHERE, **(changes or {}))
-    return await judge_plan(plan, POOL, config=config, store=store, judge=judge, **options)
+    return await judge_plan(plan, POOL, config=config, store=store, judge=judge, asking=Asking(**options))
 
 
 def missing(verdicts: Verdicts) -> dict[str, int]:
@@ -271,12 +273,16 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
         config = judge_config(server.url)
         with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
             await judge_plan(PLAN, POOL, config=config, store=store, environment={})
-        with pytest.raises(ConfigError, match="price"):
-            await ask(server, store, max_cost=1.0)
-        with pytest.raises(ConfigError, match="max_tokens"):
-            await ask(server, store, max_cost=1.0, changes={"price_in": 1, "price_out": 1, "max_tokens": None})
-        with pytest.raises(ConfigError, match="max_cost"):
-            await ask(server, store, max_cost=float("nan"), changes={"price": 1})
+        for slug, max_cost, changes in (
+            ("price-unknown", 1.0, {}),
+            ("answer-unbounded", 1.0, {"price_in": 1, "price_out": 1, "max_tokens": None}),
+            ("max-cost", float("nan"), {"price": 1}),
+            ("max-cost-needed", None, {"price": 1}),
+        ):
+            changed = judge_config(server.url, **changes)
+            with pytest.raises(ConfigError) as caught:
+                await judge_async(PLAN, POOL, judge=changed, store=store.path, max_cost=max_cost)
+            assert caught.value.slug == slug
         with pytest.raises(ConfigError, match="store"):
             await judge_plan(PLAN, POOL, config=config, environment=ENVIRONMENT)
     assert server.n_requests == 0
@@ -423,4 +429,4 @@ async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:
         return say(request)
 
     await scripted(Scripted(script), store, changes={"concurrency": 4})
-    assert most <= 4 + 3
+    assert most <= 4 + 4

@@ -14,6 +14,7 @@ from commands import Youden, write_config
 from wire_server import Reply, WireServer
 from youden.data.pools.reader import read_pool
 from youden.errors import ReplayMissError
+from youden.judging.asking.terms import Asking
 from youden.judging.cassette.lines import read_cassette
 from youden.judging.cassette.tape import Tape, inserted
 from youden.pools.make.agents import load_agents
@@ -165,7 +166,7 @@ def test_a_damaged_line_of_a_generated_pool_is_told(youden: Youden, made: Path, 
 def make(folder: Path, store: str, *, max_missing: float = 0.2) -> Generated:
     file = load_agents(folder / "agents.yaml", model_map={"m": str(folder / "m.yaml"), "n": str(folder / "n.yaml")})
     planned = plan_generation(file, read_items(str(folder / "items.jsonl")))
-    return generate(planned, store=folder / store, max_cost=1, max_missing=max_missing)
+    return generate(planned, store=folder / store, asking=Asking(1, max_missing))
 
 
 def test_a_tape_records_a_generation_once_and_plays_it_at_the_same_cost(here: Path, server: WireServer) -> None:

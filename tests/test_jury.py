@@ -14,6 +14,7 @@ from judged import ENVIRONMENT, dense_plan
 from pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import BudgetError, ConfigError
+from youden.judging.asking.terms import Asking
 from youden.judging.backends.jury import Jury
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
@@ -57,8 +58,12 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "always"))
         with open_store(tmp_path / "v.db") as store:
-            result = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, max_cost=1.0)
-            again = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, max_cost=1.0)
+            result = await judge_plan(
+                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0)
+            )
+            again = await judge_plan(
+                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0)
+            )
             alone = load_judge_config({"backend": "replay", "of": config.judges[2].public()})
             always = await judge_plan(PLAN, POOL, config=alone, store=store)
         truth = (PLAN.arm == 0).astype(float)
@@ -68,7 +73,7 @@ async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_pat
         assert server.n_requests == 3 * N
         with open_store(tmp_path / "mean.db") as store:
             config = load_judge_config(jury(server.url, "a", "always", vote="mean"))
-            mean = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, max_cost=1.0)
+            mean = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0))
     np.testing.assert_array_equal(mean.answer, np.where(truth == 1, 1, 0.5))
     assert result.judge["vote"] == "majority"
     assert [judge["model"] for judge in result.judge["judges"]] == ["a", "b", "always"]
@@ -82,7 +87,7 @@ async def test_an_undecided_vote_is_missing_for_the_first_reason(tmp_path: Path)
         config = load_judge_config(jury(server.url, "a", "always", "mute"))
         with open_store(tmp_path / "v.db") as store:
             result = await judge_plan(
-                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, max_cost=1.0, max_missing=1.0
+                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0, max_missing=1.0)
             )
     independent = PLAN.arm == 1
     assert set(result.missing[independent]) == {MISSING_REASONS.index("unparsed")}
@@ -93,7 +98,7 @@ async def test_one_cap_holds_for_all_judges_together(tmp_path: Path) -> None:
     async with WireServer(by_model) as server:
         config = load_judge_config(jury(server.url, "a", "b", "c"))
         with open_store(tmp_path / "v.db") as store, pytest.raises(BudgetError):
-            await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, max_cost=0.011)
+            await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(0.011))
     assert server.n_requests * 101 / 1e6 <= 0.011
 
 

@@ -1,9 +1,11 @@
-"""Slots, pace and retries: how fast and how often, on clocks of the tests' own where time matters."""
+"""Concurrency, pace and retries: how fast and how often, on clocks of the tests' own where time matters."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,17 @@ import pytest
 
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
-from wire_server import Reply, WireServer, well_behaved
+from wire_server import Reply, WireServer, in_a_thread, well_behaved
+from youden.judging.call.concurrency import COOLDOWN, Concurrency
 from youden.judging.call.failures import CallError
 from youden.judging.call.pace import Pace
 from youden.judging.call.retry import LONGEST_WAIT, RetryPolicy, Tries
-from youden.judging.call.slots import COOLDOWN, Slots
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
+from youden.nouns import Item
+from youden.pools.make.agents import load_agents
+from youden.pools.make.generate import generate
+from youden.pools.make.generation import plan_generation
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
@@ -31,64 +37,64 @@ class Clock:
         return self.now
 
 
-def test_slots_grow_by_one_for_a_caps_worth_of_successes_up_to_the_most() -> None:
-    slots = Slots(22, start=20)
+def test_concurrency_grows_by_one_for_a_caps_worth_of_successes_up_to_the_most() -> None:
+    calls = Concurrency(22, start=20)
     for expected, n in ((20, 19), (21, 1), (21, 20), (22, 1), (22, 500)):
         for _ in range(n):
-            slots.succeeded()
-        assert slots.limit == expected
+            calls.succeeded()
+        assert calls.limit == expected
 
 
 def test_an_episode_of_429s_cuts_once_and_growth_goes_on() -> None:
     clock = Clock()
-    slots = Slots(100, start=20, clock=clock)
-    assert [slots.throttled() for _ in range(5)] == [True, False, False, False, False]
-    assert slots.limit == 16
+    calls = Concurrency(100, start=20, clock=clock)
+    assert [calls.throttled() for _ in range(5)] == [True, False, False, False, False]
+    assert calls.limit == 16
     for _ in range(16):
-        slots.succeeded()
-    assert slots.limit == 17
+        calls.succeeded()
+    assert calls.limit == 17
     clock.now = COOLDOWN - 0.01
-    assert not slots.throttled()
+    assert not calls.throttled()
     clock.now = COOLDOWN
-    assert slots.throttled()
-    assert slots.limit == 13
+    assert calls.throttled()
+    assert calls.limit == 13
 
 
-def test_slots_never_fall_below_one() -> None:
+def test_concurrency_never_falls_below_one() -> None:
     clock = Clock()
-    slots = Slots(10, clock=clock)
+    calls = Concurrency(10, clock=clock)
     for _ in range(50):
         clock.now += COOLDOWN
-        slots.throttled()
-    assert slots.limit == 1
+        calls.throttled()
+    assert calls.limit == 1
 
 
-async def test_no_more_are_open_than_the_limit_while_it_falls_and_rises() -> None:
+async def test_no_more_are_in_flight_than_the_limit_while_it_falls_and_rises() -> None:
     clock, dice = Clock(), random.Random(0)
-    slots = Slots(30, start=10, clock=clock)
+    calls = Concurrency(30, start=10, clock=clock)
     n_open = most = 0
 
     async def work() -> None:
         nonlocal n_open, most
         for _ in range(30):
-            await slots.acquire()
+            await calls.acquire()
             n_open += 1
-            before = slots.limit
+            before = calls.limit
             await asyncio.sleep(0)
             if dice.random() < 0.05:
                 clock.now += COOLDOWN
-                slots.throttled()
+                calls.throttled()
             else:
-                slots.succeeded()
-            most = max(most, n_open - max(before, slots.limit, 10))
+                calls.succeeded()
+            most = max(most, n_open - max(before, calls.limit, 10))
             n_open -= 1
-            slots.release()
+            calls.release()
 
     await asyncio.gather(*[work() for _ in range(40)])
-    for _ in range(slots.limit):
-        await asyncio.wait_for(slots.acquire(), 1)
+    for _ in range(calls.limit):
+        await asyncio.wait_for(calls.acquire(), 1)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(slots.acquire(), 0.01)
+        await asyncio.wait_for(calls.acquire(), 0.01)
 
 
 def error(status: int | None = 500, *, kind: Any = "retry", after: float | None = None) -> CallError:
@@ -201,3 +207,48 @@ async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(tmp_path: Pat
         with open_store(tmp_path / "v.db") as store:
             result = await judge_plan(plan, make_pool(6, 20), config=config, store=store, environment=ENVIRONMENT)
     assert result.answered.all()
+
+
+def busy_at_first(asked: list[float], n_busy: int) -> Any:
+    """A server that says 'come back in three seconds' to the first calls."""
+
+    def behave(n: int, body: Any) -> Reply:
+        asked.append(time.monotonic())
+        return Reply(status=429, headers={"Retry-After": "3"}) if n < n_busy else Reply("YES")
+
+    return behave
+
+
+def judge_40(url: str, folder: Path) -> int:
+    pool = make_pool(2, 10)
+    config = judge_config(url, backend="wire", concurrency=2)
+    with open_store(folder / "v.db") as store:
+        plan = dense_plan(pool)
+        return int(
+            asyncio.run(judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT)).answered.sum()
+        )
+
+
+def generate_40(url: str, folder: Path) -> int:
+    model = {"backend": "wire", "model": "m", "base_url": url, "api_key_env": None, "price": 0, "backoff": 0.001}
+    agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in "ab"]
+    (folder / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
+    (folder / "a.yaml").write_text(
+        json.dumps({"models": {"m": {**model, "concurrency": 2}}, "agents": agents}), encoding="utf-8"
+    )
+    items = tuple(Item(f"i{n}", f"Text {n}.") for n in range(20))
+    return int(
+        generate(plan_generation(load_agents(folder / "a.yaml"), items), store=folder / "v.db").pool.present.sum()
+    )
+
+
+@pytest.mark.parametrize("ask_40", [judge_40, generate_40])
+def test_calls_that_are_told_to_wait_hold_up_nobody_who_asks(ask_40: Any, tmp_path: Path) -> None:
+    """Two at once, and both first calls are told to wait 3 s: the other 38 are asked meanwhile."""
+    asked: list[float] = []
+    with in_a_thread(busy_at_first(asked, 2)) as server:
+        assert ask_40(server.url, tmp_path) == 40
+    since = [at - asked[0] for at in asked]
+    assert len(asked) == 42
+    assert since[39] < 2.5
+    assert min(since[40:]) >= 3

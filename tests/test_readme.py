@@ -13,6 +13,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
 from youden.judging.cassette.lines import Cassette, entry, write_cassette
 from youden.judging.config.reading import load_judge_config
+from youden.judging.question.questions import canonical
 from youden.nouns import PAIRED, Completion, Plan
 from youden.protocol.plan import make_plan
 from youden.report.charts.pictures import mark, picture_spec
@@ -47,7 +48,7 @@ def test_the_example_of_a_test_passes_on_its_cassette(
     entries = {
         key: entry(
             key,
-            questions.canonical(request, replicate=0),
+            canonical(request, address=questions.address),
             Completion(
                 "YES" if plan.arm[row] == PAIRED and "template" not in agents_of(plan, row) else "NO", "stop", "m", 9, 1
             ),

@@ -12,6 +12,7 @@ import pytest
 from judged import dense_plan
 from pools import make_pool
 from youden import __version__
+from youden.judging.asking.terms import Asking
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.registry import JUDGES, makes_calls
@@ -71,7 +72,7 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
     assert makes_calls("parrot")
     config = load_judge_config({"backend": "parrot", "model": "grey", "price": 0})
     with open_store(tmp_path / "v.db") as store:
-        result = await judge_plan(plan, pool, config=config, store=store, environment={}, max_cost=0)
+        result = await judge_plan(plan, pool, config=config, store=store, environment={}, asking=Asking(0))
     np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
     assert result.models == ("grey",)
 

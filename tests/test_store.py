@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError, JudgeError, YoudenError
 from youden.judging.call.failures import Failure
-from youden.judging.store.answers import BATCH, open_store
+from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.nouns import Completion
 
 ANSWER = Completion("YES", "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("NO", -2.5)))
@@ -46,10 +46,10 @@ def test_an_answer_comes_back_as_it_went_in(
 
 def test_answers_are_found_before_and_after_they_are_written(tmp_path: Path) -> None:
     with open_store(tmp_path / "v.db") as store:
-        for n in range(BATCH + 3):
+        for n in range(MOST_UNWRITTEN + 3):
             store.add(f"k{n}", ANSWER)
             assert store.answers([f"k{n}"]) == {f"k{n}": ANSWER}
-        assert len(store) == BATCH + 3
+        assert len(store) == MOST_UNWRITTEN + 3
 
 
 def test_a_failure_is_forgotten_once_the_request_is_answered(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", script], check=False)
     with open_store(path) as store:
-        assert len(store) > 500 - BATCH
+        assert len(store) > 500 - MOST_UNWRITTEN
 
 
 def test_two_stores_on_one_file_see_each_other(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_a_full_disk_stops_the_run_and_keeps_what_was_written(tmp_path: Path) ->
     with pytest.raises(JudgeError):
         store.close()
     with open_store(path) as store:
-        assert len(store) >= BATCH
+        assert len(store) >= MOST_UNWRITTEN

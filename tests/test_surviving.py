@@ -19,7 +19,7 @@ from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ConfigError, YoudenError
-from youden.judging.asking.dispatch import at_risk
+from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.salvage import salvage

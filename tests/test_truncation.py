@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from judged import dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
+from youden.judging.asking.terms import Asking
 from youden.judging.engine import judge_plan
 from youden.judging.question.questions import characters
 from youden.judging.question.truncation import MARK, Truncation, shortened
@@ -78,7 +79,7 @@ async def test_by_default_a_long_text_is_not_asked_and_counted(tmp_path: Path) -
             config=judge_config(NOWHERE, context=500),
             store=store,
             judge=Scripted(lambda _: "NO"),
-            max_missing=1,
+            asking=Asking(max_missing=1),
         )
     assert 0 < (~result.answered).sum() < len(PLAN)
     assert "truncate" not in result.judge

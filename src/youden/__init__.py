@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.reader import read_pool
-    from youden.judging.batches.waiting import Batching
+    from youden.judging.asking.terms import Batching
     from youden.protocol.plan import make_plan
     from youden.protocol.rates import tally
     from youden.protocol.scores import holdout_scores, train_scores
@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "read_pool": "youden.data.pools.reader",
-    "Batching": "youden.judging.batches.waiting",
+    "Batching": "youden.judging.asking.terms",
     "make_plan": "youden.protocol.plan",
     "judge": "youden.run.pipeline",
     "judge_async": "youden.run.pipeline",

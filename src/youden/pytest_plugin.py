@@ -1,6 +1,6 @@
 """Replays judge calls in a user's own tests: the marker and the fixture `youden_cassette`.
 
-It knows pytest and where a test's cassette lies; it refuses to import anything of weight before a test asks for one.
+Nothing of weight is imported before a test asks for a cassette.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sends a judge one call and says what came of it: key, reachability, model, parse, log-probabilities, price, latency.
 
-It knows what a run will need of a judge; it refuses to show a secret, to try again, or to keep the answer.
+It asks the real server even where a cassette is inserted. It shows no secret, does not try again and keeps no answer.
 """
 
 from __future__ import annotations

@@ -1,35 +1,36 @@
-"""The way from a plan to verdicts, whatever the judge.
-
-It knows the kinds of judge (asked call by call, answering whole plans, replayed, a jury of others); it refuses to know how
-any works.
-"""
+"""The way from a plan to verdicts, whatever the judge: asked call by call or in batches, replayed, a jury, or one that answers
+whole plans."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
 from youden.errors import ConfigError, InputError
 from youden.judging.asking.calling import Caller
-from youden.judging.asking.dispatch import Asking, Terms
+from youden.judging.asking.endings import Ending
+from youden.judging.asking.judged import JudgedTrials
+from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.sight import EventLog, Sight
+from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.jury import Jury
 from youden.judging.backends.replay import Replay
 from youden.judging.batches.jobs import Jobs
 from youden.judging.batches.registry import batch_provider
-from youden.judging.batches.waiting import Batching, InBatches
+from youden.judging.batches.waiting import InBatches
+from youden.judging.call.backend import Backend
 from youden.judging.call.budget import Budget
 from youden.judging.call.retry import RetryPolicy
-from youden.judging.cassette.lines import recorded
-from youden.judging.cassette.tape import played, playing, plays_only, record
 from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.connecting import connect
 from youden.judging.question.questions import Questions
-from youden.judging.registry import JURY, REPLAY, calling_judge, plan_judge
+from youden.judging.registry import JURY, REPLAY, plan_judge
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
-from youden.nouns import Judge, Plan, Pool, Progress, Verdicts
+from youden.nouns import Judge, Plan, Pool, Verdicts
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +40,10 @@ class _Run:
     plan: Plan
     pool: Pool
     store: Store | None
+    asking: Asking
     budget: Budget
-    terms: Terms
+    sight: Sight
     environment: Mapping[str, str]
-    batching: Batching | None
 
 
 async def judge_plan(
@@ -50,107 +51,97 @@ async def judge_plan(
     pool: Pool,
     *,
     config: JudgeConfig,
+    asking: Asking | None = None,
     store: Store | None = None,
     judge: Judge | None = None,
-    max_cost: float | None = None,
-    max_missing: float = 0.01,
-    retry_failed: bool = False,
-    progress: Progress | None = None,
-    log: EventLog | None = None,
-    batching: Batching | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Verdicts:
     """The judge's answer to every trial of `plan`; what `store` knows is not asked again.
 
-    max_cost: USD this call may spend; None for no cap. max_missing: share of trials without an answer above which the
-    run stops, looked at from 200 trials on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
-    batching: send the plan through the provider's Batch API, at its prices, instead of calling; a cassette that plays answers
-    at once all the same. judge: asked instead of the one that `config` names. environment: where the key is looked up; None
-    for the process's.
+    asking: the terms, whose cap has been checked (`check_cap`); missing answers are looked at from 200 trials on, and a
+    cassette answers at once even where batches are asked for. judge: asked instead of the one that `config` names.
+    environment: where the key is looked up; None for the process's.
     In the verdicts `usd` is NaN for calls whose price is unknown.
 
     Raises: ConfigError and JudgeError before any call where something cannot work; later JudgeError, BudgetError,
     TooManyMissingError, with all answers stored, so that the same call goes on from there; ReplayMissError.
     """
+    asking = asking or Asking()
     if plan.pool_digest != pool.digest:
         raise InputError(
             f"The plan was made for another pool (digest {plan.pool_digest[:12]}, this one has {pool.digest[:12]}). "
             "Make the plan again from this pool.",
             slug="plan-other-pool",
         )
-    if batching is not None:
+    if asking.batching is not None:
         config = config.at_batch_prices()
-    for one in config.judges or (config,):
-        check_cap(one, max_cost)
-    run = _Run(
-        plan,
-        pool,
-        store,
-        Budget(max_cost),
-        Terms(max_missing, retry_failed, Sight(progress, log)),
-        os.environ if environment is None else environment,
-        batching,
-    )
-    if config.backend == JURY:
-        ballots = [await _verdicts(run, one, judge) for one in config.judges]
-        return Jury(ballots, vote=config.vote, name=config.name).answer_many(pool, plan)
-    return await _verdicts(run, config, judge)
+    with ExitStack() as stack:
+        log = None if asking.log is None else stack.enter_context(EventLog(asking.log))
+        run = _Run(
+            plan,
+            pool,
+            store,
+            asking,
+            Budget(asking.max_cost),
+            Sight(asking.progress, log),
+            os.environ if environment is None else environment,
+        )
+        if config.backend == JURY:
+            ballots = [await _verdicts(run, one, judge) for one in config.judges]
+            return Jury(ballots, vote=config.vote, name=config.name).answer_many(pool, plan)
+        return await _verdicts(run, config, judge)
 
 
 async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
-    sight = run.terms.sight
-    sight.start(len(run.plan), what=f"judging by {config.name}")
+    run.sight.start(len(run.plan), what=f"judging by {config.name}")
     try:
         if config.backend == REPLAY:
             return _replayed(run, config)
-        if judge is None and not config.makes_calls:
+        if judge is not None:
+            return await _asked(run, config, Backend(lambda: judge))
+        if not config.makes_calls:
             result = plan_judge(config.backend, config.answering.parameters).answer_many(run.pool, run.plan)
-            sight.advance(len(run.plan))
+            run.sight.advance(len(run.plan))
             return result
-        if judge is None and run.batching is not None and not playing():
-            return await _in_batches(run, config, run.batching)
-        return await _asked(run, config, judge)
+        backend = connect(config, run.environment)
+        if run.asking.batching is not None and backend.batches:
+            return await _in_batches(run, config, run.asking.batching)
+        try:
+            return await _asked(run, config, backend)
+        finally:
+            await backend.aclose()
     finally:
-        sight.stop()
+        run.sight.stop()
 
 
 def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
     store = _needed(run.store, config)
     asked = config.of or only_judge(store)
     questions = asked.questions()
-    advance = partial(run.terms.sight.advance, stored=True)
+    advance = partial(run.sight.advance, stored=True)
     result = Replay(questions, store, judge=asked.describe(), advance=advance).answer_many(run.pool, run.plan)
     return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
 
 
-async def _asked(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
+async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
-    questions = config.questions()
-    asked = judge or played(
-        f"the judge '{config.name}'",
-        canonical=lambda _key, request: questions.canonical(request, replicate=0),
-        make=lambda: calling_judge(config.backend, config.connection(run.environment)),
+    backend.open()  # what it lacks, such as a key, is known before anything is asked
+    ending = Ending()
+    trials = JudgedTrials(run.plan, run.pool, config.questions(), ending=ending, max_missing=run.asking.max_missing)
+    loop = Loop(
+        trials,
+        caller=Caller(backend, config, run.budget),
+        store=store,
+        ending=ending,
+        sight=run.sight,
+        retry_failed=run.asking.retry_failed,
     )
-    paced = config.unpaced() if plays_only() else config
     try:
         store.remember_judge(config.public())
-        asking = Asking(
-            run.plan,
-            run.pool,
-            caller=Caller(asked, paced, run.budget),
-            config=config,
-            questions=questions,
-            store=store,
-            terms=run.terms,
-        )
-        await asking.go()
+        await ask_all([loop], ending)
     finally:
         store.flush()
-        if judge is None:
-            record(recorded(questions, run.plan, run.pool, store), judge=config.public())
-            if hasattr(asked, "aclose"):
-                await asked.aclose()
-    return _finished(run, config, store, asking.columns)
+    return _finished(run, config, store, trials.columns)
 
 
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
@@ -161,7 +152,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
     try:
         store.remember_judge(config.public())
         with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
-            asking = InBatches(
+            batches = InBatches(
                 run.plan,
                 run.pool,
                 provider=provider,
@@ -170,14 +161,15 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
                 store=store,
                 jobs=jobs,
                 budget=run.budget,
-                terms=run.terms,
+                asking=run.asking,
                 batching=batching,
+                sight=run.sight,
             )
-            await asking.go()
+            await batches.go()
     finally:
         store.flush()
         await provider.aclose()
-    return _finished(run, config, store, asking.columns)
+    return _finished(run, config, store, batches.columns)
 
 
 def _finished(run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns) -> Verdicts:
@@ -218,25 +210,3 @@ def only_judge(store: Store) -> JudgeConfig:
             slug="replay-whom",
         )
     return load_judge_config(judges[0])
-
-
-def check_cap(config: JudgeConfig, max_cost: float | None) -> None:
-    """Whether the cap can be kept. Raises: ConfigError."""
-    if max_cost is None:
-        return
-    if not max_cost >= 0:
-        raise ConfigError(f"max_cost is {max_cost}. Give an amount of USD, 0 or more.", slug="max-cost")
-    if not config.makes_calls:
-        return
-    if config.price_in is None or config.price_out is None:
-        raise ConfigError(
-            f"There is a cap of {max_cost:g} USD, but the price of '{config.name}' is unknown. "
-            "Set price_in and price_out (USD per million tokens) in its config; `price: 0` for a server of your own.",
-            slug="price-unknown",
-        )
-    if config.price_out > 0 and config.answer_limit is None:
-        raise ConfigError(
-            f"There is a cap of {max_cost:g} USD, but nothing bounds the answers of '{config.name}'. "
-            "Set max_tokens, or max_completion_tokens under parameters.",
-            slug="answer-unbounded",
-        )

@@ -6,6 +6,7 @@ Arrays are read-only; what can run to millions is held as columns, not objects.
 from youden.nouns.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.nouns.growth import Block, Growth, Rounds, Step, StepKind
 from youden.nouns.judging import (
+    MAX_MISSING,
     MISSING_REASONS,
     Completion,
     Judge,
@@ -34,6 +35,7 @@ from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [
     "INDEPENDENT",
+    "MAX_MISSING",
     "MISSING_REASONS",
     "PAIRED",
     "Agent",

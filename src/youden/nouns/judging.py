@@ -17,6 +17,10 @@ MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "no
 """What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""
 
 
+MAX_MISSING = 0.01
+"""Share of trials without an answer above which a run stops, where nobody says otherwise."""
+
+
 @dataclass(frozen=True)
 class Message:
     """One message of a chat request."""
@@ -27,11 +31,15 @@ class Message:
 
 @dataclass(frozen=True)
 class Request:
-    """One call, as it is sent: the model, the messages and every parameter that can change the answer."""
+    """One call, as it is sent: the model, the messages and every parameter that can change the answer.
+
+    asked_as: what else the answer is stored under and is not sent: the replicate of a trial, or the agent who writes a text.
+    """
 
     model: str
     messages: tuple[Message, ...]
     parameters: Mapping[str, Json] = field(default_factory=dict)
+    asked_as: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ import numpy as np
 from youden.data.folder.run_config import Extension, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
+from youden.judging.asking.terms import Asking
 from youden.judging.estimate import estimate
-from youden.nouns import PAIRED, Cost, Plan, Progress
+from youden.nouns import PAIRED, Cost, Plan
 from youden.protocol.columns import plan_rows
 from youden.protocol.extension.blocks import growth_of, scored_sides
 from youden.protocol.extension.grow import LEAST_SLOTS
@@ -128,16 +129,13 @@ def too_wide(planned: PlannedExtension, fitted: Analysis, width: float) -> tuple
 def extend_run(
     planned: PlannedExtension,
     config: RunConfig,
-    *,
-    progress: Progress | None = None,
-    retry_failed: bool = False,
-    log: Path | None = None,
+    asking: Asking | None = None,
 ) -> Analysis:
     """Ask, and fit the run that has grown. config: what its config.yaml goes on from, without what holds for this once (a cap).
 
     Raises: as `judge_run`.
     """
     run = planned.run
-    judge_run(run, progress=progress, retry_failed=retry_failed, log=log)
+    judge_run(run, asking)
     run.folder.write_config(config.model_copy(update={"extensions": run.config.extensions}))
     return fit_run(run.folder)

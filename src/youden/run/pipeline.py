@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,16 +14,15 @@ from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.data.pools.writer import write_pool
-from youden.errors import ConfigError, ImportFormatError
-from youden.judging.asking.sight import EventLog
-from youden.judging.batches.waiting import Batching
+from youden.errors import ImportFormatError
+from youden.judging.asking.terms import Asking, Batching, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config
-from youden.judging.engine import check_cap, judge_plan
+from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
-from youden.nouns import Cost, Json, Plan, Pool, Progress, Verdicts
+from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Verdicts
 from youden.protocol.rates import tally
 from youden.run.analysis import Analysis, analyse, sign
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
@@ -62,7 +61,7 @@ async def judge_async(
     judge: JudgeLike = "lexical",
     store: str | Path | None = None,
     max_cost: float | None = None,
-    max_missing: float = 0.01,
+    max_missing: float = MAX_MISSING,
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: str | Path | None = None,
@@ -79,36 +78,8 @@ async def judge_async(
     Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
     """
-    config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
-    need_cap(config, max_cost)
-    with ExitStack() as stack:
-        answers = None
-        if store is not None and config.needs_store:
-            answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
-        return await judge_plan(
-            plan,
-            pool,
-            config=config,
-            store=answers,
-            max_cost=max_cost,
-            max_missing=max_missing,
-            retry_failed=retry_failed,
-            progress=progress,
-            log=None if log is None else stack.enter_context(EventLog(Path(log))),
-            batching=batching,
-        )
-
-
-def need_cap(config: JudgeConfig, max_cost: float | None) -> None:
-    """Money is spent under a cap only. Raises: ConfigError [max-cost-needed], [price-unknown], [max-cost], [answer-unbounded]."""
-    if config.may_cost and max_cost is None:
-        raise ConfigError(
-            f"Asking '{config.name}' can cost money, and no cap was given. Set max_cost (USD) in the run's config or "
-            "--max-cost; for a server of your own say `price: 0` in the judge's config.",
-            slug="max-cost-needed",
-        )
-    for one in config.judges or (config,):
-        check_cap(one, max_cost)
+    asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
+    return await ask(plan, pool, judge=judge, store=store, asking=asking)
 
 
 def judge(
@@ -118,27 +89,26 @@ def judge(
     judge: JudgeLike = "lexical",
     store: str | Path | None = None,
     max_cost: float | None = None,
-    max_missing: float = 0.01,
+    max_missing: float = MAX_MISSING,
     retry_failed: bool = False,
     progress: Progress | None = None,
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
     """`judge_async` for code that has no event loop of its own."""
-    return asyncio.run(
-        judge_async(
-            plan,
-            pool,
-            judge=judge,
-            store=store,
-            max_cost=max_cost,
-            max_missing=max_missing,
-            retry_failed=retry_failed,
-            progress=progress,
-            log=log,
-            batching=batching,
-        )
-    )
+    asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
+    return asyncio.run(ask(plan, pool, judge=judge, store=store, asking=asking))
+
+
+async def ask(plan: Plan, pool: Pool, *, judge: JudgeLike, store: str | Path | None, asking: Asking) -> Verdicts:
+    """As `judge_async`, on terms that were made before."""
+    config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
+    check_cap([config], asking.max_cost)
+    with ExitStack() as stack:
+        answers = None
+        if store is not None and config.needs_store:
+            answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
+        return await judge_plan(plan, pool, config=config, asking=asking, store=answers)
 
 
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
@@ -170,44 +140,27 @@ def _write_config(planned: PlannedRun) -> None:
     planned.folder.write_config(planned.config)
 
 
-def judge_run(
-    planned: PlannedRun,
-    *,
-    progress: Progress | None = None,
-    retry_failed: bool = False,
-    log: Path | None = None,
-    batching: Batching | None = None,
-) -> Verdicts:
+def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan
     goes on from look to look, and its plan.parquet with it.
 
+    asking: the terms; what may be spent and may be missing, the run's config says.
+
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
-    spent = 0.0
+    folder, config = planned.folder, planned.config
+    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing)
 
-    def ask(plan: Plan) -> Verdicts:
-        nonlocal spent
-        cap = planned.config.max_cost
-        found = judge(
-            plan,
-            planned.pool,
-            judge=planned.judge,
-            store=planned.config.store_place,
-            max_cost=None if cap is None else max(0.0, cap - spent),
-            max_missing=planned.config.max_missing,
-            retry_failed=retry_failed,
-            progress=progress,
-            log=log,
-            batching=batching,
-        )
-        spent += found.total_usd
+    def answered(plan: Plan) -> Verdicts:
+        nonlocal terms
+        found = asyncio.run(ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms))
+        terms = terms.after(found.total_usd)
         return found
 
-    folder, config = planned.folder, planned.config
     asks = planned.judge.needs_store and planned.judge.backend != REPLAY
     with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
         earlier = _paid_for(folder)
-        result = run_rounds(planned.plan, planned.pool, ask)
+        result = run_rounds(planned.plan, planned.pool, answered)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
         _write_config(planned)

@@ -29,7 +29,7 @@ NONE_PASSES = 1
 @click.option("--calls", type=click.IntRange(min=50), default=150, show_default=True, help="Trials a judge is asked.")
 @click.option("--seed", type=click.IntRange(min=0), help="The run's seed. [default: the config's, or 0]")
 @click.option("--store", help="Where answers are kept. [default: the run's own, runs/NAME/verdicts.db]")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more, all judges together.")
+@options.max_cost
 @options.dry_run
 @options.json
 def command(
@@ -53,6 +53,8 @@ def command(
     Shows TPR, FPR and Youden's J with intervals; what order and repetition change; missing answers, seconds and dollars; go or
     no-go with the rule behind it; and the cheapest judge that passes. A higher J does not make a better judge: one that overlooks
     contradictions says yes more often.
+
+    --max-cost holds for all judges together.
 
     Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
     """

@@ -23,15 +23,9 @@ from youden.cli.terms.progress import progress_bar
     help="Ask another model instead: one of the file, a name in configs/judges/, or a .yaml; `*=…` for all. Repeatable.",
 )
 @click.option("--store", help="Where answers are kept. [default: answers.db in --out]")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
-@click.option(
-    "--max-missing",
-    type=click.FloatRange(0, 1),
-    default=0.01,
-    show_default=True,
-    help="Share of responses that may be missing.",
-)
-@click.option("--retry-failed", is_flag=True, help="Ask again what was turned down.")
+@options.max_cost
+@options.max_missing
+@options.retry_failed
 @click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
 @options.json
 def command(
@@ -42,7 +36,7 @@ def command(
     model_map: tuple[str, ...],
     store: str | None,
     max_cost: float | None,
-    max_missing: float,
+    max_missing: float | None,
     retry_failed: bool,
     replay: bool,
     as_json: bool,
@@ -57,6 +51,8 @@ def command(
     same pool again.
     """
     from youden.data.pools.writer import write_pool
+    from youden.judging.asking.terms import Asking
+    from youden.nouns import MAX_MISSING
     from youden.pools.make.agents import load_agents
     from youden.pools.make.generate import generate
     from youden.pools.make.generation import plan_generation, refuse_another_pool
@@ -80,11 +76,13 @@ def command(
         made = generate(
             planned,
             store=store,
-            max_cost=max_cost,
-            max_missing=max_missing,
-            retry_failed=retry_failed,
+            asking=Asking(
+                max_cost,
+                MAX_MISSING if max_missing is None else max_missing,
+                retry_failed,
+                bar if planned.makes_calls else None,
+            ),
             replay=replay,
-            progress=bar if planned.makes_calls else None,
             name=out.name,
         )
     write_pool(made.pool, out)

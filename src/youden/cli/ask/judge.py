@@ -39,7 +39,7 @@ def command(
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
     while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
     """
-    from youden.judging.batches.waiting import Batching
+    from youden.judging.asking.terms import Batching
     from youden.run.analysis import call_facts
     from youden.run.pipeline import judge_run, plan_run
 
@@ -47,10 +47,10 @@ def command(
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     if mode == "batch":
         batching = Batching(poll=poll, say=show.note)
-        result = judge_run(planned, retry_failed=asking.retry_failed, log=asking.log, batching=batching)
+        result = judge_run(planned, asking.terms(batching=batching))
     else:
         with progress_bar() as bar:
-            result = judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
+            result = judge_run(planned, asking.terms(progress=bar))
     for warning in result.warnings:
         show.note(f"warning: {warning}")
     calls = call_facts(result)

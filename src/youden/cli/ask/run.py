@@ -31,7 +31,7 @@ def command(
     table = None if labels is None else open_labels(labels, planned.plan.agent_ids)
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
-        judge_run(planned, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
+        judge_run(planned, asking.terms(progress=bar))
     fit_run(planned.folder)
     if table is not None:
         validate(planned.folder, table)

@@ -92,7 +92,7 @@ def command(
             show.print_json({**said, "dry_run": True})
         return
     with progress_bar() as bar:
-        fitted = extend_run(planned, kept, progress=bar, retry_failed=asking.retry_failed, log=asking.log)
+        fitted = extend_run(planned, kept, asking.terms(progress=bar))
     growth = fitted.facts.growth
     summary = write_report(planned.run.folder).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
 @click.option("--store", help="Where its answers are kept. [default: verdicts.db in its folder]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
-@click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
-@click.option(
-    "--max-missing", type=click.FloatRange(0, 1), metavar="SHARE", help="Stop above this share of missing answers."
-)
-@click.option("--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected.")
-@click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+@options.max_cost
+@options.asking
 @options.family
 @options.dry_run
 @options.json
@@ -44,9 +40,7 @@ def command(
     store: str | None,
     seed: int,
     max_cost: float | None,
-    max_missing: float | None,
-    retry_failed: bool,
-    log: Path | None,
+    asking: options.Asking,
     families: dict[str, str],
     dry_run: bool,
     as_json: bool,
@@ -72,7 +66,7 @@ def command(
         out=out,
         store=store,
         max_cost=max_cost,
-        max_missing=max_missing,
+        max_missing=asking.max_missing,
     )
     again = planned.again
     show.show_plan(again.plan, again.cost, again.judge.name)
@@ -87,7 +81,7 @@ def command(
             show.print_json({**said, "notes": list(again.plan.notes)})
         return
     with progress_bar() as bar:
-        result = judge_run(again, progress=bar, retry_failed=retry_failed, log=log)
+        result = judge_run(again, asking.terms(progress=bar))
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
     for warning in result.warnings:

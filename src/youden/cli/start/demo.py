@@ -25,6 +25,7 @@ def command(out: Path, as_json: bool) -> None:
     The judge is `lexical`, which only compares words: it needs no key, and shows what a run looks like and what such a
     judge cannot see.
     """
+    from youden.judging.asking.terms import Asking
     from youden.report.pages.write import write_report
     from youden.resources import find
     from youden.run.pipeline import fit_run, judge_run, plan_run
@@ -35,7 +36,7 @@ def command(out: Path, as_json: bool) -> None:
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
-        judge_run(planned, progress=bar)
+        judge_run(planned, Asking(progress=bar))
     fit_run(planned.folder)
     summary = write_report(planned.folder).summary
     ranking.show_result(summary, as_json=as_json)

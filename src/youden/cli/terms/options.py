@@ -12,7 +12,9 @@ import click
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
-    from youden.nouns import ScoreKind, SplitRule
+    from youden.judging.asking.terms import Asking as Terms
+    from youden.judging.asking.terms import Batching
+    from youden.nouns import Progress, ScoreKind, SplitRule
 
 R = TypeVar("R")
 
@@ -26,6 +28,18 @@ html = click.option(
 )
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
+
+max_cost = click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+max_missing = click.option(
+    "--max-missing",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Stop when more than this share of answers is missing. [default: 0.01]",
+)
+retry_failed = click.option(
+    "--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected."
+)
+log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
 
 labels = click.option(
     "--labels",
@@ -140,7 +154,7 @@ def spending(function: Callable[..., R]) -> Callable[..., R]:
     """Adds --judge and --max-cost, and hands them over as one `overrides`."""
 
     @click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml.")
-    @click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+    @max_cost
     @wraps(function)
     def wrapped(*, judge: str | None, max_cost: float | None, **rest: object) -> R:
         return function(overrides=Overrides(judge, None, max_cost), **rest)
@@ -150,28 +164,29 @@ def spending(function: Callable[..., R]) -> Callable[..., R]:
 
 @dataclass(frozen=True)
 class Asking:
-    """How a judge is asked. retry_failed: again what has no answer. log: a file for JSON lines."""
+    """What the command line says of asking. max_missing: None leaves it to the config."""
 
+    max_missing: float | None
     retry_failed: bool
     log: Path | None
 
+    def terms(self, *, progress: Progress | None = None, batching: Batching | None = None) -> Terms:
+        """The terms of a run, whose config says what may be spent and may be missing."""
+        from youden.judging.asking.terms import Asking as Terms
+
+        return Terms(retry_failed=self.retry_failed, progress=progress, log=self.log, batching=batching)
+
 
 def asking(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --max-missing (to `overrides`), --retry-failed and --log, and hands the last two over as one `asking`."""
+    """Adds --max-missing, --retry-failed and --log, and hands them over as one `asking`; --max-missing also to `overrides`."""
 
-    @click.option(
-        "--max-missing",
-        type=click.FloatRange(0, 1),
-        metavar="SHARE",
-        help="Stop when more than this share of answers is missing. [default: 0.01]",
-    )
-    @click.option("--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected.")
-    @click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+    @max_missing
+    @retry_failed
+    @log
     @wraps(function)
-    def wrapped(
-        *, overrides: Overrides, max_missing: float | None, retry_failed: bool, log: Path | None, **rest: object
-    ) -> R:
-        changed = replace(overrides, max_missing=max_missing)
-        return function(overrides=changed, asking=Asking(retry_failed, log), **rest)
+    def wrapped(*, max_missing: float | None, retry_failed: bool, log: Path | None, **rest: object) -> R:
+        if isinstance(overrides := rest.get("overrides"), Overrides):
+            rest["overrides"] = replace(overrides, max_missing=max_missing)
+        return function(asking=Asking(max_missing, retry_failed, log), **rest)
 
     return wrapped

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError
-from youden.nouns import Json, SplitRule
+from youden.nouns import MAX_MISSING, Json, SplitRule
 from youden.resources import find
 from youden.streams import DRAW
 from youden.text.misfits import misfit
@@ -102,7 +102,7 @@ class RunConfig(BaseModel):
     trials_of: _Text | None = None
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None
-    max_missing: Annotated[float, Field(ge=0, le=1)] = 0.01
+    max_missing: Annotated[float, Field(ge=0, le=1)] = MAX_MISSING
     out: _Text | None = None
     drawn: DrawnAs | None = None
 

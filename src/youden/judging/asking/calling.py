@@ -1,27 +1,27 @@
-"""One try of one call: paid for, let through, bounded in time.
-
-It knows the cap, the slots, the pace and the deadline; it refuses to know trials, stores, and whether there is another try.
-"""
+"""One try of one call: paid for, let through, bounded in time. Whether there is another try is decided in `loop`."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
 
+from youden.judging.call.backend import Backend
 from youden.judging.call.budget import Budget
+from youden.judging.call.concurrency import Concurrency
 from youden.judging.call.failures import CallError
 from youden.judging.call.pace import Pace
 from youden.judging.call.retry import TOO_MANY, Tries
-from youden.judging.call.slots import Slots
-from youden.judging.cassette.tape import Player
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.questions import characters
-from youden.nouns import Completion, Judge, Request
+from youden.nouns import Completion, Request
 
 
 @dataclass
 class Call:
-    """One request on its way, by its key, the trials that wait for it, the USD its tries have cost, and what it went through."""
+    """One request on its way, and what it went through.
+
+    rows: who waits for the answer. usd: what its tries have cost so far.
+    """
 
     key: str
     request: Request
@@ -31,62 +31,62 @@ class Call:
 
 
 class Caller:
-    """Asks `judge` under the limits of `config` and the cap of `budget`; nothing is sent once `stopped` is set."""
+    """Asks one backend under the limits of `config` and the cap of `budget`; nothing is sent once `stopped` is set."""
 
-    def __init__(self, judge: Judge | Player, config: JudgeConfig, budget: Budget) -> None:
+    def __init__(self, backend: Backend, config: JudgeConfig, budget: Budget) -> None:
+        self.backend = backend
+        self.config = config
         self.budget = budget
-        self.slots = Slots(config.concurrency, start=config.start_concurrency)
+        self.concurrency = Concurrency(config.concurrency, start=config.start_concurrency)
         self.stopped = False
-        self._judge = judge
-        self._config = config
-        self._pace = Pace(requests_per_minute=config.requests_per_minute, tokens_per_minute=config.tokens_per_minute)
+        paced = config if backend.live else config.unpaced()
+        self._pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
 
     async def attempt(self, call: Call) -> Completion:
-        """One try by a worker that holds a slot, paid for: in full where nobody can say what it used, not at all where the
-        server turned it down.
+        """One try, for a worker that was let in by `concurrency`.
+
+        It is paid by what the reply says it used; in full where nobody can say, and not at all where the server turned it down.
 
         Raises: CallError; OutOfMoneyError before anything is sent.
         """
-        worst = worst_price(self._config, call.request)
+        worst = worst_price(self.config, call.request)
         await self.budget.reserve(worst)
         spent = 0.0
         try:
             thought = await self._let_through(call.request)
             spent = worst
-            completion = await self._ask(call)
+            completion = await self._ask(call.request)
             if completion.tokens_in or completion.tokens_out:
-                spent = price(self._config, completion.tokens_in, completion.tokens_out)
+                spent = price(self.config, completion.tokens_in, completion.tokens_out)
                 self._pace.settle(thought, completion.tokens_in + completion.tokens_out)
         except CallError as error:
             if error.status is not None:
                 spent = 0.0
             if error.status == TOO_MANY:
-                self.slots.throttled()
+                self.concurrency.throttled()
             raise
         finally:
             self.budget.settle(worst, spent)
             call.usd += spent
-        self.slots.succeeded()
+        self.concurrency.succeeded()
         return completion
 
     async def _let_through(self, request: Request) -> float:
-        """Tokens that the call was thought to take while it waited for the pace; 0 without one."""
+        """Wait for the pace. Returns the tokens that the call is thought to take; 0 without a pace."""
         thought = 0.0
         if self._pace.limited:
-            thought = characters(request) / 4 + self._config.answer_tokens
+            thought = characters(request) / 4 + self.config.answer_tokens
             await self._pace.acquire(thought)
         if self.stopped:
             raise CallError("The run ended before this was sent.", kind="retry")
         return thought
 
-    async def _ask(self, call: Call) -> Completion:
+    async def _ask(self, request: Request) -> Completion:
         try:
-            async with asyncio.timeout(self._config.timeout):
-                if isinstance(self._judge, Player):
-                    return await self._judge.play(call.key, call.request)
-                return await self._judge.answer(call.request)
+            async with asyncio.timeout(self.config.timeout):
+                return await self.backend.open().answer(request)
         except TimeoutError:
-            raise CallError(f"No reply within {self._config.timeout:g} s.", kind="retry") from None
+            raise CallError(f"No reply within {self.config.timeout:g} s.", kind="retry") from None
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

@@ -1,33 +1,83 @@
-"""How a run that falls short says so.
-
-It knows counts and what a user can do next; it refuses to know when a run has to end.
-"""
+"""What ends a run before everything is asked, and the words it ends with."""
 
 from __future__ import annotations
 
-from youden.errors import BudgetError, TooManyMissingError
+from collections.abc import Callable
+
+from youden.errors import BudgetError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
-from youden.judging.store.arriving import VerdictColumns
 
 LOOKED_AT_FROM = 200
 """Trials after which the share of missing answers may stop the run."""
 
+GIVEN_UP_AT_START = 3
+"""So many requests given up on before anything was answered end the run."""
 
-def out_of_money(budget: Budget, columns: VerdictColumns, *, n_trials: int) -> BudgetError:
-    """The cap does not allow the next call."""
+
+class Ending:
+    """Whether a run has to end, and why: the first reason stands. Several loops may share one.
+
+    on_stop: called once, when the run has to end; calls in flight still come to their end.
+    """
+
+    def __init__(self) -> None:
+        self.on_stop: list[Callable[[], None]] = []
+        self._why: Callable[[], YoudenError] | None = None
+        self._n_answered = 0
+        self._n_given_up = 0
+
+    @property
+    def stopped(self) -> bool:
+        return self._why is not None
+
+    def stop(self, why: Callable[[], YoudenError]) -> None:
+        """End the run. `why` is called when the last call has ended, so that it can count them all."""
+        if self._why is None:
+            self._why = why
+            for told in self.on_stop:
+                told()
+
+    def stop_with(self, error: YoudenError) -> None:
+        """End the run with this very error."""
+        self.stop(lambda: error)
+
+    def answered(self) -> None:
+        """A call was answered."""
+        self._n_answered += 1
+
+    def given_up(self, why: Callable[[], YoudenError], *, n_requests: int) -> None:
+        """A request was given up on: the run ends where none of the first three, or of fewer `n_requests`, was answered."""
+        self._n_given_up += 1
+        if not self._n_answered and self._n_given_up >= min(GIVEN_UP_AT_START, n_requests):
+            self.stop(why)
+
+    def raise_reason(self) -> None:
+        """Raises: the reason, where the run had to end."""
+        if self._why is not None:
+            raise self._why()
+
+
+def too_many(n_missing: int, n_done: int, *, max_missing: float) -> bool:
+    """Whether more answers are missing than a run puts up with; not before `LOOKED_AT_FROM` trials are done."""
+    return n_missing > 0 and n_done >= LOOKED_AT_FROM and n_missing > max_missing * n_done
+
+
+def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:
+    """The cap does not allow the next call. what: of which `n_done` of `n` are done."""
     return BudgetError(
         f"The next call could pass the cap of {budget.cap:.6g} USD: {budget.spent:.6g} USD were spent, "
-        f"{columns.n_done} of {n_trials} trials are done and {n_trials - columns.n_done} remain. "
+        f"{n_done} of {n} {what} are done and {n - n_done} remain. "
         "Raise max_cost, or run the same again to spend as much once more; no stored answer is asked or paid for twice.",
         slug="budget",
     )
 
 
-def too_many_missing(columns: VerdictColumns, *, max_missing: float) -> TooManyMissingError:
-    """More answers are missing than the run puts up with."""
+def too_many_missing(
+    n_missing: int, n: int, *, why: str, max_missing: float, what: str = "trials"
+) -> TooManyMissingError:
+    """More answers are missing than the run puts up with. why: the reasons, in words."""
     return TooManyMissingError(
-        f"{columns.n_missing} of {columns.n_done} trials have no answer "
-        f"({columns.missing_in_words()}), more than max_missing = {max_missing:g} allows. "
+        f"{n_missing} of {n} {what} have no answer ({why or 'no answer'}), more than max_missing = {max_missing:g} allows. "
         "Look at the judge's prompt and labels, or raise max_missing; "
         "answers are kept, and the same run goes on from them (--retry-failed asks again what has no answer).",
         slug="too-many-missing",

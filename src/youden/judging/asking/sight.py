@@ -1,6 +1,6 @@
 """What can be seen of a run while it goes on: counts for a progress display, and a line of JSON for every event.
 
-It knows events and where they are written; it refuses to know what follows from them, and is told no secrets.
+Nobody tells it a secret, so that a log can be shown.
 """
 
 from __future__ import annotations

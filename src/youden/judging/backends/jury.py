@@ -1,6 +1,6 @@
 """Several judges as one: what most of them say, or the mean of what they say.
 
-It knows their verdicts on one plan; it refuses to know how they were asked, and to guess for a judge that did not answer.
+Nothing is guessed for a judge that did not answer.
 """
 
 from __future__ import annotations

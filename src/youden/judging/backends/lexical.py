@@ -1,6 +1,6 @@
 """The embedded judge: two responses come from the same item if they share words that few items have.
 
-It knows words, items and folds; it refuses to know meaning, order, contradiction and what anybody said of the agents.
+It sees neither meaning nor order nor contradiction.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Asks any model that litellm reaches (Together, Groq, Bedrock, Vertex, …); needs the extra `litellm`.
 
-It knows litellm's call and that its exceptions are openai's; it refuses its retries, its cache and its network prices.
+litellm's exceptions are openai's. Its retries, its cache and its prices from the network are switched off.
 """
 
 from __future__ import annotations

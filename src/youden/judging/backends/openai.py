@@ -1,7 +1,4 @@
-"""Asks a model behind the OpenAI chat format by OpenAI's own SDK, over aiohttp.
-
-It knows the SDK and its exceptions; it refuses to retry, to judge or to keep anything.
-"""
+"""Asks a model behind the OpenAI chat format by OpenAI's own SDK, over aiohttp. The SDK's own retries are off."""
 
 from __future__ import annotations
 

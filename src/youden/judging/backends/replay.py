@@ -1,6 +1,6 @@
 """Answers a plan again from the store, without calls, keys or a network.
 
-It knows keys and stored answers; it refuses to make an answer up: what the store does not hold is an error.
+What the store does not hold is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Replay:
         Raises: ReplayMissError [replay-miss], naming the first trial that was never asked.
         """
         columns = VerdictColumns(len(plan))
-        for chunk in look_up(self._questions, plan, pool, self._store):
+        for chunk in look_up(self._questions.all(plan, pool), self._store):
             for known in chunk:
                 columns.put(known.rows, known.key, self._read(known, plan), completion=known.completion, stored=True)
             self._advance(sum(len(known.rows) for known in chunk))

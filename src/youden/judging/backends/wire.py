@@ -1,7 +1,4 @@
-"""Asks a model behind the OpenAI chat format over bare aiohttp: for servers of one's own, at thousands of calls a second.
-
-It knows a session and its exceptions; it refuses to retry, to judge or to keep anything.
-"""
+"""Asks a model behind the OpenAI chat format over bare aiohttp: for servers of one's own, at thousands of calls a second."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a run in batches says why it ends.
-
-It knows what a user can do next; it refuses to know when a run has to end.
-"""
+"""How a run in batches says why it ends, and what can be done next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Batches that were sent and not yet merged, kept in a file beside the store, so that any later process can go on.
 
-It knows which keys went into which file of the provider; it refuses to know requests, answers and secrets, and to be open in
-two processes at once, which could send the same batch twice.
+It holds no requests, answers or secrets: only which keys went into which file of the provider. Two processes cannot have it open
+at once, for they could send the same batch twice.
 """
 
 from __future__ import annotations

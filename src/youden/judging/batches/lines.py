@@ -1,7 +1,4 @@
-"""The two files of a Batch API: requests that go up, results that come down, one JSON line each.
-
-It knows lines and the provider's limits on a file; it refuses to know how files travel and what is done about a failure.
-"""
+"""The two files of a Batch API: requests that go up, results that come down, one JSON line each."""
 
 from __future__ import annotations
 
@@ -11,19 +8,12 @@ from typing import Any, Literal
 
 import orjson
 
+from youden.judging.asking.terms import Limits
 from youden.judging.call.chat import completion
 from youden.judging.call.failures import CallError, fate
 from youden.nouns import Completion, Request
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Most requests and most bytes of one file."""
-
-    requests: int = 50_000
-    bytes: int = 200_000_000
 
 
 @dataclass(frozen=True)

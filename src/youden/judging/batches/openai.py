@@ -1,6 +1,6 @@
 """A provider's Batch API through OpenAI's SDK: files up, batches begun and looked at, files down.
 
-It knows the SDK's files and batches and tries each step again where that may help; it refuses to know what is in a file.
+Each step is tried again where that may help.
 """
 
 from __future__ import annotations

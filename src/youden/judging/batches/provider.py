@@ -1,7 +1,4 @@
-"""What a provider of batches has to offer.
-
-It knows the steps of a batch's life; it refuses to know any SDK.
-"""
+"""What a provider of batches has to offer: the steps of a batch's life."""
 
 from __future__ import annotations
 

@@ -1,26 +1,24 @@
 """Asks a whole plan through a provider's Batch API: files of what the store does not know, waited for and merged by key.
 
-It knows what is sent, pending, merged and sent again; it refuses to know the provider's SDK or how an answer is used.
-
 A batch is noted in the store before anything of it leaves the machine and forgotten once its results are in the store, so
 that the same command goes on after any end of the process, and no batch is begun or paid for twice.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from youden.errors import YoudenError
 from youden.judging.asking.calling import worst_price
-from youden.judging.asking.dispatch import Terms
-from youden.judging.asking.endings import LOOKED_AT_FROM, out_of_money, too_many_missing
+from youden.judging.asking.endings import out_of_money, too_many, too_many_missing
+from youden.judging.asking.sight import Sight
+from youden.judging.asking.terms import Asking, Batching
 from youden.judging.batches.endings import cancelled, ending, refused
 from youden.judging.batches.jobs import Job, Jobs
-from youden.judging.batches.lines import Limits, Line, parts, request_line, results
+from youden.judging.batches.lines import Line, parts, request_line, results
 from youden.judging.batches.provider import BatchProvider, BatchState, LineError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Failure, fate
@@ -31,23 +29,6 @@ from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.judging.store.lookup import Known, look_up
 from youden.nouns import Completion, Plan, Pool
-
-
-def _say_nothing(_: str) -> None:
-    return
-
-
-@dataclass(frozen=True)
-class Batching:
-    """How batches are waited for.
-
-    poll: seconds between looks at them. limits: of the provider's files. say: told in words what happens.
-    """
-
-    poll: float = 30.0
-    limits: Limits = field(default_factory=Limits)
-    say: Callable[[str], None] = _say_nothing
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class InBatches:
@@ -64,8 +45,9 @@ class InBatches:
         store: Store,
         jobs: Jobs,
         budget: Budget,
-        terms: Terms,
+        asking: Asking,
         batching: Batching,
+        sight: Sight,
     ) -> None:
         self.columns = VerdictColumns(len(plan))
         self._plan = plan
@@ -75,8 +57,9 @@ class InBatches:
         self._questions = questions
         self._store = store
         self._budget = budget
-        self._terms = terms
+        self._asking = asking
         self._batching = batching
+        self._sight = sight
         self._jobs = jobs
         self._tries: Counter[str] = Counter()
         self._bills: dict[str, tuple[float, Completion]] = {}
@@ -98,9 +81,14 @@ class InBatches:
         if self._why is not None:
             raise self._why
         if self._too_many(self.columns.n_missing, self.columns.n_done):
-            raise too_many_missing(self.columns, max_missing=self._terms.max_missing)
+            raise too_many_missing(
+                self.columns.n_missing,
+                self.columns.n_done,
+                why=self.columns.missing_in_words(),
+                max_missing=self._asking.max_missing,
+            )
         if self._short_of_money:
-            raise out_of_money(self._budget, self.columns, n_trials=len(self._plan))
+            raise out_of_money(self._budget, n_done=self.columns.n_done, n=len(self._plan))
 
     def _goes_on(self) -> bool:
         return self._why is None and not self._too_many(self._n_missing, self._n_merged)
@@ -227,7 +215,7 @@ class InBatches:
         self._tries[key] += 1
         if isinstance(outcome, Completion):
             self._n_merged += 1
-            self._n_missing += self._questions.read(outcome).missing != "answered"
+            self._n_missing += not self._is_answer(outcome)
             self._store.add(key, outcome)
             told = outcome.tokens_in or outcome.tokens_out
             usd = price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
@@ -242,18 +230,21 @@ class InBatches:
         return 0.0
 
     def _known(self) -> Iterator[Known]:
-        for chunk in look_up(self._questions, self._plan, self._pool, self._store):
+        for chunk in look_up(self._questions.all(self._plan, self._pool), self._store):
             yield from chunk
 
     def _settled(self, known: Known) -> Reading | None:
         """What is known without a batch; None where the judge has to be asked."""
-        asked_again = self._terms.retry_failed and not self._tries[known.key]
-        if known.completion is not None:
-            reading = self._questions.read(known.completion)
-            return None if asked_again and reading.missing != "answered" else reading
-        if known.failure is not None and known.failure.kind == "rejected" and not asked_again:
+        asked_again = self._asking.retry_failed and not self._tries[known.key]
+        outcome = known.settled(self._is_answer, retry_failed=asked_again)
+        if isinstance(outcome, Completion):
+            return self._questions.read(outcome)
+        if outcome is not None:
             return no_reading("failed")
         return None if self._questions.fits(known.request) else no_reading("not_asked")
+
+    def _is_answer(self, completion: Completion) -> bool:
+        return self._questions.read(completion).missing == "answered"
 
     def _put_everything(self) -> None:
         """Fill the columns from the store; what was neither answered nor given up on is left out."""
@@ -266,12 +257,12 @@ class InBatches:
             usd, completion = self._bills.pop(known.key, (0.0, known.completion))
             fresh = self._tries[known.key] > 0
             self.columns.put(known.rows, known.key, reading, completion=completion, stored=not fresh)
-            self._terms.sight.advance(len(known.rows), missing=reading.missing, usd=usd, stored=not fresh)
+            self._sight.advance(len(known.rows), missing=reading.missing, usd=usd, stored=not fresh)
             if fresh:
                 self.columns.bill(known.rows[0], usd=usd, completion=completion)
 
     def _too_many(self, n_missing: int, n_done: int) -> bool:
-        return n_done >= LOOKED_AT_FROM and n_missing > self._terms.max_missing * n_done
+        return too_many(n_missing, n_done, max_missing=self._asking.max_missing)
 
     def _end(self, why: YoudenError) -> None:
         """Send no more. The first reason stands."""
@@ -282,4 +273,4 @@ class InBatches:
 
     def _tell(self, what: str) -> None:
         self._batching.say(what)
-        self._terms.sight.tell("batch", says=what)
+        self._sight.tell("batch", says=what)

@@ -1,7 +1,7 @@
 """Keeps a run's spending under its cap.
 
-It knows USD reserved and USD spent; it refuses to know what is bought. The worst case is reserved before a call is
-sent and settled after it, so that the cap can only be passed by a provider that bills more than it can.
+The worst case is set aside before a call is sent, and what it really cost is counted after it. So the cap can only be passed by
+a provider that bills more than the worst case.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The OpenAI chat format on the wire: a request's body, a reply's completion, an error's fate.
-
-It knows JSON, statuses and headers; it refuses to know who carries them or who is asked.
-"""
+"""The OpenAI chat format on the wire: a request's body, a reply's completion, an error's fate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a backend reaches its model.
-
-It knows an address and the secrets that open it, and keeps them out of every repr; it refuses to know what is asked.
-"""
+"""How a backend reaches its model: an address and the secrets that open it, which no repr shows."""
 
 from __future__ import annotations
 

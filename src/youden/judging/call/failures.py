@@ -1,6 +1,6 @@
 """What a call that brought no answer says of itself, and what that means for the run.
 
-It knows three fates: try again, this trial's failure, the whole run's end. It refuses to know any SDK's exceptions.
+There are three fates: try again, this trial's failure, the whole run's end.
 """
 
 from __future__ import annotations

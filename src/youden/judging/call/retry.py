@@ -1,14 +1,13 @@
 """The one retry policy: what is asked again, when, and how often.
 
-It knows `CallError`s and seconds; it refuses to know what was asked, and it does not sleep.
+It only counts and says how long to wait. Who asks does the waiting, so that a call can sleep without a worker.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
-from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from youden.judging.call.failures import CallError
 
@@ -30,13 +29,14 @@ class Tries:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Full jitter of `backoff`·2ⁿ seconds, never before Retry-After.
+    """Full jitter: a random share of `backoff`·2ⁿ seconds, after Retry-After where the server gave one.
 
     A 429 says nothing of the call, so it is no try: calls are bounded by `max_tries` otherwise, by `LONGEST_WAIT` under 429s.
     """
 
     max_tries: int
     backoff: float
+    share: Callable[[], float] = field(default=random.random, repr=False)
 
     def wait(self, tries: Tries, error: CallError) -> float | None:
         """Seconds to wait before the call is sent again, None to give up; counted in `tries`."""
@@ -53,14 +53,6 @@ class RetryPolicy:
         return seconds if tries.throttled_for <= LONGEST_WAIT else None
 
     def _jitter(self, n: int) -> float:
-        state = RetryCallState(self._nobody, None, (), {})
-        state.attempt_number = n
-        return self._exponential(state)
-
-    @cached_property
-    def _exponential(self) -> wait_random_exponential:
-        return wait_random_exponential(multiplier=self.backoff, max=max(self.backoff, LONGEST_BACKOFF))
-
-    @cached_property
-    def _nobody(self) -> AsyncRetrying:
-        return AsyncRetrying()
+        longest = max(self.backoff, LONGEST_BACKOFF)
+        doublings = min(n - 1, 60)
+        return self.share() * min(longest, self.backoff * 2.0**doublings)

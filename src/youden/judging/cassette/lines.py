@@ -1,7 +1,6 @@
 """Requests and their raw answers as a file that stands in version control: JSON lines in the order of their keys.
 
-It knows the format and proves each key from its request; it refuses to hold secrets, times or anything that changes when
-the same answers are written again.
+Each key is proved from its request. There are no secrets and no times in it, so that the same answers make the same file.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
-from youden.judging.question.questions import Questions, key_of
+from youden.judging.question.questions import Questions, canonical, key_of
 from youden.judging.store.answers import Store
 from youden.judging.store.lookup import look_up
 from youden.nouns import Completion, Message, Plan, Pool
@@ -87,7 +86,7 @@ class _Line(_Strict):
 class Entry:
     """One request and what came of it.
 
-    request: as `Questions.canonical` makes it, or `Wanted.canonical` of a generated pool; a redacted one has `sha256` and
+    request: as `canonical` makes it; a redacted one has `sha256` and
     `characters` in place of each `content`.
     """
 
@@ -116,22 +115,22 @@ class Cassette:
         return sum(entry.redacted for entry in self.entries.values())
 
 
-def entry(key: str, canonical: Mapping[str, object], outcome: Completion | Failure) -> Entry:
-    """The entry of a request; seconds are left out, for they differ whenever the same is recorded again."""
+def entry(key: str, request: Mapping[str, object], outcome: Completion | Failure) -> Entry:
+    """The entry of a canonical request; seconds are left out, for they differ whenever the same is recorded again."""
     if isinstance(outcome, Completion):
         outcome = replace(outcome, seconds=0.0)
-    return Entry(key, orjson.loads(orjson.dumps(canonical)), outcome)
+    return Entry(key, orjson.loads(orjson.dumps(request)), outcome)
 
 
 def recorded(questions: Questions, plan: Plan, pool: Pool, store: Store) -> Iterator[tuple[str, Entry | None]]:
     """(key, entry) of every distinct request of `plan`, None where the store knows nothing of it."""
     seen: set[str] = set()
-    for known in (one for chunk in look_up(questions, plan, pool, store) for one in chunk):
+    for known in (one for chunk in look_up(questions.all(plan, pool), store) for one in chunk):
         if known.key not in seen:
             seen.add(known.key)
-            canonical = questions.canonical(known.request, replicate=int(plan.replicate[known.rows[0]]))
             outcome = known.completion or known.failure
-            yield known.key, None if outcome is None else entry(known.key, canonical, outcome)
+            request = canonical(known.request, address=questions.address)
+            yield known.key, None if outcome is None else entry(known.key, request, outcome)
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:

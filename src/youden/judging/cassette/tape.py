@@ -1,27 +1,25 @@
-"""Plays a cassette to every run of this process while it is inserted, and records what the runs ask beyond it.
-
-It knows modes, and which recorded request is nearest to one that is unknown; it refuses to know tests and pytest.
-"""
+"""A cassette around a backend: it answers what is recorded, and records what the backend is asked beyond that."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from youden.errors import ConfigError, ReplayMissError
+from youden.judging.call.backend import Backend
 from youden.judging.call.failures import CallError, Failure
-from youden.judging.cassette.lines import Cassette, Entry, read_cassette, redacted_messages, write_cassette
-from youden.nouns import Completion, Judge, Request
+from youden.judging.cassette.lines import Cassette, Entry, entry, read_cassette, redacted_messages, write_cassette
+from youden.judging.question.questions import canonical, key_of
+from youden.nouns import Completion, Json, Request
 
 MODES = ("none", "once", "new", "all")
-
-Canonical = Callable[[str, Request], Mapping[str, object]]
 
 _LONGEST_DIFF = 60
 _FENCE = re.compile(r"\b[0-9a-f]{16}\b")
@@ -54,92 +52,92 @@ class Tape:
         self.judges = list(before.judges)
         self.entries = dict(before.entries)
 
+    def keep(
+        self, asked: Mapping[str, object], outcome: Completion | Failure, *, judge: Mapping[str, Json] | None
+    ) -> None:
+        """Record what came of a canonical request, if it is not there yet, and the judge who was asked."""
+        if (key := key_of(asked)) not in self.entries:
+            self.entries[key] = entry(key, asked, outcome)
+            self.n_recorded += 1
+        if judge is not None and judge not in self.judges:
+            self.judges.append(dict(judge))
+
     def save(self) -> None:
         """Write the file where something was recorded."""
         if self.n_recorded:
             write_cassette(self.path, Cassette(tuple(self.judges), self.entries))
 
 
-_inserted: list[Tape] = []
+_inserted: ContextVar[Tape | None] = ContextVar("youden_cassette", default=None)
 
 
 @contextmanager
 def inserted(tape: Tape) -> Iterator[Tape]:
-    """Play `tape` to every judge that makes calls, in whatever thread, until the block ends; then save it."""
-    _inserted.append(tape)
+    """Put `tape` around every backend that is made before the block ends; then save it.
+
+    Tasks, and threads that copy this context (`asyncio.to_thread`), see it too.
+    """
+    before = _inserted.get()
+    _inserted.set(tape)
     try:
         yield tape
     finally:
-        _inserted.remove(tape)
+        _inserted.set(before)
         tape.save()
 
 
-def playing() -> bool:
-    """Whether a tape is inserted."""
-    return bool(_inserted)
+def with_cassette(backend: Backend, *, address: str, who: str, judge: Mapping[str, Json] | None = None) -> Backend:
+    """`backend` behind the inserted tape, or `backend` itself where there is none.
 
-
-def plays_only() -> bool:
-    """Whether a tape is inserted that records nothing, so that no server has to be spared."""
-    return bool(_inserted) and not _inserted[-1].records
-
-
-def played(who: str, *, canonical: Canonical, make: Callable[[], Judge]) -> Judge | Player:
-    """Whom to ask: a player of the inserted tape, or what `make` makes where there is none.
-
-    who: is asked, in words. canonical: (key, request) → all that can change the answer.
+    who: is asked, in words. judge: kept on a tape that records, beside what the backend answered.
     """
-    return Player(_inserted[-1], who, canonical=canonical, make=make) if _inserted else make()
+    tape = _inserted.get()
+    if tape is None:
+        return backend
 
+    def record(request: Request, outcome: Completion | Failure) -> None:
+        tape.keep(canonical(request, address=address), outcome, judge=judge)
 
-def record(found: Iterable[tuple[str, Entry | None]], *, judge: Mapping[str, Any] | None = None) -> None:
-    """Keep what a run was answered, and the judge who answered, on the inserted tape, where it records."""
-    if not _inserted or not _inserted[-1].records:
-        return
-    tape = _inserted[-1]
-    for key, one in found:
-        if one is not None and key not in tape.entries:
-            tape.entries[key] = one
-            tape.n_recorded += 1
-    if judge is not None and judge not in tape.judges:
-        tape.judges.append(dict(judge))
+    return Backend(
+        lambda: Player(tape, backend, address=address, who=who),
+        live=tape.records,
+        batches=False,
+        record=record if tape.records else None,
+    )
 
 
 class Player:
-    """Answers from a tape. The judge itself is made, with its key, when something has to be asked."""
+    """Answers from a tape, and from `backend`, which is made with its key once something has to be asked."""
 
-    def __init__(self, tape: Tape, who: str, *, canonical: Canonical, make: Callable[[], Judge]) -> None:
+    def __init__(self, tape: Tape, backend: Backend, *, address: str, who: str) -> None:
+        self.name = who
         self._tape = tape
-        self._who = who
-        self._canonical = canonical
-        self._make = make
-        self._judge: Judge | None = None
+        self._backend = backend
+        self._address = address
 
-    async def play(self, key: str, request: Request) -> Completion:
-        """What the tape holds under `key`; a failure given up on is one again, without more tries.
+    async def answer(self, request: Request) -> Completion:
+        """What the tape holds of the request; a failure given up on is one again, without more tries.
 
         Raises: CallError; ReplayMissError [cassette-miss] with the difference to the nearest recorded request.
         """
-        found = self._tape.entries.get(key)
+        asked = canonical(request, address=self._address)
+        found = self._tape.entries.get(key_of(asked))
         if found is None:
             if not self._tape.records:
-                raise self._miss(key, request)
-            self._judge = self._judge or self._make()
-            return await self._judge.answer(request)
+                raise self._miss(orjson.loads(orjson.dumps(asked)))
+            return await self._backend.open().answer(request)
         self._tape.n_played += 1
         if isinstance(found.outcome, Failure):
             raise CallError(found.outcome.reason, kind="rejected", status=found.outcome.status)
         return found.outcome
 
     async def aclose(self) -> None:
-        """Let go of the judge."""
-        if self._judge is not None and hasattr(self._judge, "aclose"):
-            await self._judge.aclose()
+        """Let go of the backend."""
+        await self._backend.aclose()
 
-    def _miss(self, key: str, request: Request) -> ReplayMissError:
-        asked = orjson.loads(orjson.dumps(self._canonical(key, request)))
+    def _miss(self, asked: Mapping[str, Any]) -> ReplayMissError:
         return ReplayMissError(
-            f"The cassette {self._tape.path} has no answer to a request of {self._who}. "
+            f"The cassette {self._tape.path} has no answer to a request of {self.name}. "
             f"{difference(asked, self._tape.entries)}\n"
             "Correct what changed, or record it with mode 'new' ('all' for everything anew).",
             slug="cassette-miss",

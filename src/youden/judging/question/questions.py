@@ -26,8 +26,6 @@ SCHEMA = 1
 
 CHARACTERS_A_TOKEN = 4
 
-_BLOCK = 1000
-
 
 @dataclass(frozen=True)
 class Questions:
@@ -61,35 +59,24 @@ class Questions:
                 "Make the plan again from this pool.",
                 slug="plan-missing-text",
             )
-        return self.about(first, second)
+        return self.about(first, second, replicate=plan.replicate.item(row))
 
-    def about(self, first: str, second: str) -> Request:
+    def about(self, first: str, second: str, *, replicate: int = 0) -> Request:
         """The request about these two texts."""
         if self.room is not None:
             first, second = shortened(first, second, room=self.room, policy=self.truncate)
-        return Request(self.model, self.prompt.messages(first, second, hint=self._hint), self.parameters)
+        asked_as: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
+        return Request(self.model, self.prompt.messages(first, second, hint=self._hint), self.parameters, asked_as)
 
-    def canonical(self, request: Request, *, replicate: int) -> dict[str, object]:
-        """All that can change the answer."""
-        return {
-            "schema": SCHEMA,
-            "base_url": self.address,
-            "model": request.model,
-            "messages": request.messages,
-            "parameters": dict(request.parameters),
-            "replicate": replicate,
-        }
-
-    def key(self, request: Request, *, replicate: int) -> str:
+    def key(self, request: Request) -> str:
         """What the answer to `request` is stored under."""
-        return key_of(self.canonical(request, replicate=replicate))
+        return key_of(canonical(request, address=self.address))
 
     def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
         """(row, key, request) of every trial, one at a time."""
-        for start in range(0, len(plan), _BLOCK):
-            for row, replicate in enumerate(plan.replicate[start : start + _BLOCK].tolist(), start):
-                request = self.request(plan, pool, row)
-                yield row, self.key(request, replicate=replicate), request
+        for row in range(len(plan)):
+            request = self.request(plan, pool, row)
+            yield row, self.key(request), request
 
     def fits(self, request: Request) -> bool:
         """Whether the request is, by estimate, within the model's context."""
@@ -118,6 +105,17 @@ class Questions:
     @cached_property
     def _hint(self) -> str:
         return decision_hint(self.decision, tuple(self.prompt.labels))
+
+
+def canonical(request: Request, *, address: str) -> dict[str, object]:
+    """All that can change the answer to a request at `address`, and as what it is asked."""
+    return {
+        "base_url": address,
+        "model": request.model,
+        "messages": request.messages,
+        "parameters": dict(request.parameters),
+        **request.asked_as,
+    }
 
 
 def key_of(canonical: Mapping[str, object]) -> str:

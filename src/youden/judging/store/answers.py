@@ -1,9 +1,7 @@
 """Keeps raw answers, which were paid for, under the key of the request that was sent.
 
-It knows SQLite, keys and completions; it refuses to know what an answer means, and holds neither requests nor secrets.
-
-Answers are written in batches: what a killed process can lose is fewer than `BATCH` answers, none older than `LINGER`
-seconds while the engine runs, beside the calls in flight (`asking.at_risk`).
+It holds neither requests nor secrets. Answers are written several at a time: a process that is killed loses fewer than
+`MOST_UNWRITTEN` answers, none of them older than `LINGER` seconds while a run goes on, and the calls in flight.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from youden.judging.call.failures import Failure, FailureKind
 from youden.nouns import Completion, Json
 
 VERSION = 1
-BATCH = 64
+MOST_UNWRITTEN = 64
 LINGER = 0.25
 
 _APPLICATION_ID = 0x796F7564
@@ -128,12 +126,12 @@ class Store:
         return (rows[-1][0] if rows else row), found
 
     def add(self, key: str, outcome: Completion | Failure) -> None:
-        """Keep an answer or a failure; it is on disk after the next `flush`, at the latest with the next but `BATCH`."""
+        """Keep an answer or a failure. It is on disk after the next `flush`, at most `MOST_UNWRITTEN` additions later."""
         if isinstance(outcome, Completion):
             self._answers[key] = outcome
         else:
             self._failures[key] = outcome
-        if len(self._answers) + len(self._failures) >= BATCH or self._now() - self._flushed >= LINGER:
+        if len(self._answers) + len(self._failures) >= MOST_UNWRITTEN or self._now() - self._flushed >= LINGER:
             self.flush()
 
     def flush(self) -> None:

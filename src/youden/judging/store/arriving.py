@@ -1,7 +1,4 @@
-"""Verdicts while they come in, in any order.
-
-It knows columns, counts and their freezing into `Verdicts`; it refuses to know where an answer came from.
-"""
+"""Verdicts while they come in, in any order, and their counts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One process at a time pays for a run: a lock beside its store, which a killed process lets go.
 
-It knows who holds it from SQLite, which locks files on every system; it refuses to wait. Where no lock can be made, the store
-will say why.
+SQLite makes the lock, for it locks files on every system. Nobody waits for it: a second process ends with an error. Where no
+lock can be made, the store will say why.
 """
 
 from __future__ import annotations

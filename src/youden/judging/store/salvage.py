@@ -1,6 +1,6 @@
 """Gets answers out of a store's file that SQLite can no longer read.
 
-It knows what a row looks like in the bytes of a page; it refuses to trust anything in the file but rows that are whole.
+It looks for rows in the bytes of the file and takes only those that are whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which model and build answered, and whether that changed while nobody looked.
-
-It knows what replies say of themselves; it refuses to know whether the answers differ for it.
-"""
+"""Which model and build answered, by what replies say of themselves, and whether that changed while nobody looked."""
 
 from __future__ import annotations
 

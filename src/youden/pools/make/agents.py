@@ -1,7 +1,4 @@
-"""AGENTS.yaml: who is to respond, as data.
-
-It knows keys, ranges and who builds on whom; it refuses to know how a model is asked or a text transformed.
-"""
+"""AGENTS.yaml: who is to respond, as data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes a pool: every agent's response to every item, by models and by rule.
-
-It knows the order in which agents can respond and what each is given; it refuses to know how a model is reached.
-"""
+"""Makes a pool: every agent's response to every item, by models and by rule."""
 
 from __future__ import annotations
 
@@ -15,19 +12,17 @@ from typing import Protocol
 
 import numpy as np
 
-from youden.errors import ConfigError, TooManyMissingError
-from youden.judging.asking.sight import Sight
-from youden.judging.call.budget import Budget
+from youden.errors import ConfigError
+from youden.judging.asking.endings import too_many_missing
+from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import open_store
-from youden.nouns import Agent, Completion, Json, Judge, Pool, Progress, Request
+from youden.nouns import Agent, Completion, Json, Judge, Pool
 from youden.pools.make.agents import SOURCE, AgentsFile, AgentSpec
-from youden.pools.make.asking_models import Models, Wanted
+from youden.pools.make.asking_models import Models, Wanted, wanted_of
 from youden.pools.make.generation import Generation, about
 from youden.streams import own_stream
 from youden.text.transforms import apply_steps
-
-MAX_MISSING = 0.01
 
 Texts = dict[str, list[str | None]]
 
@@ -47,48 +42,41 @@ def generate(
     generation: Generation,
     *,
     store: str | Path,
-    max_cost: float | None = None,
-    max_missing: float = MAX_MISSING,
-    retry_failed: bool = False,
+    asking: Asking | None = None,
     replay: bool = False,
-    progress: Progress | None = None,
     environment: Mapping[str, str] | None = None,
     judges: Mapping[str, Judge] | None = None,
     name: str = "generated",
 ) -> Generated:
     """Ask and transform until every agent has responded to every item; answers in `store` are not asked again.
 
-    max_cost: USD this call may spend, needed where a model may cost money. max_missing: share of cells that may stay without
-    a response. replay: answer from `store` alone, without calls, keys or a cap. judges: asked instead of the models so named.
+    asking: the terms; its `max_missing` is the share of cells that may stay without a response, counted at the end.
+    replay: answer from `store` alone, without calls, keys or a cap. judges: asked instead of the models so named.
 
     Raises: ConfigError before any call; BudgetError, JudgeError, TooManyMissingError with all answers kept for the same call;
     ReplayMissError.
     """
+    asking = asking or Asking()
+    models = _bounded(generation.file)
     if not replay:
-        _check_cap(generation, max_cost)
-    elif retry_failed:
+        check_cap(models.values(), asking.max_cost)
+    elif asking.retry_failed:
         raise ConfigError(
             "A replay asks nobody, so it cannot ask again what failed. Leave out --replay or --retry-failed.",
             slug="replay-retries",
         )
     with open_store(store, read_only=replay and generation.makes_calls) as answers:
-        sight = Sight(progress)
-        sight.start(generation.cost.calls, what="generating")
-        try:
-            models = Models(
-                _bounded(generation.file),
-                answers,
-                Budget(max_cost),
-                sight,
-                environment=os.environ if environment is None else environment,
-                judges=judges or {},
-                retry_failed=retry_failed,
-                replay=replay,
-            )
-            texts = asyncio.run(_made(generation, models))
-        finally:
-            sight.stop()
-    return _result(generation, texts, models, max_missing=max_missing, name=name)
+        asked = Models(
+            models,
+            answers,
+            asking,
+            n_calls=generation.cost.calls,
+            environment=os.environ if environment is None else environment,
+            judges=judges or {},
+            replay=replay,
+        )
+        texts = asyncio.run(_made(generation, asked))
+    return _result(generation, texts, asked, max_missing=asking.max_missing, name=name)
 
 
 def requests_of(generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]) -> dict[str, Wanted]:
@@ -97,22 +85,6 @@ def requests_of(generation: Generation, answers: Callable[[list[str]], Mapping[s
     listed = _Listed(answers)
     asyncio.run(_Making(generation, listed).texts())
     return listed.wanted
-
-
-def _check_cap(generation: Generation, max_cost: float | None) -> None:
-    for config in generation.file.models.values():
-        if config.may_cost and max_cost is None:
-            raise ConfigError(
-                f"Asking '{config.name}' can cost money, and no cap was given. Set --max-cost (USD); for a server of your own "
-                "say `price: 0` in the model's config.",
-                slug="max-cost-needed",
-            )
-        if max_cost is not None and (config.price_in is None or config.price_out is None):
-            raise ConfigError(
-                f"There is a cap of {max_cost:g} USD, but the price of '{config.name}' is unknown. Set price_in and price_out "
-                "(USD per million tokens) in its config; `price: 0` for a server of your own.",
-                slug="price-unknown",
-            )
 
 
 def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
@@ -193,10 +165,9 @@ class _Making:
                     keys[name].append(None)
                     continue
                 messages = instruction.messages(text, notes=noted)
-                request = Request(config.model or "", messages, config.request_parameters)
-                one = Wanted(agent.model, config.address, request, agent=name, item=item.id)
-                keys[name].append(key := one.key)
-                wanted[key] = one
+                one = wanted_of(config, messages, model=agent.model, agent=name, item=item.id)
+                keys[name].append(one.key)
+                wanted[one.key] = one
         answers = await self._models.ask(wanted)
         texts = {key: completion.text or completion.refusal or "" for key, completion in answers.items()}
         return {name: [None if key is None else texts.get(key) for key in own] for name, own in keys.items()}
@@ -212,15 +183,10 @@ def _result(generation: Generation, made: Texts, models: Models, *, max_missing:
         name=name,
     )
     if pool.n_missing > max_missing * pool.present.size:
-        raise TooManyMissingError(
-            f"{pool.n_missing} of {pool.present.size} responses could not be had "
-            f"({'; '.join(models.reasons) or 'no answer'}), more than max_missing = {max_missing:g} allows. "
-            "Look at the models' configs, or raise --max-missing; answers are kept, and the same command goes on from them "
-            "(--retry-failed asks again what has no answer).",
-            slug="too-many-missing",
-        )
+        why = "; ".join(models.reasons)
+        raise too_many_missing(pool.n_missing, pool.present.size, why=why, max_missing=max_missing, what="responses")
     notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
-    return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
+    return Generated(pool, models.n_asked, models.n_failed, models.usd, notes)
 
 
 def _sent(agent: AgentSpec) -> dict[str, Json]:

@@ -1,6 +1,6 @@
 """What `youden generate` is to make: agents, items and instructions, and what asking for it can cost.
 
-It knows everything that a request is made of; it refuses to ask.
+Nothing is asked here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What an agent's model is told: a file of prompts/agents/ with a place for the text.
-
-It knows front matter, `{{text}}` and `{{notes}}`; it refuses to know models.
-"""
+"""What an agent's model is told: a file of prompts/agents/ with a place for the text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What agents respond to: items from a file, from a pool, or made at run time.
-
-It knows ids and prompts; it refuses to know agents.
-"""
+"""What agents respond to: items from a file, from a pool, or made at run time."""
 
 from __future__ import annotations
 

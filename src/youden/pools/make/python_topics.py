@@ -1,6 +1,6 @@
 """Items from the standard library's own documentation: the topics that `help()` knows.
 
-It knows `pydoc_data.topics`, which differs by Python version; it refuses to bundle any of it.
+They come from `pydoc_data.topics`, which differs by Python version; none of it is bundled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a pool was made, kept in its folder, so that its requests can be built again.
 
-It knows agents, models and instructions as they were read; it refuses to hold keys, and items, which the pool holds.
+It keeps agents, models and instructions as they were read. Keys are not kept, and items are in the pool.
 """
 
 from __future__ import annotations

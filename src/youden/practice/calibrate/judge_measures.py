@@ -1,7 +1,4 @@
-"""What answers to trials of known truth say of a judge: rates, order, repetition, gaps, time and money.
-
-It knows verdicts beside the kinds of their trials; it refuses to say whether that is good enough.
-"""
+"""What answers to trials of known truth say of a judge: rates, order, repetition, gaps, time and money."""
 
 from __future__ import annotations
 

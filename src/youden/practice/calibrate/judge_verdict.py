@@ -1,8 +1,9 @@
 """Whether a judge is worth its calls: the rule, its bounds, and the words.
 
-It knows measures and bounds; it refuses to call a judge good that agrees with no one: a judge passes, or does not, on this pool.
+A judge passes on this pool, or it does not: nothing is said of other pools, and a judge that agrees with no one never passes.
 
-A judge passes where every interval clears its bound and fails where an estimate is on the wrong side; in between it is not sure.
+It passes where every interval lies wholly on the right side of its bound. It fails where an estimate is on the wrong side. In
+between it is not sure.
 The bounds lie between what useless judges reach and what real ones do. A constant, a coin and a judge by length have J near 0 (by
 length at most .07 on SAMSum), most of them with FPR .3 to 1. GPT-4o-mini's graded answers on SAMSum, only full grades as yes,
 have J .39, whose interval at 150 calls begins at .21 in the median, and FPR near 0; `lexical` has J .8 to .9, FPR .04 to .13.
@@ -32,7 +33,7 @@ RULE = (
 )
 
 MOST_TIMES = 10.0
-"""A judge that so many times the calls would not settle is too near to a bound."""
+"""Where even so many times the calls would settle nothing, a rate is too near to its bound, and no number is named."""
 
 _POWER = ((1.9599640 + 0.8416212) / 1.9599640) ** 2
 """How many times the calls that would settle a rule at the measured rates settle it four times in five."""

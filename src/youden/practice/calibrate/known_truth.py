@@ -1,7 +1,4 @@
-"""Trials whose truth is known by construction, from a run's own plan and beside it.
-
-It knows which comparisons have to get a yes and which a no; it refuses to know who judges them and what is made of the answers.
-"""
+"""Trials whose truth is known by construction, from a run's own plan and beside it."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ LEAST = 10
 _MORE = 400
 """Independent trials drawn beside a run's own, for where it has too few."""
 _CHOICE = 30
-"""So many of them have to be the run's own for those chosen by length to be its own alone."""
+"""Trials by length are chosen among the run's own alone where it has at least so many, else among those drawn beside it too."""
 _CLONE = (Step("reorder"), Step("bullets"))
 
 

@@ -1,10 +1,8 @@
-"""Judges tried on a pool before the main spend: trials of known truth are asked, measured and decided on.
-
-It knows the order of the steps and where answers are kept; it refuses to know how trials are chosen and what is good enough.
-"""
+"""Judges tried on a pool before the main spend: trials of known truth are asked, measured and decided on."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.errors import ConfigError
+from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config, price
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
@@ -22,7 +21,7 @@ from youden.nouns import Cost, Json, Progress, Verdicts
 from youden.practice.calibrate.judge_measures import Bill, Measures, measure
 from youden.practice.calibrate.judge_verdict import Verdict, decide
 from youden.practice.calibrate.known_truth import KnownTruth, draw_known_truth
-from youden.run.pipeline import judge, need_cap
+from youden.run.pipeline import ask
 from youden.run.plan import draw_run_plan
 
 CALLS = 150
@@ -87,22 +86,15 @@ def calibrate(calibration: Calibration, *, progress: Progress | None = None) -> 
 
     Raises: ConfigError before any call where a cap does not fit; as `judge_async`; answers that came are kept.
     """
-    cap, spent = calibration.config.max_cost, 0.0
-    for one in calibration.judges:
-        need_cap(one, cap)
+    known, asking = calibration.known, Asking(calibration.config.max_cost, max_missing=1.0, progress=progress)
+    check_cap(calibration.judges, asking.max_cost)
     tried = []
     for one in calibration.judges:
-        result = judge(
-            calibration.known.plan,
-            calibration.known.pool,
-            judge=one,
-            store=calibration.config.store_place,
-            max_cost=None if cap is None else max(0.0, cap - spent),
-            max_missing=1.0,
-            progress=progress,
+        result = asyncio.run(
+            ask(known.plan, known.pool, judge=one, store=calibration.config.store_place, asking=asking)
         )
-        spent += result.total_usd
-        measures = measure(calibration.known, result)
+        asking = asking.after(result.total_usd)
+        measures = measure(known, result)
         verdict = decide(measures, n_calls=len(result))
         tried.append(Tried(one.name, one.backend, measures, _bill(calibration, one, result), verdict, result.warnings))
     return tuple(tried)

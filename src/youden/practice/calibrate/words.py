@@ -1,7 +1,4 @@
-"""A calibration in words and as JSON: go or no-go for each judge, and the cheapest that passes.
-
-It knows how findings are put; it refuses to decide anything.
-"""
+"""A calibration in words and as JSON: go or no-go for each judge, and the cheapest that passes."""
 
 from __future__ import annotations
 

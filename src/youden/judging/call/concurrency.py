@@ -1,7 +1,4 @@
-"""How many calls may be in flight: fewer while the server says 'too many', more while it does not.
-
-It knows successes, 429s and a clock; it refuses to know what is called, and when a call is tried again.
-"""
+"""How many calls may be in flight: fewer while the server says 'too many', more while it does not."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ COOLDOWN = 15.0
 """Seconds after a cut in which 429s are the same episode: they cut no further, and growth goes on."""
 
 
-class Slots:
-    """At most `limit` open at once: additive increase, multiplicative decrease.
+class Concurrency:
+    """At most `limit` calls in flight at once: additive increase, multiplicative decrease.
 
     +1 for every `limit` successes, up to `most`; ×.8 for an episode of 429s, down to 1. Nothing else moves it.
     """
@@ -31,11 +28,11 @@ class Slots:
         self._cut_at = -COOLDOWN
 
     async def acquire(self) -> None:
-        """Open a slot, in order of arrival."""
+        """Wait until one more call may be in flight, in order of arrival."""
         await self._semaphore.acquire()
 
     def release(self) -> None:
-        """Close it."""
+        """One call less is in flight."""
         if self._owed:
             self._owed -= 1
         else:
