@@ -3,9 +3,10 @@
 A paired answer is D, an independent one 0; cyclic plans, 100 calls of each budget set aside for the independent arm. `kind`: the
 items of a run are drawn from the domain's with replacement, and the truth is the domain's dense value. `these`: the run has the
 domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`trial_mean`) on the same
-answers. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise, drawn anew each time.
+answers. Places all at once are tried in every fifth draw. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
+drawn anew each time.
 
-`python benchmarks/uncertainty.py [--draws 100] [--smoke] [--shared FOLDER] [--out FILE]` prints a table to stderr, JSON to stdout.
+`python benchmarks/uncertainty.py [--draws 100] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON, and a table to stderr.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import t as student
 
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import PairedTrials
@@ -43,20 +46,22 @@ DOMAINS = {
 PERCENTS = {"kind": (2, 5, 10, 20), "these": (1, 2, 5, 10, 20)}
 N_INDEPENDENT = 100
 SHAPES = {
-    "8 × 12": (8, 12, 0.1),
-    "8 × 1000": (8, 1000, 0.1),
-    "20 × 60": (20, 60, 0.1),
-    "20 × 60, heavy pairs": (20, 60, 0.5),
-    "60 × 100": (60, 100, 0.1),
-    "60 × 20, heavy pairs": (60, 20, 0.5),
+    "8 × 12": (8, 12, 0.1, 1),
+    "8 × 1000": (8, 1000, 0.1, 1),
+    "20 × 60": (20, 60, 0.1, 1),
+    "20 × 60, heavy pairs": (20, 60, 0.5, 1),
+    "60 × 100": (60, 100, 0.1, 1),
+    "60 × 20, heavy pairs": (60, 20, 0.5, 1),
+    "8 × 60, two leaders": (8, 60, 0.0, 2),
+    "20 × 60, all alike": (20, 60, 0.0, 20),
 }
-"""Agents, items, SD of what an ordered pair has of its own; items .3, an agent on an item .2, noise .35, agents .1."""
+"""Agents, items, SD of what an ordered pair has of its own, leaders alike. Others: agents .1, items .3, cells .2, noise .35."""
 MARGIN, ALPHA = 0.05, 0.025
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
 """From a generator to D float[J, K, K] and the centred truth float[K]."""
 Figures = dict[str, float]
-Columns = dict[str, Floats | float]
+Columns = dict[str, Floats]
 
 
 class Found(NamedTuple):
@@ -112,16 +117,21 @@ def found_of(D: Floats, plan: PairedTrials) -> Found:
     return Found(old.mean, old, kind, these, items)
 
 
-def figures_of(found: Found, of: CentredCovariance, truth: Floats, rng: np.random.Generator) -> Columns:
-    """Shares that hold, and widths, of one draw."""
+def figures_of(
+    found: Found, of: CentredCovariance, truth: Floats, rng: np.random.Generator, *, at_once: bool
+) -> Columns:
+    """Shares that hold, and widths, of one draw. gate_width: what rare events not seen add to a gate's, of neighbours."""
     off = found.ability - found.ability.mean() - truth
     half, old_half = of.half_width(), (found.old.high - found.old.low) / 2
     apart = differences(found.ability, of)
     true_difference = truth[:, None] - truth
     place, old_place = tied_places(truth), rank_ranges(found.old.low, found.old.high)
-    one, every = apart.places, places_at_once(found.ability, of, rng=rng)
+    one, every = apart.places, places_at_once(found.ability, of, rng=rng) if at_once else None
+    order = np.argsort(-found.ability)
+    next_to = [quiet_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]
+    plain = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in next_to]
     off_diagonal = ~np.eye(len(truth), dtype=np.bool_)
-    return {
+    figures = {
         "covered": (np.abs(off) <= half).astype(np.float64),
         "old_covered": (np.abs(off) <= old_half).astype(np.float64),
         "half": half.mean(),
@@ -132,17 +142,19 @@ def figures_of(found: Found, of: CentredCovariance, truth: Floats, rng: np.rando
         "place": ((one.low <= place) & (place <= one.high)).astype(np.float64),
         "place_width": float((one.high - one.low + 1).mean()),
         "old_place_width": float((old_place.high - old_place.low + 1).mean()),
-        "at_once": float(((every.low <= place) & (place <= every.high)).all()),
-        "at_once_width": float((every.high - every.low + 1).mean()),
+        "at_once": np.nan if every is None else float(((every.low <= place) & (place <= every.high)).all()),
+        "at_once_width": np.nan if every is None else float((every.high - every.low + 1).mean()),
         "named_best": float(apart.best is not None),
-        "wrong_best": float(apart.best is not None and truth[apart.best] < truth.max()),
+        "wrong_best": float(apart.best is not None and (place <= place[apart.best]).sum() > 1),
+        "gate_width": float(np.sum([pair.half_width(ALPHA) for pair in next_to]) / np.sum(plain)),
     }
+    return {name: np.asarray(figure, dtype=np.float64) for name, figure in figures.items()}
 
 
 def summary(rows: list[Columns]) -> Figures:
     """Means over draws, the standard error of coverage over draws, and ratios to 0.1.0."""
     means = {name: np.array([float(np.mean(row[name])) for row in rows]) for name in rows[0]}
-    found = {name: float(column.mean()) for name, column in means.items()}
+    found = {name: float(np.nanmean(column)) for name, column in means.items()}
     found["covered_se"] = float(means["covered"].std() / np.sqrt(len(rows)))
     found["worst_agent_covered"] = float(np.mean([row["covered"] for row in rows], axis=0).min())
     found["worst_agent_place"] = float(np.mean([row["place"] for row in rows], axis=0).min())
@@ -158,7 +170,9 @@ def tried(draw: Draw, *, target: str, percent: float, n_draws: int) -> Figures:
         rng = np.random.default_rng([seed, round(10 * percent)])
         D, truth = draw(rng)
         found = found_of(D, plan_of(D.shape, percent, rng))
-        rows.append(figures_of(found, found.kind if target == "kind" else found.these, truth, rng))
+        rows.append(
+            figures_of(found, found.kind if target == "kind" else found.these, truth, rng, at_once=seed % 5 == 0)
+        )
     return summary(rows)
 
 
@@ -171,9 +185,10 @@ def domain_draw(D: Floats, target: str) -> Draw:
     return draw
 
 
-def shape_draw(K: int, J: int, pairs: float, target: str) -> Draw:
+def shape_draw(K: int, J: int, pairs: float, leaders: int, target: str) -> Draw:
     fixed = np.random.default_rng([K, J])
-    a, g = 0.1 * fixed.standard_normal(K), pairs * fixed.standard_normal((K, K))
+    a, g = np.sort(0.1 * fixed.standard_normal(K))[::-1], pairs * fixed.standard_normal((K, K))
+    a[:leaders] = a[0]
     own = 0.2 * fixed.uniform(0.5, 1.5, K)
     base = a[:, None] + a + g
 
@@ -267,10 +282,10 @@ def main() -> None:
                 key = f"{target}, {name}, {percent} %"
                 table[key] = tried(domain_draw(D, target), target=target, percent=percent, n_draws=n_draws)
                 tell(key, table[key])
-        for name, (K, J, pairs) in list(SHAPES.items())[: 1 if arguments.smoke else None]:
+        for name, (K, J, pairs, leaders) in list(SHAPES.items())[: 1 if arguments.smoke else None]:
             for percent in (5, 20):
                 key = f"{target}, simulated {name}, {percent} %"
-                draw = shape_draw(K, J, pairs, target)
+                draw = shape_draw(K, J, pairs, leaders, target)
                 table[key] = tried(draw, target=target, percent=percent, n_draws=n_draws)
                 tell(key, table[key])
     shapes = ((5, 12),) if arguments.smoke else ((5, 8), (5, 12), (5, 30), (5, 60), (8, 12), (8, 60))
@@ -292,7 +307,7 @@ def tell(key: str, found: Figures) -> None:
         f"width ×{found.get('width', float('nan')):.3f}, differences {found['difference_covered']:.3f}, "
         f"places {found['place']:.3f} ×{found.get('place_ratio', float('nan')):.2f} ({found['place_width']:.1f}), "
         f"worst agent's {found['worst_agent_place']:.2f}, all at once {found['at_once']:.2f} ({found['at_once_width']:.1f}), "
-        f"best named {found['named_best']:.2f}, wrongly {found['wrong_best']:.2f}",
+        f"best named {found['named_best']:.2f}, wrongly {found['wrong_best']:.2f}, gate ×{found['gate_width']:.2f}",
         file=sys.stderr,
         flush=True,
     )

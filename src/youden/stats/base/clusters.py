@@ -17,7 +17,7 @@ from youden.stats.base.validation import check_level
 PRIOR_CLUSTERS = 6
 """An agent's variance is shrunk as if the average one had been seen in this many clusters more."""
 UNSEEN = 3.54
-"""(ln 40 / 1.96)²: with so many clusters that differ wholly added, ±1.96 errors reach as far as 1 − .025^(1/n) where none differs."""
+"""(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
 NOTHING = 1e-9
 """A contribution of a cluster, and a difference of abilities, below this is rounding."""
 
@@ -55,9 +55,8 @@ def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Float
     """C = Σ_j g_j g_jᵀ, g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j over agents; shrunk, and never 0.
 
     With n_i clusters that hold agent i, v_i = C_ii becomes (v_i(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), and covariances go towards
-    those of independent agents. Added is what no cluster has shown: 3.54·q_i²/(2m_i²), m_i = 1/Σ_j p_ij², as many clusters of equal
-    weight, q_i² = (1 + Σ_j(m_i g_ij)²)/(1 + r_i)·(1 − r_i/n_i), r_i clusters that move i at all: as if a few of those that do not
-    had moved it like those that do, or by 1 where none does. freedom: n_i + 5.
+    those of independent agents. Added is what no cluster has shown yet, 3.54/2·h_i/m_i²: m_i = 1/Σ_j p_ij², as many clusters of
+    equal weight; h_i = `unseen_square` of the m_i·g_ij. freedom: n_i + 5.
 
     contribution: float[K, J], U_ij, what cluster j does to θ̂_i, 0 where it holds no trial of i; share: float[K, J], p_ij, the
     cluster's share in i's weight, rows sum to 1, or to 0 for an agent without a trial. size: float[K] > 0, s_i, how variances are
@@ -103,8 +102,8 @@ def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Float
 def unseen_square(moved: Floats, n: Floats | Positions) -> Floats:
     """q²·(1 − 3r/n), at least 0; r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
 
-    r is the number of clusters that make up the variance: k where k of n move by as much and all others not at all, n/3 where moves
-    are normal. Few among many are rare events, of which the next may not have been seen: 1 where nothing moves.
+    r is the number of clusters that make up the variance: k where k of n move by as much and the others not at all, n/3 where
+    moves are normal. Few among many are rare events, and the next one may not have been seen. Where nothing moves it is 1.
 
     moved: float[K, J], what each cluster does to each, as if it alone counted; n: [K], clusters.
     """

@@ -105,5 +105,5 @@ def places_at_once(
     """
     check_level(level)
     tail = (1 + level) / 2
-    wider = (student.ppf(tail, of.freedom) / norm.ppf(tail)) ** 2
+    wider = np.asarray((student.ppf(tail, of.freedom) / norm.ppf(tail)) ** 2, dtype=np.float64)
     return rank_sets(ability, of.scaled(wider).covariance, rng=rng, level=level)

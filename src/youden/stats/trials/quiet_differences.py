@@ -19,10 +19,10 @@ _MOST_ITEMS = 10**6
 
 
 class QuietDifference(NamedTuple):
-    """value: θ_new − θ_old. variance: as `paired_difference` gives it, own and noise together.
+    """value: θ_new − θ_old; variance: as `paired_difference` gives it, own and noise together.
 
-    n_items: items that hold a trial of either; n_moving: those that tell the two apart at all. largest: float, the mean square of
-    what an item that moves the difference does to it, an item that does by all of 1 added. n_equal ≤ n_items: how many items of equal weight count as much.
+    n_items: that hold a trial of either; n_equal: as many of equal weight; hidden: `unseen_square` of what each does
+    to the difference.
     """
 
     value: float
@@ -32,11 +32,10 @@ class QuietDifference(NamedTuple):
     hidden: float
 
     def half_width(self, alpha: float, *, n_items: int | None = None) -> float:
-        """√(t²·v + (1 − alpha^(1/m))²·q²·(1 − r/n)) at the error `alpha` on either side; never 0.
+        """√(t²·v + (1 − alpha^(1/m))²·hidden) at the error `alpha` on either side; never 0. m is n_equal, t has n_items − 1.
 
-        m: items of equal weight, r of n items move the difference, q² their mean square. With none, it is 1 − alpha^(1/n), exact:
-        at a larger share of items that differ, n in a row without one have a chance below alpha. n_items: at so many items
-        instead, all else as it is.
+        Where nothing differs it is 1 − alpha^(1/m), exact: were a larger share of items to differ, so many in a row that do not
+        would have a chance below alpha. n_items: at so many items instead, all else as it is.
         """
         times = 1.0 if n_items is None else n_items / self.n_items
         unseen = -math.expm1(math.log(alpha) / (self.n_equal * times))

@@ -12,7 +12,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids, Positions
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
 from youden.stats.base.validation import check_trials
 
 _PRIOR_PRODUCTS = 100
@@ -33,12 +33,14 @@ def covariance_on_these_items(
     second_weight: Floats,
     n_items: int,
 ) -> CentredCovariance:
-    """C of `covariance_over_clusters` by slot, variances made f_i·v_i, correlations kept:
+    """C of `covariance_over_clusters` by slot, correlations kept, its variances v_i made
 
-    f_i·v_i = l_i·(v_i − 2σ²c_i/n_i − σ²g_i/n_i) + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4,
+    l_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4 and at most v_i;
     l_i = 1 − T_i/(PJ + 1), T_i trials of i, n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
-    σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of residuals of one ordered pair of i's on two items, both shrunk
-    to v_i/v̄ times the average ones. Plain form, f_i = l_i, where fewer than 2K products of pairs exist.
+    τ²_i: mean squared residual of i, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of residuals of
+    one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and also
+    holds what two pairs of a shift have in common by chance, again in each slot of that shift. Plain form, l_i·v_i: where fewer than
+    2K products of pairs exist.
 
     Residuals as in `trial_mean`, centred in their slot. first, second, item: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN;
     ability: float[K], their weighted means, NaN without a trial; weights: float[T] ≥ 0, what a trial counts for its first and
@@ -70,14 +72,15 @@ def covariance_on_these_items(
     variance = np.diag(found.covariance)
     P = 2 * max(int((total > 0).sum()) - 1, 1)
     left = np.maximum(0.0, 1 - times / (P * J + 1))
-    parts = _parts(first, second, place, e, relative=variance * n / np.nanmean(variance * n))
+    a_trial = _variance_of_a_trial(agent, twice, times, freedom=found.freedom)
+    parts = _parts(first, second, place, e, relative=a_trial / np.nanmean(a_trial))
     if parts is None:
         return found.scaled(left)
     # i first and i second are two ordered pairs: partners of the second kind are numbered from K
     with_partner = np.bincount(agent * 2 * K + np.append(second, first + K), w, 2 * K * K).reshape(K, 2 * K)
     of_item = ((by(item, J, w) - 1 / J) ** 2).sum(axis=1)
     of_pair = np.maximum(((with_partner / whole[:, None]) ** 2).sum(axis=1) - 1 / P, 0)
-    remaining = left * (variance - (2 * parts.cell + parts.pair) / n) + parts.cell * of_item + parts.pair * of_pair
+    remaining = left * (a_trial - parts.cell - parts.pair) / n + parts.cell * of_item + parts.pair * of_pair
     return found.scaled(np.clip(remaining / variance, left / 4, 1))
 
 
@@ -88,6 +91,13 @@ def _residuals(first: Ids, second: Ids, place: Positions, answer: Floats, *, abi
     return np.asarray(r - (np.bincount(place, r) / np.bincount(place))[place])
 
 
+def _variance_of_a_trial(agent: Positions, e: Floats, times: Positions, *, freedom: Floats) -> Floats:
+    """Mean e² of each agent's trials, shrunk to that of all as variances by slot are, NaN where they are: float[K]."""
+    n_slots = freedom - PRIOR_CLUSTERS + 1
+    own = np.bincount(agent, e**2, len(times)) / np.maximum(times, 1) * n_slots / (n_slots - 1)
+    return np.asarray((own * (n_slots - 1) + PRIOR_CLUSTERS * np.nanmean(own)) / freedom)
+
+
 class _Parts(NamedTuple):
     """Variances: float[K] each, of what an agent has of its own on an item, and as one of an ordered pair; both ≥ 0."""
 
@@ -96,7 +106,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(first: Ids, second: Ids, place: Positions, e: Floats, *, relative: Floats) -> _Parts | None:
-    """None where too few products tell the pairs' part. relative: float[K], v_i/v̄."""
+    """None where too few products tell the pairs' part. relative: float[K], τ²_i/τ̄²."""
     K, size = len(relative), np.bincount(place)
     agent = np.append(first, second).astype(np.int64)
     S = len(size)
