@@ -91,8 +91,7 @@ def tied_places(ability: Floats) -> Ids:
     array([3, 1, 1, 4], dtype=int32)
     """
     filled = np.where(np.isnan(ability), -np.inf, ability)
-    with np.errstate(invalid="ignore"):
-        above = (filled > filled[:, None]) & ~same_value(filled[:, None], filled)
+    above = (filled > filled[:, None]) & ~same_value(ability[:, None], ability)
     return np.asarray(1 + above.sum(axis=1), dtype=np.int32)
 
 

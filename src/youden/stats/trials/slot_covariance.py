@@ -12,7 +12,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids, Positions
-from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
+from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
 from youden.stats.base.validation import check_trials
 
 _PRIOR_PRODUCTS = 100
@@ -39,8 +39,8 @@ def covariance_on_these_items(
     l_i = 1 − T_i/(PJ + 1), T_i trials of i, n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
     τ²_i: mean squared residual of i, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of residuals of
     one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and also
-    holds what two pairs of a shift have in common by chance, again in each slot of that shift. Plain form, l_i·v_i: where fewer than
-    2K products of pairs exist.
+    holds what two pairs of a shift have in common by chance, again in each slot of that shift. Plain form, l_i·v_i: where fewer
+    than 2K products of pairs exist.
 
     Residuals as in `trial_mean`, centred in their slot. first, second, item: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN;
     ability: float[K], their weighted means, NaN without a trial; weights: float[T] ≥ 0, what a trial counts for its first and
@@ -72,8 +72,8 @@ def covariance_on_these_items(
     variance = np.diag(found.covariance)
     P = 2 * max(int((total > 0).sum()) - 1, 1)
     left = np.maximum(0.0, 1 - times / (P * J + 1))
-    a_trial = _variance_of_a_trial(agent, twice, times, freedom=found.freedom)
-    parts = _parts(first, second, place, e, relative=a_trial / np.nanmean(a_trial))
+    a_trial = _variance_of_a_trial(agent, np.where(w > 0, twice, 0.0), times, freedom=found.freedom)
+    parts = _parts(first, second, place, e, relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
     if parts is None:
         return found.scaled(left)
     # i first and i second are two ordered pairs: partners of the second kind are numbered from K
@@ -91,7 +91,7 @@ def _residuals(first: Ids, second: Ids, place: Positions, answer: Floats, *, abi
     return np.asarray(r - (np.bincount(place, r) / np.bincount(place))[place])
 
 
-def _variance_of_a_trial(agent: Positions, e: Floats, times: Positions, *, freedom: Floats) -> Floats:
+def _variance_of_a_trial(agent: Positions, e: Floats, times: Floats, *, freedom: Floats) -> Floats:
     """Mean e² of each agent's trials, shrunk to that of all as variances by slot are, NaN where they are: float[K]."""
     n_slots = freedom - PRIOR_CLUSTERS + 1
     own = np.bincount(agent, e**2, len(times)) / np.maximum(times, 1) * n_slots / (n_slots - 1)
