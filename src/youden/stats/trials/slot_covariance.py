@@ -59,7 +59,7 @@ def covariance_on_these_items(
     _, place = np.unique(slot, return_inverse=True)
     e = _residuals(first, second, place, answer, ability=ability)
     agent, w = np.append(first, second).astype(np.int64), np.append(first_weight, second_weight)
-    total, times = np.bincount(agent, w, K), np.bincount(agent, w > 0, K)
+    total, times = np.bincount(agent, w, K), np.asarray(np.bincount(agent, w > 0, K), dtype=np.float64)
     whole = np.where(total > 0, total, 1.0)
     n = np.maximum(total**2 / np.maximum(np.bincount(agent, w**2, K), np.finfo(np.float64).tiny), 1)
 
