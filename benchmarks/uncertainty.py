@@ -1,0 +1,317 @@
+"""Whether the doubt about abilities, differences and places is right, on the paper's judge data replayed and on simulated pools.
+
+A paired answer is D, an independent one 0; cyclic plans, 100 calls of each budget set aside for the independent arm. `kind`: the
+items of a run are drawn from the domain's with replacement, and the truth is the domain's dense value. `these`: the run has the
+domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`trial_mean`) on the same
+answers. Places all at once are tried in every fifth draw. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
+drawn anew each time.
+
+`python benchmarks/uncertainty.py [--draws 100] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON, and a table to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import PairedTrials
+from youden.nouns.arrays import Floats
+from youden.protocol.designs.cyclic import Cyclic
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.item_sandwich import item_covariance
+from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats.base.ranks import rank_ranges
+from youden.stats.trials.item_contributions import ItemContributions, item_contributions
+from youden.stats.trials.places import differences, places_at_once, tied_places
+from youden.stats.trials.quiet_differences import quiet_difference
+from youden.stats.trials.slot_covariance import covariance_on_these_items
+from youden.stats.trials.trial_mean import TrialMeanResult, trial_mean
+
+SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
+DOMAINS = {
+    "PubMed": "pubmed_200_config_results",
+    "ICLR": "peer_review_results_100",
+    "SAMSum": "samsum_200_config_results",
+    "OPUS": "opus_translation_results",
+}
+PERCENTS = {"kind": (2, 5, 10, 20), "these": (1, 2, 5, 10, 20)}
+N_INDEPENDENT = 100
+SHAPES = {
+    "8 × 12": (8, 12, 0.1, 1),
+    "8 × 1000": (8, 1000, 0.1, 1),
+    "20 × 60": (20, 60, 0.1, 1),
+    "20 × 60, heavy pairs": (20, 60, 0.5, 1),
+    "60 × 100": (60, 100, 0.1, 1),
+    "60 × 20, heavy pairs": (60, 20, 0.5, 1),
+    "8 × 60, two leaders": (8, 60, 0.0, 2),
+    "20 × 60, all alike": (20, 60, 0.0, 20),
+}
+"""Agents, items, SD of what an ordered pair has of its own, leaders alike. Others: agents .1, items .3, cells .2, noise .35."""
+MARGIN, ALPHA = 0.05, 0.025
+
+Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
+"""From a generator to D float[J, K, K] and the centred truth float[K]."""
+Figures = dict[str, float]
+Columns = dict[str, Floats]
+
+
+class Found(NamedTuple):
+    """What one plan's answers say."""
+
+    ability: Floats
+    old: TrialMeanResult
+    kind: CentredCovariance
+    these: CentredCovariance
+    items: ItemContributions
+
+
+def dense(D: Floats) -> Floats:
+    """Centred symmetric abilities: float[K]."""
+    diagonal = np.eye(D.shape[1], dtype=np.bool_)
+    D = np.where(diagonal, 0.0, D)
+    theta = (D.sum(axis=(0, 2)) + D.sum(axis=(0, 1))) / (2 * (D.shape[1] - 1) * len(D))
+    return np.asarray(theta - theta.mean())
+
+
+def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) -> PairedTrials:
+    J, K, _ = shape
+    n_paired = round(percent / 100 * 2 * K * (K - 1) * J) - N_INDEPENDENT
+    return Cyclic(max(n_paired, 3 * K)).draw(np.ones((K, J), dtype=np.bool_), rng)
+
+
+def found_of(D: Floats, plan: PairedTrials) -> Found:
+    J, K, _ = D.shape
+    answer, ones = D[plan.item, plan.first, plan.second], np.ones(len(plan.item))
+    old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+    items = item_contributions(
+        plan.first,
+        plan.second,
+        plan.item,
+        answer,
+        ability=old.mean,
+        first_weight=ones,
+        second_weight=ones,
+        n_items=J,
+    )
+    these = covariance_on_these_items(
+        plan.first,
+        plan.second,
+        plan.item,
+        plan.slot,
+        answer,
+        ability=old.mean,
+        first_weight=ones,
+        second_weight=ones,
+        n_items=J,
+    )
+    kind = covariance_over_clusters(items.by_item, items.weight, size=1 / items.n_trials.sum(axis=1))
+    return Found(old.mean, old, kind, these, items)
+
+
+def figures_of(
+    found: Found, of: CentredCovariance, truth: Floats, rng: np.random.Generator, *, at_once: bool
+) -> Columns:
+    """Shares that hold, and widths, of one draw. gate_width: what rare events not seen add to a gate's, of neighbours."""
+    off = found.ability - found.ability.mean() - truth
+    half, old_half = of.half_width(), (found.old.high - found.old.low) / 2
+    apart = differences(found.ability, of)
+    true_difference = truth[:, None] - truth
+    place, old_place = tied_places(truth), rank_ranges(found.old.low, found.old.high)
+    one, every = apart.places, places_at_once(found.ability, of, rng=rng) if at_once else None
+    order = np.argsort(-found.ability)
+    next_to = [quiet_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]
+    plain = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in next_to]
+    off_diagonal = ~np.eye(len(truth), dtype=np.bool_)
+    figures = {
+        "covered": (np.abs(off) <= half).astype(np.float64),
+        "old_covered": (np.abs(off) <= old_half).astype(np.float64),
+        "half": half.mean(),
+        "old_half": old_half.mean(),
+        "difference_covered": (np.abs(apart.value - true_difference) <= apart.half_width)[off_diagonal].astype(float),
+        "wrong_way": float((apart.above & (true_difference < 0)).sum() / off_diagonal.sum()),
+        "apart": float(apart.above.sum() / (off_diagonal.sum() / 2)),
+        "place": ((one.low <= place) & (place <= one.high)).astype(np.float64),
+        "place_width": float((one.high - one.low + 1).mean()),
+        "old_place_width": float((old_place.high - old_place.low + 1).mean()),
+        "at_once": np.nan if every is None else float(((every.low <= place) & (place <= every.high)).all()),
+        "at_once_width": np.nan if every is None else float((every.high - every.low + 1).mean()),
+        "named_best": float(apart.best is not None),
+        "wrong_best": float(apart.best is not None and (place <= place[apart.best]).sum() > 1),
+        "gate_width": float(np.sum([pair.half_width(ALPHA) for pair in next_to]) / np.sum(plain)),
+    }
+    return {name: np.asarray(figure, dtype=np.float64) for name, figure in figures.items()}
+
+
+def summary(rows: list[Columns]) -> Figures:
+    """Means over draws, the standard error of coverage over draws, and ratios to 0.1.0."""
+    means = {name: np.array([float(np.mean(row[name])) for row in rows]) for name in rows[0]}
+    found = {name: float(np.nanmean(column)) for name, column in means.items()}
+    found["covered_se"] = float(means["covered"].std() / np.sqrt(len(rows)))
+    found["worst_agent_covered"] = float(np.mean([row["covered"] for row in rows], axis=0).min())
+    found["worst_agent_place"] = float(np.mean([row["place"] for row in rows], axis=0).min())
+    if found["old_half"] > 0:
+        found["width"] = found["half"] / found["old_half"]
+        found["place_ratio"] = found["place_width"] / found["old_place_width"]
+    return found
+
+
+def tried(draw: Draw, *, target: str, percent: float, n_draws: int) -> Figures:
+    rows = []
+    for seed in range(n_draws):
+        rng = np.random.default_rng([seed, round(10 * percent)])
+        D, truth = draw(rng)
+        found = found_of(D, plan_of(D.shape, percent, rng))
+        rows.append(
+            figures_of(found, found.kind if target == "kind" else found.these, truth, rng, at_once=seed % 5 == 0)
+        )
+    return summary(rows)
+
+
+def domain_draw(D: Floats, target: str) -> Draw:
+    truth = dense(D)
+
+    def draw(rng: np.random.Generator) -> tuple[Floats, Floats]:
+        return (D[rng.integers(0, len(D), len(D))] if target == "kind" else D), truth
+
+    return draw
+
+
+def shape_draw(K: int, J: int, pairs: float, leaders: int, target: str) -> Draw:
+    fixed = np.random.default_rng([K, J])
+    a, g = np.sort(0.1 * fixed.standard_normal(K))[::-1], pairs * fixed.standard_normal((K, K))
+    a[:leaders] = a[0]
+    own = 0.2 * fixed.uniform(0.5, 1.5, K)
+    base = a[:, None] + a + g
+
+    def draw(rng: np.random.Generator) -> tuple[Floats, Floats]:
+        c = own * rng.standard_normal((J, K))
+        noise = 0.35 * rng.standard_normal((J, K, K)) + 0.3 * rng.standard_normal((J, 1, 1))
+        D = base + c[:, :, None] + c[:, None, :] + noise
+        return D, dense(base[None]) if target == "kind" else dense(D)
+
+    return draw
+
+
+def everything_asked(D: Floats) -> Figures:
+    """Half-widths of a dense fit over those of a cyclic plan of all pairs, same answers; and the least for these items."""
+    K = D.shape[1]
+    plan = Cyclic(None).draw(np.ones((K, len(D)), dtype=np.bool_), np.random.default_rng(0))
+    found = found_of(D, plan)
+    model = ClippedLinear().fit((D.sum(axis=2) + D.sum(axis=1)).T / (2 * (K - 1)))
+    cells = item_covariance(np.ones(model.residual_.shape), model.residual_, component=model.component_)
+    ratio = cells.half_width() / found.kind.half_width()
+    return {
+        "least_ratio": float(ratio.min()),
+        "largest_ratio": float(ratio.max()),
+        "least_width_these": float(found.these.half_width().min()),
+    }
+
+
+def nearly_alike(kind: str, rate: float, K: int, J: int, rng: np.random.Generator) -> Floats:
+    """All answers 1, but of agent 0 on whole items, or in single trials, at `rate`; `either`: of 0 or 1 on whole items."""
+    D = np.ones((J, K, K))
+    if kind == "trials":
+        D[:, 0] *= rng.random((J, K)) >= rate
+        D[:, :, 0] *= rng.random((J, K)) >= rate
+        return D
+    bad = rng.random(J) < rate
+    whose = rng.integers(0, 2, J) if kind == "either" else np.zeros(J, dtype=np.int64)
+    D[bad, whose[bad]] = 0
+    D[bad, :, whose[bad]] = 0
+    return D
+
+
+def quiet(kind: str, rate: float, K: int, J: int, *, every_pair: bool, n_draws: int) -> Figures:
+    """Coverage of agent 0's difference to 1, and how often a gate passes it, from a slot an item or every pair."""
+    truth = 0.0 if kind == "either" else -rate * (K - 2) / (K - 1)
+    rows = []
+    for seed in range(n_draws):
+        rng = np.random.default_rng([seed, K, J, round(1e4 * rate)])
+        D = nearly_alike(kind, rate, K, J, rng)
+        plan = Cyclic(None if every_pair else K * J).draw(np.ones((K, J), dtype=np.bool_), rng)
+        one = quiet_difference(found_of(D, plan).items, 0, 1)
+        half = one.half_width(ALPHA)
+        rows.append((abs(one.value - truth) <= half, one.value - half > -MARGIN))
+    covered, passed = np.mean(rows, axis=0)
+    return {"covered": float(covered), "passed": float(passed)}
+
+
+def quiet_table(n_draws: int, *, shapes: tuple[tuple[int, int], ...]) -> dict[str, Figures]:
+    table = {}
+    for every_pair in (False, True):
+        for K, J in shapes:
+            at_margin = MARGIN * (K - 1) / (K - 2)
+            for kind, rate in (
+                *((kind, rate) for kind in ("items", "trials", "either") for rate in (0.0, 0.01, 0.03, 0.05)),
+                ("items", at_margin),
+                ("trials", at_margin),
+            ):
+                name = f"{'every pair' if every_pair else 'a slot an item'}, {K} × {J}, {kind} {rate:.3g}"
+                table[name] = quiet(kind, rate, K, J, every_pair=every_pair, n_draws=n_draws)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--smoke", action="store_true", help="3 draws, few shapes: seconds")
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    n_draws = 3 if arguments.smoke else arguments.draws
+    domains = {}
+    if (arguments.shared / "eval_results").is_dir():
+        wanted = ["OPUS"] if arguments.smoke else list(DOMAINS)
+        for name in wanted:
+            rates = import_results(arguments.shared / "eval_results" / DOMAINS[name]).rates
+            domains[name] = np.zeros((rates.n_items, rates.n_agents, rates.n_agents))
+            domains[name][rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
+    table: dict[str, Figures] = {}
+    for target, percents in PERCENTS.items():
+        for name, D in domains.items():
+            for percent in percents:
+                key = f"{target}, {name}, {percent} %"
+                table[key] = tried(domain_draw(D, target), target=target, percent=percent, n_draws=n_draws)
+                tell(key, table[key])
+        for name, (K, J, pairs, leaders) in list(SHAPES.items())[: 1 if arguments.smoke else None]:
+            for percent in (5, 20):
+                key = f"{target}, simulated {name}, {percent} %"
+                draw = shape_draw(K, J, pairs, leaders, target)
+                table[key] = tried(draw, target=target, percent=percent, n_draws=n_draws)
+                tell(key, table[key])
+    shapes = ((5, 12),) if arguments.smoke else ((5, 8), (5, 12), (5, 30), (5, 60), (8, 12), (8, 60))
+    document = {
+        "draws": n_draws,
+        "intervals": table,
+        "everything_asked": {name: everything_asked(D) for name, D in domains.items()},
+        "nearly_alike": quiet_table(n_draws if arguments.smoke else 3 * n_draws, shapes=shapes),
+    }
+    text = json.dumps(document, indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def tell(key: str, found: Figures) -> None:
+    print(
+        f"{key:40} covered {found['covered']:.3f} ± {found['covered_se']:.3f} (0.1.0 {found['old_covered']:.3f}), "
+        f"width ×{found.get('width', float('nan')):.3f}, differences {found['difference_covered']:.3f}, "
+        f"places {found['place']:.3f} ×{found.get('place_ratio', float('nan')):.2f} ({found['place_width']:.1f}), "
+        f"worst agent's {found['worst_agent_place']:.2f}, all at once {found['at_once']:.2f} ({found['at_once_width']:.1f}), "
+        f"best named {found['named_best']:.2f}, wrongly {found['wrong_best']:.2f}, gate ×{found['gate_width']:.2f}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

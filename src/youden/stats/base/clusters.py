@@ -1,0 +1,124 @@
+"""How sure centred abilities are, all together, from what each independent cluster (an item, or a slot) contributes to them.
+
+A cluster is one draw: what it does to an agent is counted once, however often the agent was asked in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats, Positions, freeze
+from youden.stats.base.validation import check_level
+
+PRIOR_CLUSTERS = 6
+"""An agent's variance is shrunk as if the average one had been seen in this many clusters more."""
+UNSEEN = 3.54
+"""(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
+NOTHING = 1e-9
+"""A contribution of a cluster, and a difference of abilities, below this is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class CentredCovariance:
+    """covariance: float[K, K], of the θ_i − θ̄, θ̄ the mean over agents that have one, NaN for others; freedom: float[K].
+
+    The variance of a difference θ_i − θ_k is C_ii + C_kk − 2C_ik. freedom: of Student's t, NaN without a covariance.
+    """
+
+    covariance: Floats
+    freedom: Floats
+
+    def __post_init__(self) -> None:
+        freeze([self.covariance, self.freedom])
+
+    @property
+    def error(self) -> Floats:
+        """Standard errors of the θ_i − θ̄: float[K]."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def half_width(self, level: float = 0.95) -> Floats:
+        """Of the intervals of the θ_i − θ̄: float[K], NaN without one. Raises: StatisticsError [level]."""
+        check_level(level)
+        return np.asarray(student.ppf((1 + level) / 2, self.freedom) * self.error)
+
+    def scaled(self, factor: Floats) -> CentredCovariance:
+        """With variances times `factor`, float[K] ≥ 0, and correlations as they are."""
+        root = np.sqrt(factor)
+        return CentredCovariance(self.covariance * root[:, None] * root, self.freedom)
+
+
+def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Floats | None = None) -> CentredCovariance:
+    """C = Σ_j g_j g_jᵀ, g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j over agents; shrunk, and never 0.
+
+    With n_i clusters that hold agent i, v_i = C_ii becomes (v_i(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), and covariances go towards
+    those of independent agents. Added is what no cluster has shown yet, 3.54/2·h_i/m_i²: m_i = 1/Σ_j p_ij², as many clusters of
+    equal weight; h_i = `unseen_square` of the m_i·g_ij. freedom: n_i + 5.
+
+    contribution: float[K, J], U_ij, what cluster j does to θ̂_i, 0 where it holds no trial of i; share: float[K, J], p_ij, the
+    cluster's share in i's weight, rows sum to 1, or to 0 for an agent without a trial. size: float[K] > 0, s_i, how variances are
+    expected to differ, such as one over trials; without it, all alike. NaN: an agent in fewer than 2 clusters.
+
+    Raises: StatisticsError [cluster-shape], [cluster-agents] with fewer than 3 agents in 2 clusters.
+    Source: MacKinnon and White (1985), J. Econometrics 29, by cluster; shrinkage and the unseen: project statistics.
+
+    >>> g = np.array([[0.1, -0.1, 0.0, 0.0], [-0.1, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> found = covariance_over_clusters(g, np.full((3, 4), 0.25))
+    >>> bool((found.error > 0).all()), found.freedom.tolist()
+    (True, [9.0, 9.0, 9.0])
+    """
+    if contribution.shape != share.shape or contribution.ndim != 2:
+        raise StatisticsError(
+            f"Contributions of the shape {contribution.shape} came with shares of {share.shape}. Give float[K, J] of one run.",
+            slug="cluster-shape",
+        )
+    n_agents = len(contribution)
+    n_clusters = (share > 0).sum(axis=1)
+    known = n_clusters >= 2
+    if (K := int(known.sum())) < 3:
+        raise StatisticsError(
+            f"{K} agents were asked in 2 clusters (items or slots); errors need 3 such agents. Ask the judge about more.",
+            slug="cluster-agents",
+        )
+    U, p, n = contribution[known], share[known], n_clusters[known].astype(np.float64)
+    g = (U - U.mean(axis=0)) / np.sqrt(np.maximum(1 - p, NOTHING))
+    s = np.ones(K) if size is None else size[known]
+    own, m = (g**2).sum(axis=1), 1 / (p**2).sum(axis=1)
+    prior = s * (own / s).mean()
+    trust = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
+    unseen = unseen_square(g * m[:, None], n)
+    added = (1 - trust) * prior + UNSEEN / 2 * unseen / m**2
+    independent = (np.eye(K) - 1 / K) * K / (K - 1)
+    C = _between(g @ g.T, trust) + _between(independent, added)
+    covariance, freedom = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
+    covariance[np.ix_(known, known)] = C
+    freedom[known] = n - 1 + PRIOR_CLUSTERS
+    return CentredCovariance(covariance, freedom)
+
+
+def unseen_square(moved: Floats, n: Floats | Positions) -> Floats:
+    """q²·(1 − 3r/n), at least 0; r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
+
+    r is the number of clusters that make up the variance: k where k of n move by as much and the others not at all, n/3 where
+    moves are normal. Few among many are rare events, and the next one may not have been seen. Where nothing moves it is 1.
+
+    moved: float[K, J], what each cluster does to each, as if it alone counted; n: [K], clusters.
+    """
+    squares, fourth = (moved**2).sum(axis=1), (moved**4).sum(axis=1)
+    r = np.divide(squares**2, fourth, out=np.zeros(len(moved)), where=squares > NOTHING**2)
+    return np.asarray((1 + squares) / (1 + r) * np.maximum(0.0, 1 - 3 * r / n))
+
+
+def _between(matrix: Floats, factor: Floats) -> Floats:
+    root = np.sqrt(factor)
+    return np.asarray(matrix * root[:, None] * root)
+
+
+def same_value(one: Floats, other: Floats) -> Bools:
+    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-9·max(1, |a|, |b|); never where one is NaN."""
+    return np.asarray(
+        np.abs(one - other) <= NOTHING * np.maximum(1, np.maximum(np.abs(one), np.abs(other))), dtype=np.bool_
+    )

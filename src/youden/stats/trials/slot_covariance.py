@@ -1,0 +1,133 @@
+"""How sure centred abilities are against all answers on *these items*: what a balanced plan averages out is no error.
+
+A cyclic plan asks items and ordered pairs almost equally often. What an agent has of its own on an item, and what two agents
+have of their own as a pair, then falls out of the mean as far as that goes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Floats, Ids, Positions
+from youden.stats.base.clusters import NOTHING, PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
+from youden.stats.base.validation import check_trials
+
+_PRIOR_PRODUCTS = 100
+"""An agent's own parts are shrunk as if the average ones had been seen in this many products more."""
+_ENOUGH = 2
+"""Products of one ordered pair on two items, in number of agents, below which the pairs' part is not told from chance."""
+
+
+def covariance_on_these_items(
+    first: Ids,
+    second: Ids,
+    item: Ids,
+    slot: Ids,
+    answer: Floats,
+    *,
+    ability: Floats,
+    first_weight: Floats,
+    second_weight: Floats,
+    n_items: int,
+) -> CentredCovariance:
+    """C of `covariance_over_clusters` by slot, correlations kept, its variances v_i made
+
+    l_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4 and at most v_i;
+    l_i = 1 − T_i/(PJ + 1), T_i trials of i, n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
+    τ²_i: mean squared residual of i, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of residuals of
+    one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and also
+    holds what two pairs of a shift have in common by chance, again in each slot of that shift. Plain form, l_i·v_i: where fewer
+    than 2K products of pairs exist.
+
+    Residuals as in `trial_mean`, centred in their slot. first, second, item: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN;
+    ability: float[K], their weighted means, NaN without a trial; weights: float[T] ≥ 0, what a trial counts for its first and
+    its second agent.
+
+    Raises: StatisticsError [trial-columns], [trial-answer], [slot-missing] for a trial without a slot, [cluster-agents].
+    Source: none in the paper; project statistics, designs over calls.
+    """
+    check_trials(first, second, item, slot, answer=answer)
+    if (slot < 0).any():
+        raise StatisticsError(
+            f"{int((slot < 0).sum())} of {len(slot)} trials have no slot. Take the covariance of cells for such a plan.",
+            slug="slot-missing",
+        )
+    K, J = len(ability), n_items
+    _, place = np.unique(slot, return_inverse=True)
+    e = _residuals(first, second, place, answer, ability=ability)
+    agent, w = np.append(first, second).astype(np.int64), np.append(first_weight, second_weight)
+    total, times = np.bincount(agent, w, K), np.asarray(np.bincount(agent, w > 0, K), dtype=np.float64)
+    whole = np.where(total > 0, total, 1.0)
+    n = np.maximum(total**2 / np.maximum(np.bincount(agent, w**2, K), np.finfo(np.float64).tiny), 1)
+
+    def by(column: Ids | Positions, size: int, values: Floats) -> Floats:
+        cell = agent * size + np.tile(column, 2)
+        return np.asarray(np.bincount(cell, values, K * size).reshape(K, size) / whole[:, None])
+
+    S, twice = int(place.max(initial=-1)) + 1, np.tile(e, 2)
+    found = covariance_over_clusters(by(place, S, w * twice), by(place, S, w), size=1 / n)
+    variance = np.diag(found.covariance)
+    P = 2 * max(int((total > 0).sum()) - 1, 1)
+    left = np.maximum(0.0, 1 - times / (P * J + 1))
+    a_trial = _variance_of_a_trial(agent, np.where(w > 0, twice, 0.0), times, freedom=found.freedom)
+    parts = _parts(first, second, place, e, relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
+    if parts is None:
+        return found.scaled(left)
+    # i first and i second are two ordered pairs: partners of the second kind are numbered from K
+    with_partner = np.bincount(agent * 2 * K + np.append(second, first + K), w, 2 * K * K).reshape(K, 2 * K)
+    of_item = ((by(item, J, w) - 1 / J) ** 2).sum(axis=1)
+    of_pair = np.maximum(((with_partner / whole[:, None]) ** 2).sum(axis=1) - 1 / P, 0)
+    remaining = left * (a_trial - parts.cell - parts.pair) / n + parts.cell * of_item + parts.pair * of_pair
+    return found.scaled(np.clip(remaining / variance, left / 4, 1))
+
+
+def _residuals(first: Ids, second: Ids, place: Positions, answer: Floats, *, ability: Floats) -> Floats:
+    K = int((~np.isnan(ability)).sum())
+    effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))
+    r = answer - effect[first] - effect[second]
+    return np.asarray(r - (np.bincount(place, r) / np.bincount(place))[place])
+
+
+def _variance_of_a_trial(agent: Positions, e: Floats, times: Floats, *, freedom: Floats) -> Floats:
+    """Mean e² of each agent's trials, shrunk to that of all as variances by slot are, NaN where they are: float[K]."""
+    n_slots = freedom - PRIOR_CLUSTERS + 1
+    own = np.bincount(agent, e**2, len(times)) / np.maximum(times, 1) * n_slots / (n_slots - 1)
+    return np.asarray((own * (n_slots - 1) + PRIOR_CLUSTERS * np.nanmean(own)) / freedom)
+
+
+class _Parts(NamedTuple):
+    """Variances: float[K] each, of what an agent has of its own on an item, and as one of an ordered pair; both ≥ 0."""
+
+    cell: Floats
+    pair: Floats
+
+
+def _parts(first: Ids, second: Ids, place: Positions, e: Floats, *, relative: Floats) -> _Parts | None:
+    """None where too few products tell the pairs' part. relative: float[K], τ²_i/τ̄²."""
+    K, size = len(relative), np.bincount(place)
+    agent = np.append(first, second).astype(np.int64)
+    S = len(size)
+    cell, n_cell = _products(agent * S + np.tile(place, 2), np.tile(e, 2), K * S)
+    pair, n_pair = (table.reshape(K, K) for table in _products(first.astype(np.int64) * K + second, e, K * K))
+    if n_pair.sum() < _ENOUGH * K or not n_cell.any():
+        return None
+    # centring makes two residuals of a slot of m trials differ by −variance/m on average
+    centring = float((e**2).mean() * (1 / size).mean())
+    own = _shrunk(cell.reshape(K, S).sum(axis=1), n_cell.reshape(K, S).sum(axis=1), relative, more=centring)
+    both = _shrunk(pair.sum(axis=0) + pair.sum(axis=1), n_pair.sum(axis=0) + n_pair.sum(axis=1), relative, more=0.0)
+    return _Parts(own, both)
+
+
+def _products(group: Positions, e: Floats, n_groups: int) -> tuple[Floats, Floats]:
+    """Sum of the products of every two residuals of a group, and their number: float[n_groups] each."""
+    n = np.bincount(group, minlength=n_groups).astype(np.float64)
+    return (np.bincount(group, e, n_groups) ** 2 - np.bincount(group, e**2, n_groups)) / 2, n * (n - 1) / 2
+
+
+def _shrunk(total: Floats, n: Floats, relative: Floats, *, more: float) -> Floats:
+    average = max(0.0, float(total.sum() / n.sum()) + more)
+    own = total + n * more + _PRIOR_PRODUCTS * average * np.nan_to_num(relative)
+    return np.asarray(np.maximum(own / (n + _PRIOR_PRODUCTS), 0.0))
