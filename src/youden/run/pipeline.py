@@ -129,7 +129,8 @@ def judge(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """`judge_async` for code that has no event loop of its own."""
+    """`judge_async` for code that has no event loop of its own. Raises: as it; ConfigError [loop-running] inside a loop."""
+    _refuse_running_loop()
     return asyncio.run(
         judge_async(
             plan,
@@ -143,6 +144,18 @@ def judge(
             log=log,
             batching=batching,
         )
+    )
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigError(
+        "youden.judge was called where an event loop runs already, as in a Jupyter notebook. "
+        "Write `await youden.judge_async(…)` there, with the same arguments.",
+        slug="loop-running",
     )
 
 

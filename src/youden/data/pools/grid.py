@@ -16,6 +16,7 @@ import numpy as np
 
 from youden.errors import PoolError
 from youden.nouns.arrays import Objects
+from youden.text.names import acts
 
 MAX_CELLS = 200_000_000
 
@@ -62,7 +63,8 @@ class Source:
             ) from error
 
     def id(self, value: object, noun: str, number: int) -> str:
-        """`value` as an id. Raises: PoolError [pool-id] for anything but a string with something to see in it."""
+        """`value` as an id. Raises: PoolError [pool-id] for anything but a string with something to see in it,
+        and for one that acts where it is shown."""
         if not isinstance(value, str):
             raise self.wrong(
                 number, f"the {noun} id is {shown(value)}, no string. Write ids as strings.", slug="pool-id"
@@ -71,7 +73,13 @@ class Source:
             raise self.wrong(
                 number, f"the {noun} id is empty ({value!r}). Give every {noun} a name of its own.", slug="pool-id"
             )
+        self.name(value, f"{noun} id", number)
         return value
+
+    def name(self, value: str, what: str, number: int) -> None:
+        """Refuse a name that would act where it is shown. Raises: PoolError [pool-id]."""
+        if problem := acts(value):
+            raise self.wrong(number, f"the {what} {shown(value)} {problem}", slug="pool-id")
 
     def text(self, value: object, number: int) -> str:
         """`value` as a response. Raises: PoolError [pool-text] for anything but a string."""
