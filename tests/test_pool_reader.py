@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.data.folder.sheets import write_scores
+from youden.data.pools.grid import LONG_TEXT
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import PoolError
@@ -324,3 +325,27 @@ def test_names_that_a_spreadsheet_shows_as_they_are_stay(tmp_path: Path) -> None
     read = pd.read_csv(tmp_path / "s.csv", dtype={"agent": str})
     assert read["agent"].tolist() == [agent.id for agent in pool.agents] == names
     assert not [name for name in names if name.startswith(("=", "@"))]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "what"), [("agent,item,text", "a,y,{}", "text"), ("agent,item,text,prompt", "a,y,t,{}", "prompt")]
+)
+def test_a_very_long_text_is_named_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, header: str, row: str, what: str
+) -> None:
+    first = ",".join(["a", "x", "t", ""][: header.count(",") + 1])
+    read_pool(write_csv(tmp_path / "p.csv", f"{header}\n{first}\n{row.format('w' * LONG_TEXT)}\n"))
+    assert caplog.messages == []
+    read_pool(write_csv(tmp_path / "p.csv", f"{header}\n{first}\n{row.format('word ' * 250_000)}\n"))
+    assert len(caplog.messages) == 1
+    assert f"p.csv, line 3: the {what} has 1,250,000 characters." in caplog.text
+
+
+def test_a_very_long_text_of_a_folder_is_named_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = "word " * 250_000
+    cell = json.dumps({"agent": "a", "item": "x", "text": long})
+    items = [ITEMS[1], json.dumps({"id": "x", "prompt": long})]
+    read_pool(write_folder(tmp_path, items=items, responses=[RESPONSES[0], cell]))
+    assert ["items.jsonl, line 2: the prompt" in caplog.messages[0], "responses.jsonl, line 2: the text" in caplog.messages[1]]

@@ -5,6 +5,7 @@ It knows where each row came from, so that an error can name it; it refuses to k
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,13 @@ import numpy as np
 from youden.errors import PoolError
 from youden.nouns.arrays import Objects
 from youden.text.names import acts
+from youden.text.printable import printable
+
+_LOG = logging.getLogger("youden.pools")
 
 MAX_CELLS = 200_000_000
+LONG_TEXT = 1_000_000
+"""Characters, about 250,000 tokens: more of them take seconds to look at, and hardly a judge reads them."""
 
 
 def shown(value: object) -> str:
@@ -84,13 +90,23 @@ class Source:
     def text(self, value: object, number: int) -> str:
         """`value` as a response. Raises: PoolError [pool-text] for anything but a string."""
         if isinstance(value, str):
-            return value
+            return self.noticed(value, "text", number)
         raise self.wrong(
             number,
             f"the text is {shown(value)}, no string. Leave the row out where there is no response; "
             "an empty response is the empty string.",
             slug="pool-text",
         )
+
+    def noticed(self, value: str, what: str, number: int) -> str:
+        """`value`; one of more than LONG_TEXT characters is named in a warning of the log `youden.pools`, before it is worked on."""
+        if len(value) > LONG_TEXT:
+            _LOG.warning(
+                "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: see whether it is "
+                "what it should be.",
+                *(printable(str(self.path)), self.unit, number, what, f"{len(value):,}"),
+            )
+        return value
 
 
 class Cells:

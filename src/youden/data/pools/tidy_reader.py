@@ -112,6 +112,7 @@ class _TidyRows:
             number=number,
         )
         if prompt:
+            self._source.noticed(prompt, "prompt", number)
             self._say(self._prompts, item, prompt, f"prompt of item {item!r}", number)
         if group:
             self._source.name(group, "group", number)

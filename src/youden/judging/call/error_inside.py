@@ -58,5 +58,7 @@ def error_inside(reply: object) -> CallError | None:
 def _status(code: str | int) -> int | None:
     """The status that a code stands for, None where nobody knows."""
     if isinstance(code, str):
-        return _STATUS.get(code) or (_status(int(code)) if len(code) == 3 and code.isascii() and code.isdigit() else None)
+        return _STATUS.get(code) or (
+            _status(int(code)) if len(code) == 3 and code.isascii() and code.isdigit() else None
+        )
     return code if 400 <= code <= 599 else None
