@@ -341,11 +341,12 @@ def test_a_very_long_text_is_named_with_its_line(
     assert f"p.csv, line 3: the {what} has 1,250,000 characters." in caplog.text
 
 
-def test_a_very_long_text_of_a_folder_is_named_with_its_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_very_long_text_of_a_folder_is_named_with_its_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     long = "word " * 250_000
     cell = json.dumps({"agent": "a", "item": "x", "text": long})
     items = [ITEMS[1], json.dumps({"id": "x", "prompt": long})]
     read_pool(write_folder(tmp_path, items=items, responses=[RESPONSES[0], cell]))
-    assert ["items.jsonl, line 2: the prompt" in caplog.messages[0], "responses.jsonl, line 2: the text" in caplog.messages[1]]
+    assert [
+        "items.jsonl, line 2: the prompt" in caplog.messages[0],
+        "responses.jsonl, line 2: the text" in caplog.messages[1],
+    ]

@@ -152,7 +152,9 @@ def test_more_choices_than_one_are_left_alone() -> None:
 def test_a_description_of_another_type_is_left_out(value: object) -> None:
     assert checked(reply(("model",), value), seconds=0.5) == replace(WHOLE, model="")
     assert checked(reply(("system_fingerprint",), value), seconds=0.5) == replace(WHOLE, fingerprint=None)
-    assert checked(reply(("choices", 0, "finish_reason"), value), seconds=0.5) == replace(WHOLE, finish_reason="unknown")
+    assert checked(reply(("choices", 0, "finish_reason"), value), seconds=0.5) == replace(
+        WHOLE, finish_reason="unknown"
+    )
     assert checked(reply(("choices", 0, "message", "refusal"), value), seconds=0.5) == WHOLE
 
 

@@ -99,11 +99,11 @@ class Source:
         )
 
     def noticed(self, value: str, what: str, number: int) -> str:
-        """`value`; one of more than LONG_TEXT characters is named in a warning of the log `youden.pools`, before it is worked on."""
+        """`value`; one of more than LONG_TEXT characters is named in a warning of the log `youden.pools`."""
         if len(value) > LONG_TEXT:
             _LOG.warning(
-                "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: see whether it is "
-                "what it should be.",
+                "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: "
+                "see whether it is what it should be.",
                 *(printable(str(self.path)), self.unit, number, what, f"{len(value):,}"),
             )
         return value
