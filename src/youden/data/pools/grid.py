@@ -20,7 +20,7 @@ from youden.nouns.arrays import Objects
 from youden.text.names import acts
 from youden.text.printable import printable
 
-_LOG = logging.getLogger("youden.pools")
+_LOG = logging.getLogger(__name__)
 
 MAX_CELLS = 200_000_000
 LONG_TEXT = 1_000_000
@@ -99,7 +99,7 @@ class Source:
         )
 
     def noticed(self, value: str, what: str, number: int) -> str:
-        """`value`; one of more than LONG_TEXT characters is named in a warning of the log `youden.pools`."""
+        """`value`; one of more than LONG_TEXT characters is named in a warning of the log."""
         if len(value) > LONG_TEXT:
             _LOG.warning(
                 "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: "
