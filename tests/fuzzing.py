@@ -173,7 +173,9 @@ def batch_line(result: Mapping[str, Any], twist: Twist | None) -> Sent:
     response = dict(result["response"])
     out = twisted(response["body"], twist)
     if out.cut is not None or out.dropped:
-        return replace(whole, body=whole.body[: out.cut or 0])
+        return replace(whole, body=whole.body[: out.cut or 0], billed=out.billed)
+    if twist.harmless and (b"\n" in out.body or out.headers):
+        return whole
     if twist.kind in ("form", "short") or b"\n" in out.body:
         return replace(whole, body=out.body[:1000].replace(b"\n", b" "))
     body = out.body.decode("utf-8", "surrogatepass")
