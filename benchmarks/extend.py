@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
-from youden.protocol.extension.grow import add_agents
+from youden.protocol.extension.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.run.abilities import Abilities, abilities_of
 from youden.stats.trials.anchored import stretch_of

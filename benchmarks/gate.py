@@ -27,7 +27,7 @@ from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
 from youden.practice.gate.answers import outlooks
 from youden.practice.gate.decision import MARGIN, Gated, Look, gated
-from youden.protocol.extension.grow import add_calls
+from youden.protocol.extension.extending import add_calls
 from youden.protocol.plan import make_plan
 from youden.study.replay import make_world
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.data.importers.peer_prediction import import_results
-from youden.nouns import PairedTrials
+from youden.nouns import Trials
 from youden.nouns.arrays import Floats
 from youden.protocol.designs.cyclic import Cyclic
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -82,13 +82,13 @@ def dense(D: Floats) -> Floats:
     return np.asarray(theta - theta.mean())
 
 
-def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) -> PairedTrials:
+def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) -> Trials:
     J, K, _ = shape
     n_paired = round(percent / 100 * 2 * K * (K - 1) * J) - N_INDEPENDENT
-    return Cyclic(max(n_paired, 3 * K)).draw(np.ones((K, J), dtype=np.bool_), rng)
+    return Cyclic(max(n_paired, 3 * K)).draw(np.ones((K, J), dtype=np.bool_), rng).trials
 
 
-def found_of(D: Floats, plan: PairedTrials) -> Found:
+def found_of(D: Floats, plan: Trials) -> Found:
     J, K, _ = D.shape
     answer, ones = D[plan.item, plan.first, plan.second], np.ones(len(plan.item))
     old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
@@ -204,7 +204,7 @@ def shape_draw(K: int, J: int, pairs: float, leaders: int, target: str) -> Draw:
 def everything_asked(D: Floats) -> Figures:
     """Half-widths of a dense fit over those of a cyclic plan of all pairs, same answers; and the least for these items."""
     K = D.shape[1]
-    plan = Cyclic(None).draw(np.ones((K, len(D)), dtype=np.bool_), np.random.default_rng(0))
+    plan = Cyclic(None).draw(np.ones((K, len(D)), dtype=np.bool_), np.random.default_rng(0)).trials
     found = found_of(D, plan)
     model = ClippedLinear().fit((D.sum(axis=2) + D.sum(axis=1)).T / (2 * (K - 1)))
     cells = item_covariance(np.ones(model.residual_.shape), model.residual_, component=model.component_)
@@ -237,7 +237,7 @@ def quiet(kind: str, rate: float, K: int, J: int, *, every_pair: bool, n_draws: 
     for seed in range(n_draws):
         rng = np.random.default_rng([seed, K, J, round(1e4 * rate)])
         D = nearly_alike(kind, rate, K, J, rng)
-        plan = Cyclic(None if every_pair else K * J).draw(np.ones((K, J), dtype=np.bool_), rng)
+        plan = Cyclic(None if every_pair else K * J).draw(np.ones((K, J), dtype=np.bool_), rng).trials
         one = quiet_difference(found_of(D, plan).items, 0, 1)
         half = one.half_width(ALPHA)
         rows.append((abs(one.value - truth) <= half, one.value - half > -MARGIN))

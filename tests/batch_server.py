@@ -16,7 +16,7 @@ from aiohttp import web
 from wire_server import Reply, completion, well_behaved
 
 Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
-Step = Literal["upload", "create", "look", "list", "fetch"]
+Extension = Literal["upload", "create", "look", "list", "fetch"]
 Fault = Literal["500", "401", "400", "reset", "lost"]
 """lost: it is done, and the reply never arrives."""
 
@@ -39,7 +39,7 @@ class BatchServer:
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
     fates: list[Fate] = field(default_factory=list)
-    faults: dict[Step, list[Fault | None]] = field(default_factory=dict)
+    faults: dict[Extension, list[Fault | None]] = field(default_factory=dict)
     looks_needed: int = 1
     bad_lines: tuple[int, ...] = (2,)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class BatchServer:
     async def _fetch(self, request: web.Request) -> web.StreamResponse:
         return await self._step("fetch", request, lambda: web.Response(body=self.files[request.match_info["id"]]))
 
-    async def _step(self, step: Step, request: web.Request, do: Callable[[], web.Response]) -> web.StreamResponse:
+    async def _step(self, step: Extension, request: web.Request, do: Callable[[], web.Response]) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         faults = self.faults.get(step) or [None]
         fault = faults.pop(0)

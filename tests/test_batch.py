@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batch_server import BatchServer, Fault, Step
+from batch_server import BatchServer, Extension, Fault
 from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, same_item, well_behaved
@@ -258,7 +258,7 @@ async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_be
     ],
 )
 async def test_every_step_is_tried_again_and_no_batch_begun_twice(
-    store: Store, faults: dict[Step, list[Fault | None]]
+    store: Store, faults: dict[Extension, list[Fault | None]]
 ) -> None:
     async with BatchServer(faults=faults) as server:
         verdicts = await ask(server, store)
@@ -278,7 +278,7 @@ async def test_every_step_is_tried_again_and_no_batch_begun_twice(
     ],
 )
 async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
-    store: Store, faults: dict[Step, list[Fault | None]], slug: str, n_after: int
+    store: Store, faults: dict[Extension, list[Fault | None]], slug: str, n_after: int
 ) -> None:
     async with BatchServer(faults=faults) as server:
         with pytest.raises(JudgeError) as caught:

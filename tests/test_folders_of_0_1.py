@@ -25,7 +25,7 @@ from youden.data.pools.writer import write_pool
 from youden.judging.config.reading import load_judge_config
 from youden.nouns import Plan, Pool
 from youden.protocol import plan as planning
-from youden.protocol.extension.blocks import growth_of
+from youden.protocol.extension.blocks import extensions_of
 
 FOLDERS = Path(__file__).parent / "data" / "folders-0.1.0"
 RUNS = ("default", "extended", "rejudged", "adaptive")
@@ -86,7 +86,7 @@ def test_a_plan_of_0_1_0_opens_to_the_plan_it_was(run: str) -> None:
     assert plan.said == folder.read_signature().parts["options"]
     assert plan.draw == 1
     assert plan.asked is None
-    steps, rounds = growth_of(plan).steps, plan.rounds
+    steps, rounds = extensions_of(plan).steps, plan.rounds
     assert [step.kind for step in steps] == (["agents"] if run == "extended" else [])
     assert (rounds is not None) == (run == "adaptive")
     assert plan.n_independent == {"default": 72, "extended": 20, "rejudged": None, "adaptive": 10}[run]

@@ -25,7 +25,7 @@ from youden.nouns.arrays import Floats
 from youden.practice.gate.answers import outlooks, read_answers
 from youden.practice.gate.decision import Gate, Gated, Look, Needed, gate_run, gated
 from youden.practice.gate.words import to_do
-from youden.protocol.extension.grow import add_agents, add_calls
+from youden.protocol.extension.extending import add_agents, add_calls
 from youden.protocol.plan import make_plan
 from youden.report.pages.gate import render_junit, render_markdown
 from youden.run.pipeline import fit_run, summarise

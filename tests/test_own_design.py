@@ -13,7 +13,7 @@ from youden import registry
 from youden.nouns import PAIRED, Drawn, Plan, Pool, Rounds, Trials
 from youden.nouns.arrays import Bools
 from youden.protocol.designs.cyclic import numbered
-from youden.protocol.extension.grow import add_calls
+from youden.protocol.extension.extending import add_calls
 from youden.protocol.plan import make_plan
 
 

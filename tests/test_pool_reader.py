@@ -13,17 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from youden.data.folder.sheets import write_scores
+from youden.data.pools.grid import LONG_TEXT
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import PoolError
-from youden.nouns import Agent, Item, Pool
+from youden.nouns import Agent, Item, Pool, Scores
+from youden.text.names import acts
 
 AGENTS = ['{"id": "a", "group": "g"}', '{"id": "b", "meta": {"instruction": "be brief"}}']
 ITEMS = ['{"id": "x", "prompt": "what is x?"}', '{"id": "y"}']
 RESPONSES = ['{"agent": "b", "item": "y", "text": "by"}', '{"agent": "a", "item": "x", "text": ""}']
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(
-    lambda value: bool(value.strip())
+    lambda value: bool(value.strip()) and acts(value) is None
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
@@ -289,3 +292,61 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> Non
     with pytest.raises(TypeError):
         write_pool(broken, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-1+1", "\t=1", "a\rb", "\x1b[2J", " =1", "＝1"]
+)
+def test_a_name_that_acts_is_refused_with_its_place(tmp_path: Path, name: str) -> None:
+    quoted = json.dumps(name)
+    refused(write_folder(tmp_path, agents=[AGENTS[0], f'{{"id": {quoted}}}']), "agents.jsonl, line 2", "[pool-id]")
+    refused(write_folder(tmp_path, items=[f'{{"id": {quoted}}}']), "items.jsonl, line 1", "[pool-id]")
+    refused(write_folder(tmp_path, agents=[f'{{"id": "a", "group": {quoted}}}']), "agents.jsonl, line 1", "[pool-id]")
+    cell = '"' + name + '"'
+    for row in (f"{cell},x,t", f"a,{cell},t", f"a,x,t,{cell}"):
+        header = "agent,item,text,group" if row.count(",") == 3 else "agent,item,text"
+        refused(write_csv(tmp_path / "p.csv", f"{header}\n{row}\n"), "line 2", "[pool-id]")
+
+
+def test_names_that_a_spreadsheet_shows_as_they_are_stay(tmp_path: Path) -> None:
+    names = ["-3", "+1.5", "a=b", "o'neil", "gpt-4o", "x@y", "'=1", "模型", "a, b", 'say "hi"']
+    pool = read_pool(
+        write_folder(
+            tmp_path,
+            agents=[json.dumps({"id": name}) for name in names],
+            items=ITEMS,
+            responses=[json.dumps({"agent": name, "item": "x", "text": "t"}) for name in names],
+        )
+    )
+    write_scores(
+        tmp_path / "s.csv",
+        Scores(np.zeros((len(names), 2)), np.ones((len(names), 2)), "train", "symmetric", tuple(names), ("x", "y")),
+    )
+    read = pd.read_csv(tmp_path / "s.csv", dtype={"agent": str})
+    assert read["agent"].tolist() == [agent.id for agent in pool.agents] == names
+    assert not [name for name in names if name.startswith(("=", "@"))]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "what"), [("agent,item,text", "a,y,{}", "text"), ("agent,item,text,prompt", "a,y,t,{}", "prompt")]
+)
+def test_a_very_long_text_is_named_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, header: str, row: str, what: str
+) -> None:
+    first = ",".join(["a", "x", "t", ""][: header.count(",") + 1])
+    read_pool(write_csv(tmp_path / "p.csv", f"{header}\n{first}\n{row.format('w' * LONG_TEXT)}\n"))
+    assert caplog.messages == []
+    read_pool(write_csv(tmp_path / "p.csv", f"{header}\n{first}\n{row.format('word ' * 250_000)}\n"))
+    assert len(caplog.messages) == 1
+    assert f"p.csv, line 3: the {what} has 1,250,000 characters." in caplog.text
+
+
+def test_a_very_long_text_of_a_folder_is_named_with_its_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long = "word " * 250_000
+    cell = json.dumps({"agent": "a", "item": "x", "text": long})
+    items = [ITEMS[1], json.dumps({"id": "x", "prompt": long})]
+    read_pool(write_folder(tmp_path, items=items, responses=[RESPONSES[0], cell]))
+    assert [
+        "items.jsonl, line 2: the prompt" in caplog.messages[0],
+        "responses.jsonl, line 2: the text" in caplog.messages[1],
+    ]

@@ -125,3 +125,13 @@ def test_files_that_are_no_prompts_are_refused(tmp_path: Path) -> None:
         assert caught.value.slug == slug
     with pytest.raises(ConfigError, match="same-source"):
         load_prompt("same-sorce")
+
+
+def test_a_prompt_that_is_not_there_lists_its_folders_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("x", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"no prompt .*nine\.md.* there are: mine\.md\. Give one .*\[prompt-unreadable\]"
+    ):
+        load_prompt(tmp_path / "nine.md")
+    with pytest.raises(ConfigError, match="there are: no prompts"):
+        load_prompt(tmp_path / "nowhere" / "nine.md")

@@ -14,7 +14,7 @@ import youden
 from pools import answer_with, make_pool
 from worlds import verdicts
 from youden.nouns import PAIRED, Pool, Verdicts
-from youden.protocol.extension.grow import add_agents
+from youden.protocol.extension.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.run.analysis import analyse

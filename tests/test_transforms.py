@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from youden.errors import ConfigError
 from youden.text.sentences import first_pieces, pieces, sentences
 from youden.text.thesaurus import synonyms
-from youden.text.transforms import MAY_BE_EMPTY, TRANSFORMS, Step, apply_steps
+from youden.text.transforms import MAY_BE_EMPTY, TRANSFORMS, Extension, apply_steps
 from youden.text.words import words
 
 TEXT = (
@@ -21,7 +21,7 @@ TEXT = (
 
 
 def made(name: str, text: str = TEXT, seed: int = 0, **options: object) -> str:
-    return Step(name, options)(text, np.random.default_rng(seed))  # type: ignore[arg-type]
+    return Extension(name, options)(text, np.random.default_rng(seed))  # type: ignore[arg-type]
 
 
 def seen(text: str) -> str:
@@ -108,7 +108,7 @@ def test_case_bullets_repeat_clone_and_dump() -> None:
 
 
 def test_steps_are_applied_in_turn() -> None:
-    steps = [Step("truncate", {"words": 3}), Step("case", {"to": "lower"}), Step("repeat")]
+    steps = [Extension("truncate", {"words": 3}), Extension("case", {"to": "lower"}), Extension("repeat")]
     assert apply_steps(TEXT, steps, np.random.default_rng(0)) == "the river rose the river rose"
 
 

@@ -184,3 +184,17 @@ def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused
 def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
     with pytest.raises(ConfigError, match=r"\[view-port\]"):
         prepare(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
+
+
+@pytest.mark.parametrize("name", ["arm", "kind", "answer"])
+def test_a_filter_that_means_nothing_is_refused(client: httpx.Client, name: str) -> None:
+    refused = client.get("/run/one/trials", params={name: "' OR 1=1"})
+    assert (refused.status_code, refused.text.startswith(f"{name} is one of: ")) == (400, True)
+
+
+def test_every_filter_that_means_something_is_taken(client: httpx.Client) -> None:
+    for kind in KINDS:
+        assert client.get("/run/one/trials", params={"kind": kind}).status_code == 200
+    arms = [client.get("/run/one/trials", params={"arm": arm}).json()["total"] for arm in ("paired", "independent")]
+    assert sum(arms) == client.get("/run/one/trials").json()["total"]
+    assert min(arms) > 0

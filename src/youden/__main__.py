@@ -1,4 +1,4 @@
-"""`python -m youden`: the command line. It knows nothing else."""
+"""`python -m youden`: the command line."""
 
 from youden.cli import main
 

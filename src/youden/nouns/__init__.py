@@ -3,8 +3,8 @@
 Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
-from youden.nouns.facts import AgentMove, CallFacts, GrowthFacts, HoldoutFacts, LinkFacts, RunFacts
-from youden.nouns.growth import Block, Growth, Rounds, Step, StepKind
+from youden.nouns.extension import Block, Extension, ExtensionKind, Extensions, Rounds
+from youden.nouns.facts import AgentMove, CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, RunFacts
 from youden.nouns.judging import (
     MAX_MISSING,
     MISSING_REASONS,
@@ -50,9 +50,11 @@ __all__ = [
     "Design",
     "Disagreement",
     "Drawn",
+    "Extension",
+    "ExtensionFacts",
+    "ExtensionKind",
+    "Extensions",
     "Fit",
-    "Growth",
-    "GrowthFacts",
     "HoldoutFacts",
     "IndependentRates",
     "IndependentRule",
@@ -78,8 +80,6 @@ __all__ = [
     "Slotted",
     "Split",
     "SplitRule",
-    "Step",
-    "StepKind",
     "Trials",
     "Validation",
     "Verdicts",

@@ -80,7 +80,7 @@ class AgentMove:
 
 
 @dataclass(frozen=True)
-class GrowthFacts:
+class ExtensionFacts:
     """What the last extension of a run changed.
 
     joined, joined_items: agents and items that are new; n_calls: of both arms. level: how much higher the same comparisons of
@@ -123,4 +123,4 @@ class RunFacts:
     links: dict[ScoreKind, dict[str, LinkFacts]]
     links_missing: dict[ScoreKind, str]
     warnings: tuple[str, ...]
-    growth: GrowthFacts | None = None
+    growth: ExtensionFacts | None = None

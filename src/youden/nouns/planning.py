@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from youden.nouns.arrays import Bools, Codes, Ids, freeze
-from youden.nouns.growth import Growth, Rounds
+from youden.nouns.extension import Extensions, Rounds
 from youden.nouns.pool import Json
 from youden.nouns.trials import PAIRED, Trials
 from youden.streams import DRAW
@@ -130,7 +130,7 @@ class Plan:
     independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
     n_independent: how many calls a pooled arm was to have, None for twins.
     n_probes: how many of the first independent trials are probes, which the pooled rate leaves out.
-    rounds: of an adaptive plan. growth: the extensions, None where there are none. asked: None where it was not recorded.
+    rounds: of an adaptive plan. extensions: the extensions, None where there are none. asked: None where it was not recorded.
     draw: the version of the draw, see `streams`.
     characters: length of all judged texts together.
     """
@@ -149,7 +149,7 @@ class Plan:
     n_independent: int | None = None
     n_probes: int = 0
     rounds: Rounds | None = None
-    growth: Growth | None = None
+    extensions: Extensions | None = None
     asked: Asked | None = None
     draw: int = DRAW
     characters: int = 0
@@ -196,8 +196,8 @@ class Plan:
             said["probes"] = self.n_probes
         if self.rounds is not None:
             said |= self.rounds.said
-        if self.growth is not None:
-            said["grown"] = self.growth.said
+        if self.extensions is not None:
+            said["grown"] = self.extensions.said
         return said
 
     @property

@@ -18,8 +18,8 @@ from youden.judging.asking.terms import Asking
 from youden.judging.estimate import estimate
 from youden.nouns import PAIRED, Cost, Plan
 from youden.protocol.columns import plan_rows
-from youden.protocol.extension.blocks import growth_of, scored_sides
-from youden.protocol.extension.grow import LEAST_SLOTS
+from youden.protocol.extension.blocks import extensions_of, scored_sides
+from youden.protocol.extension.extending import LEAST_SLOTS
 from youden.run.analysis import Analysis
 from youden.run.pipeline import PlannedRun, fit_run, judge_run, plan_run
 
@@ -90,8 +90,8 @@ def _wanted(step: Extension, width: float | None) -> tuple[object, ...]:
 
 def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
-    growth = growth_of(run.plan)
-    last, n_before = growth.steps[-1], ([growth.anchors] + [one.agents for one in growth.steps])[-2]
+    extensions = extensions_of(run.plan)
+    last, n_before = extensions.steps[-1], ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
     asked = plan_rows(run.plan, np.arange(len(run.plan)) >= last.row, run.pool)
     asked = replace(asked, notes=run.plan.notes[-1:])
     return PlannedExtension(

@@ -63,7 +63,9 @@ def without_probes(result: Verdicts) -> Verdicts:
 def _alike(pool: Pool, trials: Trials) -> Floats:
     """Shared idf mass over the smaller text's mass: float[M] in [0, 1], 0 where a text has no word."""
     one = pool.texts[trials.first, trials.item].tolist()
-    matrix = word_matrix(segment([*one, *pool.texts[trials.second, trials.other_item].tolist()]))
+    texts = [*one, *pool.texts[trials.second, trials.other_item].tolist()]
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    matrix = word_matrix(segment(row_of))[[row_of[text] for text in texts]]
     weights = idf(np.asarray(matrix.sum(axis=0), dtype=np.float64), float(matrix.shape[0]))
     mass = np.asarray(matrix @ weights, dtype=np.float64)
     n = len(one)

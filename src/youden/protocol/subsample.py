@@ -74,7 +74,7 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
         n_independent=None,
         n_probes=0,
         rounds=None,
-        growth=None,
+        extensions=None,
         draw=draw,
         seed=seed,
         notes=(

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from youden.nouns import PAIRED, Plan, Scores, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.designs.adaptive import Standing, adaptive_of
-from youden.protocol.extension.blocks import complete_part, growth_of, scored_sides
+from youden.protocol.extension.blocks import complete_part, extensions_of, scored_sides
 from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
@@ -52,7 +52,7 @@ def abilities_of(result: Verdicts) -> Abilities | None:
 
     Cells are ranked by `ClippedLinear` and `cell_abilities`.
     """
-    if growth_of(result.plan).steps:
+    if extensions_of(result.plan).steps:
         return _grown(result)
     if not balanced(result.plan):
         return None
@@ -146,11 +146,11 @@ def _grown(result: Verdicts) -> Abilities:
 
     Agents that joined, and those that further calls were spent on, are placed on the scale of the first ones.
     """
-    plan, growth = result.plan, growth_of(result.plan)
+    plan, extensions = result.plan, extensions_of(result.plan)
     anchors = anchors_of(result)
     scale = scale_from(result, anchors)
-    placed = place_beside(result, anchors, scale)
-    n_old, n_new = growth.anchors, plan.n_agents - growth.anchors
+    placed = place_added(result, anchors, scale)
+    n_old, n_new = extensions.anchors, plan.n_agents - extensions.anchors
     stretch = stretch_of(n_old)
     effect = _padded((anchors.ability - scale.centre) / stretch, n_new)
     before = _padded(np.where(np.isnan(anchors.ability + anchors.error), 0.0, anchors.n_trials), n_new)
@@ -193,7 +193,7 @@ def anchors_of(result: Verdicts) -> Abilities:
 
     They are on the level of the first plan's items: items that joined later do not move it.
     """
-    part, n_items = complete_part(result), growth_of(result.plan).items
+    part, n_items = complete_part(result), extensions_of(result.plan).items
     found = abilities_of(part)
     if found is None:
         return _fitted(part, n_items)
@@ -247,9 +247,9 @@ def scale_from(result: Verdicts, anchors: Abilities, *, rows: Bools | None = Non
     )
 
 
-def place_beside(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bools | None = None) -> Placed:
+def place_added(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bools | None = None) -> Placed:
     """Where answers outside complete slots, those among `rows`, put the agents that they count for."""
-    beside = beside_of(result, rows)
+    beside = added_answers(result, rows)
     return place(
         beside.item,
         beside.agent,
@@ -262,7 +262,7 @@ def place_beside(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bo
     )
 
 
-class Beside(NamedTuple):
+class AddedAnswers(NamedTuple):
     """Answers outside complete slots, one row a trial and agent it counts for: int32[T], answers float[T]."""
 
     item: Ids
@@ -272,13 +272,13 @@ class Beside(NamedTuple):
     answer: Floats
 
 
-def beside_of(result: Verdicts, rows: Bools | None = None) -> Beside:
+def added_answers(result: Verdicts, rows: Bools | None = None) -> AddedAnswers:
     """Those among `rows`, each with an anchor as the partner."""
     plan, sides = result.plan, scored_sides(result.plan)
-    n_old = growth_of(plan).anchors
+    n_old = extensions_of(plan).anchors
     beside = learned_from(result, rows) & ~sides.complete
     one, other = beside & sides.first & (plan.second < n_old), beside & sides.second & (plan.first < n_old)
-    return Beside(
+    return AddedAnswers(
         np.append(plan.item[one], plan.item[other]),
         np.append(plan.first[one], plan.second[other]),
         np.append(plan.second[one], plan.first[other]),
@@ -296,5 +296,5 @@ def learned_from(result: Verdicts, rows: Bools | None = None) -> Bools:
 
 def anchors_alone(plan: Plan) -> Bools:
     """Which rows compare two of the first plan's agents in complete slots: bool[N]."""
-    n_old = growth_of(plan).anchors
+    n_old = extensions_of(plan).anchors
     return np.asarray(scored_sides(plan).complete & (plan.first < n_old) & (plan.second < n_old))

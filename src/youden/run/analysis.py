@@ -29,7 +29,7 @@ from youden.nouns import (
 from youden.nouns.arrays import Bools
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
-from youden.run.extension import growth_facts
+from youden.run.extension import extension_facts
 from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
@@ -96,7 +96,7 @@ def analyse(
         links=links,
         links_missing=links_missing,
         warnings=tuple(said),
-        growth=growth_facts(result, found) if result is not None else None,
+        growth=extension_facts(result, found) if result is not None else None,
     )
     items = pd.DataFrame(
         {

@@ -8,17 +8,17 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import t as student
 
-from youden.nouns import AgentMove, GrowthFacts, Verdicts
+from youden.nouns import AgentMove, ExtensionFacts, Verdicts
 from youden.nouns.arrays import Floats
-from youden.protocol.extension.blocks import before_last_step, growth_of
+from youden.protocol.extension.blocks import before_last_extension, extensions_of
 from youden.run.abilities import (
     Abilities,
     abilities_of,
+    added_answers,
     anchors_alone,
     anchors_of,
-    beside_of,
     learned_from,
-    place_beside,
+    place_added,
     scale_from,
 )
 from youden.stats.base.ranks import ranks
@@ -27,16 +27,16 @@ from youden.stats.trials.comparisons import holm
 from youden.stats.trials.drift import drift_beside, drift_in_slots
 
 
-def growth_facts(result: Verdicts, after: Abilities) -> GrowthFacts | None:
+def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None:
     """What the last step of the plan of `result` changed; None for a plan that never grew. after: abilities by all of it."""
-    plan, growth = result.plan, growth_of(result.plan)
-    if not growth.steps:
+    plan, extensions = result.plan, extensions_of(result.plan)
+    if not extensions.steps:
         return None
-    last, earlier = growth.steps[-1], before_last_step(result)
+    last, earlier = extensions.steps[-1], before_last_extension(result)
     before = abilities_of(earlier) or anchors_of(earlier)
     found = _drift(result, earlier)
     place_before, place_after = ranks(before.ability), ranks(after.ability)
-    return GrowthFacts(
+    return ExtensionFacts(
         kind=last.kind,
         n_calls=len(plan) - last.row,
         joined=plan.agent_ids[earlier.plan.n_agents :],
@@ -95,15 +95,15 @@ def _two_sided(change: Floats, variance: Floats) -> Floats:
 
 
 def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
-    plan, growth = result.plan, growth_of(result.plan)
-    new = np.arange(len(plan)) >= growth.steps[-1].row
+    plan, extensions = result.plan, extensions_of(result.plan)
+    new = np.arange(len(plan)) >= extensions.steps[-1].row
     anchors = anchors_of(earlier)
     scale = scale_from(result, anchors, rows=~new)
-    n_old, n_before = growth.anchors, earlier.plan.n_agents
+    n_old, n_before = extensions.anchors, earlier.plan.n_agents
     drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
     level, level_variance, level_slots = np.nan, np.nan, 0
-    now = place_beside(result, anchors, scale, rows=new)
-    beside = beside_of(result, rows=new)
+    now = place_added(result, anchors, scale, rows=new)
+    beside = added_answers(result, rows=new)
     complete = learned_from(result, new) & anchors_alone(plan)
     if complete.any():
         found = drift_in_slots(
@@ -115,14 +115,14 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
             scale=scale,
         )
         drift[:n_old], variance[:n_old] = found.change, found.variance
-        if growth.steps[-1].kind == "calls":
+        if extensions.steps[-1].kind == "calls":
             level, level_variance, level_slots = found.level, found.level_variance, found.level_slots
     elif len(beside.item):
         found = drift_beside(
             beside.item, beside.agent, beside.partner, beside.answer - anchors.fpr, effect=now.effect, scale=scale
         )
         drift[:n_old], variance[:n_old] = found.change, found.variance
-    was = place_beside(result, anchors, scale, rows=~new)
+    was = place_added(result, anchors, scale, rows=~new)
     effect = np.append(scale.effect, was.effect[n_old:n_before])
     known = np.append(scale.effect_variance, was.variance[n_old:n_before])
     placed = np.flatnonzero(now.n_trials[:n_before] > 0)

@@ -14,7 +14,7 @@ from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.data.pools.writer import write_pool
-from youden.errors import ImportFormatError
+from youden.errors import ConfigError, ImportFormatError
 from youden.judging.asking.terms import Asking, Batching, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
@@ -95,9 +95,22 @@ def judge(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """`judge_async` for code that has no event loop of its own."""
+    """`judge_async` for code that has no event loop of its own. Raises: as it; ConfigError [loop-running] inside a loop."""
+    _refuse_running_loop()
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     return asyncio.run(ask(plan, pool, judge=judge, store=store, asking=asking))
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigError(
+        "youden.judge was called where an event loop runs already, as in a Jupyter notebook. "
+        "Write `await youden.judge_async(…)` there, with the same arguments.",
+        slug="loop-running",
+    )
 
 
 async def ask(plan: Plan, pool: Pool, *, judge: JudgeLike, store: str | Path | None, asking: Asking) -> Verdicts:

@@ -13,10 +13,11 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.registry import REPLAY
-from youden.nouns import Json, Plan, Pool, Step
+from youden.nouns import Extension as Extended
+from youden.nouns import Json, Plan, Pool
 from youden.protocol.designs import DESIGNS
-from youden.protocol.extension.blocks import after_steps, growth_of
-from youden.protocol.extension.grow import add_agents, add_calls, add_items
+from youden.protocol.extension.blocks import after_steps, extensions_of
+from youden.protocol.extension.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
@@ -60,7 +61,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
     if config.trials_of is not None:
         return RunPlan(pools[-1], kept, kept)
-    n_kept = len(growth_of(kept).steps)
+    n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
         raise RunFolderError(
             f"{folder.path} has grown since this plan was made. Go on with `youden run {folder.file('config.yaml')}`, or "
@@ -73,7 +74,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
     """The config with a note of how its plan was drawn."""
     budget = None if plan.asked is None else plan.asked.budget
-    drawn = DrawnAs(version=plan.draw, pool=growth_of(plan).pool, budget=budget)
+    drawn = DrawnAs(version=plan.draw, pool=extensions_of(plan).pool, budget=budget)
     return config.model_copy(update={"drawn": drawn})
 
 
@@ -133,7 +134,7 @@ def _place(name: str, plan: Plan) -> int:
 def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """What the config asks for and the plan was not drawn by, in words."""
     first = pools[0] if config.trials_of is None else pools[-1]
-    if first.digest != growth_of(plan).pool:
+    if first.digest != extensions_of(plan).pool:
         yield "the pool's texts are not those that were judged"
     was, now = _asked_of(plan), _asked_by(config, plan)
     for name in now:
@@ -141,7 +142,7 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
             yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
     if config.trials_of is not None and not _is_part_of(plan, config.trials_of):
         yield f"trials_of is {config.trials_of}, and the trials are not of that run"
-    for number, (step, extension) in enumerate(zip(growth_of(plan).steps, config.extensions, strict=False)):
+    for number, (step, extension) in enumerate(zip(extensions_of(plan).steps, config.extensions, strict=False)):
         if not _same_step(step, extension, pools[number + 1], plan):
             yield f"number {number + 1} of the extensions is another one"
 
@@ -171,8 +172,8 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
     make = DESIGNS.load(config.design)
     asked = {"independent": config.independent, "n_independent": config.n_independent, "holdout": config.holdout}
     if plan.asked is None:
-        growth = growth_of(plan)
-        n_pairs = growth.anchors * (growth.anchors - 1) * growth.items
+        extensions = extensions_of(plan)
+        n_pairs = extensions.anchors * (extensions.anchors - 1) * extensions.items
         arm = independent_arm(config.independent or make.independent, config.n_independent, most=n_pairs)
         asked = {
             "independent": arm.rule,
@@ -194,11 +195,11 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
 def _is_part_of(plan: Plan, run: str) -> bool:
     """Whether `plan` holds trials of the plan of `run`, as it is or as it was before it was extended."""
     other = RunFolder(Path(run)).read_plan()
-    states = (after_steps(other, n) for n in range(len(growth_of(other).steps) + 1))
+    states = (after_steps(other, n) for n in range(len(extensions_of(other).steps) + 1))
     return any(state.digest[:12] == plan.options.get("trials_of") for state in states)
 
 
-def _same_step(step: Step, extension: Extension, pool: Pool, plan: Plan) -> bool:
+def _same_step(step: Extended, extension: Extension, pool: Pool, plan: Plan) -> bool:
     """A plan of 0.1.0 does not say how many calls were asked for, nor on whom."""
     kind = "agents" if extension.agents is not None else "items" if extension.items is not None else "calls"
     if (step.kind, step.pool) != (kind, pool.digest):

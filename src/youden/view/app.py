@@ -30,7 +30,7 @@ from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.shown import clipped
 from youden.report.data.summary import summarise_run
-from youden.report.data.trials import Chosen, Column, TrialBook
+from youden.report.data.trials import KINDS, Chosen, Column, TrialBook
 from youden.report.pages.embed import live_figures
 from youden.report.pages.page import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
@@ -42,6 +42,9 @@ PAGE_SIZE = 50
 MAX_TEXT = 1_000_000
 LEVEL = 0.95
 """Of the intervals that `youden.rank` draws."""
+
+_CHOICES = {"answer": ("yes", "no", "missing"), "arm": ("paired", "independent"), "kind": KINDS}
+"""What a filter of trials may be."""
 
 T = TypeVar("T")
 
@@ -124,15 +127,15 @@ class Viewer:
         by, page = asked.get("by", "kind"), _number(asked.get("page")) or 0
         if by not in get_args(Column):
             raise HTTPException(400, f"There is no column {by!r}.")
-        answer = asked.get("answer")
-        if answer not in (None, "yes", "no", "missing"):
-            raise HTTPException(400, "answer is yes, no or missing.")
+        for name, allowed in _CHOICES.items():
+            if asked.get(name, allowed[0]) not in allowed:
+                raise HTTPException(400, f"{name} is one of: {', '.join(allowed)}.")
         chosen = Chosen(
             agent=_number(asked.get("agent")),
             item=_number(asked.get("item")),
             arm=asked.get("arm"),
             kind=asked.get("kind"),
-            answer=cast(Any, answer),
+            answer=cast(Any, asked.get("answer")),
         )
         rows = opened.book.find(chosen, by=cast(Column, by), descending=asked.get("descending") == "true")
         lines = opened.book.lines(rows[page * PAGE_SIZE : (page + 1) * PAGE_SIZE])

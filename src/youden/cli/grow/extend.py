@@ -14,7 +14,7 @@ from youden.cli.terms import options, ranking, show
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
-    from youden.nouns import GrowthFacts, Json
+    from youden.nouns import ExtensionFacts, Json
 
 
 @click.command("extend")
@@ -93,7 +93,7 @@ def command(
         return
     with progress_bar() as bar:
         fitted = extend_run(planned, kept, asking.terms(progress=bar))
-    growth = fitted.facts.growth
+    extensions = fitted.facts.growth
     summary = write_report(planned.run.folder).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()
     if wide:
@@ -103,19 +103,19 @@ def command(
             f"youden extend {shlex.quote(str(run))} --calls N {names}"
         )
     if as_json:
-        moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
+        moved = None if extensions is None else {**asdict(extensions), "words": list(summary.moved)}
         show.print_json({**said, "dry_run": False, "growth": moved})
         return
     ranking.show_result(summary, as_json=False)
-    if growth is not None:
-        _draw(growth)
+    if extensions is not None:
+        _draw(extensions)
     for line in summary.moved:
         click.echo(show.safe(line))
 
 
-def _draw(growth: GrowthFacts) -> None:
+def _draw(extensions: ExtensionFacts) -> None:
     """What moved: those whose places or abilities changed most."""
-    moved = [move for move in growth.moves if move.before != move.after or move.place_before != move.place_after]
+    moved = [move for move in extensions.moves if move.before != move.after or move.place_before != move.place_after]
     if moved:
         table = Table(title="What moved", title_justify="left")
         table.add_column("agent")

@@ -22,7 +22,7 @@ from youden.errors import RunFolderError
 from youden.nouns import (
     MISSING_REASONS,
     Asked,
-    Growth,
+    Extensions,
     IndependentRule,
     Json,
     Plan,
@@ -84,7 +84,7 @@ class _PlanSaid(BaseModel):
     n_independent: int | None
     n_probes: int
     rounds: _Rounds | None
-    growth: Growth | None
+    extensions: Extensions | None
     asked: Asked | None
     draw: int
     seed: int
@@ -111,7 +111,7 @@ def _from_version_1(text: bytes) -> bytes:
         "n_independent": options.pop("n_independent", None),
         "n_probes": options.pop("probes", 0),
         "rounds": rounds or None,
-        "growth": options.pop("grown", None),
+        "extensions": options.pop("grown", None),
         "asked": None,
         "draw": 1,
         "options": options,
@@ -145,7 +145,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         n_independent=plan.n_independent,
         n_probes=plan.n_probes,
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
-        growth=plan.growth,
+        extensions=plan.extensions,
         asked=plan.asked,
         draw=plan.draw,
         seed=plan.seed,
@@ -200,7 +200,7 @@ def read_plan(path: Path) -> Plan:
         else Rounds.from_said(
             rounds.n_paired, [(turn.start, turn.agents) for turn in rounds.turns], n_agents=len(said.agents)
         ),
-        growth=said.growth,
+        extensions=said.extensions,
         asked=said.asked,
         draw=said.draw,
         seed=said.seed,

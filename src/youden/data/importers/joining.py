@@ -11,6 +11,7 @@ import numpy as np
 
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
+from youden.text.names import acts
 
 LISTED = 5
 
@@ -67,6 +68,9 @@ class Joiner:
         agent_id, item_id = _id(agent), _id(item)
         if agent_id is None or item_id is None:
             self.leave_out("no agent id" if agent_id is None else "no item id", place)
+            return
+        if problem := acts(agent_id) or acts(item_id):
+            self.leave_out(f"the id {agent_id if acts(agent_id) else item_id!r} {problem}", place)
             return
         if not isinstance(text, str):
             self.leave_out(

@@ -8,6 +8,7 @@ alone means nothing.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from youden.data.importers.paper_groups import paper_groups
 from youden.data.importers.peer_layout import EXAMPLES, example_files, example_number, load_agents, load_example, wrong
 from youden.nouns import Agent, Item, Pool, Rates
 from youden.nouns.arrays import Floats, Ids, freeze
+from youden.text.names import acts
 
 DIFFERENCE_ONLY = (
     "Imported: only D = TPR − FPR of each ordered pair is known. tpr = max(D, 0) and fpr = max(−D, 0) are a decomposition "
@@ -55,6 +57,7 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     """
     file = Path(path)
     data = load_agents(file)
+    _check_names(file, [said.condition for said in data.agent_perspectives])
     groups = paper_groups([said.condition for said in data.agent_perspectives])
     digits = max(3, len(str(len(data.tasks) - 1)))
     texts = np.empty((len(data.agent_perspectives), len(data.tasks)), dtype=np.object_)
@@ -88,6 +91,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     files = example_files(inner)
     examples = [load_example(file) for file in files]
     conditions = examples[0].condition_keys
+    _check_names(files[0], conditions)
     for file, example in zip(files, examples, strict=True):
         if example.condition_keys != conditions:
             raise wrong(
@@ -156,6 +160,12 @@ def _notes(ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unju
     if n_unjudged:
         notes.append(f"On {n_unjudged} of {len(ids)} items one arm got no answer at all; they have no rates.")
     return tuple(notes)
+
+
+def _check_names(file: Path, names: Sequence[str]) -> None:
+    for name in names:
+        if problem := acts(name):
+            raise wrong(file, f"the agent {name[:60]!r} {problem}", slug="import-agents")
 
 
 def _difference(expected: list[str], arrived: list[str]) -> str:

@@ -5,6 +5,7 @@ It keeps the place that each row came from, so that an error can name it.
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,14 @@ import numpy as np
 
 from youden.errors import PoolError
 from youden.nouns.arrays import Objects
+from youden.text.names import acts
+from youden.text.printable import printable
+
+_LOG = logging.getLogger(__name__)
 
 MAX_CELLS = 200_000_000
+LONG_TEXT = 1_000_000
+"""Characters, about 250,000 tokens: more of them take seconds to look at, and hardly a judge reads them."""
 
 
 def shown(value: object) -> str:
@@ -62,7 +69,8 @@ class Source:
             ) from error
 
     def id(self, value: object, noun: str, number: int) -> str:
-        """`value` as an id. Raises: PoolError [pool-id] for anything but a string with something to see in it."""
+        """`value` as an id. Raises: PoolError [pool-id] for anything but a string with something to see in it,
+        and for one that acts where it is shown."""
         if not isinstance(value, str):
             raise self.wrong(
                 number, f"the {noun} id is {shown(value)}, no string. Write ids as strings.", slug="pool-id"
@@ -71,18 +79,34 @@ class Source:
             raise self.wrong(
                 number, f"the {noun} id is empty ({value!r}). Give every {noun} a name of its own.", slug="pool-id"
             )
+        self.name(value, f"{noun} id", number)
         return value
+
+    def name(self, value: str, what: str, number: int) -> None:
+        """Refuse a name that would act where it is shown. Raises: PoolError [pool-id]."""
+        if problem := acts(value):
+            raise self.wrong(number, f"the {what} {shown(value)} {problem}", slug="pool-id")
 
     def text(self, value: object, number: int) -> str:
         """`value` as a response. Raises: PoolError [pool-text] for anything but a string."""
         if isinstance(value, str):
-            return value
+            return self.noticed(value, "text", number)
         raise self.wrong(
             number,
             f"the text is {shown(value)}, no string. Leave the row out where there is no response; "
             "an empty response is the empty string.",
             slug="pool-text",
         )
+
+    def noticed(self, value: str, what: str, number: int) -> str:
+        """`value`; one of more than LONG_TEXT characters is named in a warning of the log."""
+        if len(value) > LONG_TEXT:
+            _LOG.warning(
+                "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: "
+                "see whether it is what it should be.",
+                *(printable(str(self.path)), self.unit, number, what, f"{len(value):,}"),
+            )
+        return value
 
 
 class Cells:

@@ -114,6 +114,10 @@ def _said(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None
             raise source.wrong(
                 line, f"the {key} is {shown(value)}. Write a string, or leave the {key} out.", slug="pool-key"
             )
+        if key == "prompt" and value:
+            source.noticed(value, key, line)
+        if key == "group" and value:
+            source.name(value, "group", line)
         if not isinstance(meta, dict):
             raise source.wrong(line, f"meta is {shown(meta)}. Write an object, or leave meta out.", slug="pool-key")
         yield name, value, meta

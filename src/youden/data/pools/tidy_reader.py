@@ -112,8 +112,10 @@ class _TidyRows:
             number=number,
         )
         if prompt:
+            self._source.noticed(prompt, "prompt", number)
             self._say(self._prompts, item, prompt, f"prompt of item {item!r}", number)
         if group:
+            self._source.name(group, "group", number)
             self._say(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def _say(self, said: dict[str, tuple[str, int]], key: str, value: str, what: str, number: int) -> None:

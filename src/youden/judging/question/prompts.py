@@ -101,6 +101,13 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
         path = find("prompts", f"{name_or_path}.md")
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        there = sorted(each.name for each in path.parent.glob("*.md")) if path.parent.is_dir() else []
+        raise ConfigError(
+            f"There is no prompt {path}. In {path.parent} there are: {', '.join(there[:20]) or 'no prompts'}"
+            f"{' …' if len(there) > 20 else ''}. Give one of these, a name in prompts/ or another path.",
+            slug="prompt-unreadable",
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"The prompt {path} cannot be read: {error}. Give a name in prompts/ or the path of a UTF-8 text file.",

@@ -12,7 +12,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.resources import find
 from youden.text.misfits import misfit
-from youden.text.transforms import Step
+from youden.text.transforms import Extension
 from youden.text.yaml_text import read_yaml
 
 SOURCE = "source"
@@ -64,9 +64,11 @@ class AgentSpec(BaseModel):
         return self
 
     @property
-    def transforms(self) -> tuple[Step, ...]:
+    def transforms(self) -> tuple[Extension, ...]:
         """The steps, looked up. Raises: ConfigError [unknown-transform], [transform-option]."""
-        return tuple(Step(step) if isinstance(step, str) else Step(*next(iter(step.items()))) for step in self.steps)
+        return tuple(
+            Extension(step) if isinstance(step, str) else Extension(*next(iter(step.items()))) for step in self.steps
+        )
 
 
 class _File(BaseModel):

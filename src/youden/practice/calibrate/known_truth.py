@@ -15,7 +15,7 @@ from youden.protocol.columns import characters
 from youden.protocol.independent import pooled
 from youden.protocol.probes import probes_of
 from youden.streams import own_stream, stream
-from youden.text.transforms import Step, apply_steps
+from youden.text.transforms import Extension, apply_steps
 
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -54,7 +54,7 @@ _MORE = 400
 """Independent trials drawn beside a run's own, for where it has too few."""
 _CHOICE = 30
 """Trials by length are chosen among the run's own alone where it has at least so many, else among those drawn beside it too."""
-_CLONE = (Step("reorder"), Step("bullets"))
+_CLONE = (Extension("reorder"), Extension("bullets"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
     texts[: pool.n_agents] = pool.texts
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
         texts[pool.n_agents, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
-    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Step("template")], own_stream(0))
+    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Extension("template")], own_stream(0))
     return replace(pool, agents=(*pool.agents, Agent("planted clone"), Agent("planted template")), texts=texts)
 
 
@@ -235,7 +235,7 @@ def _as_plan(plan: Plan, pool: Pool, parts: Sequence[_Some]) -> Plan:
         n_independent=None,
         n_probes=0,
         rounds=None,
-        growth=None,
+        extensions=None,
         asked=None,
         pool_digest=pool.digest,
         agent_ids=tuple(agent.id for agent in pool.agents),

@@ -14,7 +14,7 @@ from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import JURY, REPLAY
 from youden.nouns import PAIRED, Plan, Rates, Verdicts
 from youden.nouns.arrays import Bools, Floats, Positions
-from youden.protocol.extension.blocks import first_in_slots, growth_of
+from youden.protocol.extension.blocks import extensions_of, first_in_slots
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.run.abilities import abilities_of, learned_from, trial_weights
@@ -82,7 +82,7 @@ def read_answers(folder: RunFolder) -> GateAnswers:
         digest=hasher.hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
-        extends=plan.rounds is None and (first_in_slots(plan) or bool(growth_of(plan).steps)),
+        extends=plan.rounds is None and (first_in_slots(plan) or bool(extensions_of(plan).steps)),
         usd_a_call=_usd_a_call(folder, plan),
     )
 
@@ -112,7 +112,7 @@ def _imported(folder: RunFolder) -> GateAnswers:
 
 def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
     plan, weight = result.plan, trial_weights(result.plan)
-    used = learned_from(result) if growth_of(plan).steps else (plan.slot >= 0) & result.answered
+    used = learned_from(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
     found = item_contributions(
         plan.first[used],
         plan.second[used],
@@ -125,7 +125,7 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
     )
     n_slots = found.n_trials.sum(axis=1) / 2
     ways = 2 if plan.options.get("pairs") == "unordered" else 1
-    most = plan.n_items * (growth_of(plan).anchors - 1) // ways
+    most = plan.n_items * (extensions_of(plan).anchors - 1) // ways
 
     def outlook(new: int, old: int) -> Outlook:
         now = max(1, round(float(n_slots[[new, old]].mean())))

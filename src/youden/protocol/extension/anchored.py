@@ -14,7 +14,7 @@ Comparison = tuple[int, int, int]
 _TRIES = 20
 
 
-def anchored_trials(
+def trials_against_anchors(
     eligible: Bools,
     rng: np.random.Generator,
     *,
@@ -69,7 +69,7 @@ def anchored_trials(
     return Trials.paired(*columns[:3], slot=columns[3])
 
 
-def anchored_independent(
+def independent_against_anchors(
     eligible: Bools, rng: np.random.Generator, *, scored: tuple[int, ...], n_anchors: int, n: int
 ) -> Trials:
     """n independent trials spread over `scored`, each by turns first and second, against anchors' texts on other items.

@@ -9,20 +9,20 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import INDEPENDENT, PAIRED, Block, Growth, Plan, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, Block, Extensions, Plan, Verdicts
 from youden.nouns.arrays import Bools
 
 T = TypeVar("T", bound=np.generic)
 
 
-def growth_of(plan: Plan) -> Growth:
+def extensions_of(plan: Plan) -> Extensions:
     """How `plan` was extended; of a plan that was not, no steps and one block."""
-    return plan.growth or Growth(plan.n_agents, plan.n_items, plan.pool_digest, (), (Block(0, 0, None),))
+    return plan.extensions or Extensions(plan.n_agents, plan.n_items, plan.pool_digest, (), (Block(0, 0, None),))
 
 
 def first_in_slots(plan: Plan) -> bool:
     """Whether the first plan's paired trials stand in slots."""
-    steps = growth_of(plan).steps
+    steps = extensions_of(plan).steps
     first = np.arange(len(plan)) < (steps[0].row if steps else len(plan))
     return bool((plan.slot[first & (plan.arm == PAIRED)] >= 0).any())
 
@@ -42,7 +42,7 @@ def scored_sides(plan: Plan) -> Sides:
     """Whom the trials of `plan` count for: both agents, but where a block says otherwise."""
     n = len(plan)
     sides = Sides(*(np.ones(n, dtype=np.bool_) for _ in range(3)))
-    blocks = growth_of(plan).blocks
+    blocks = extensions_of(plan).blocks
     ends = [block.start for block in blocks[1:]] + [int(plan.slot.max(initial=-1)) + 1]
     for block, end in zip(blocks, ends, strict=True):
         if block.scored is not None:
@@ -50,7 +50,7 @@ def scored_sides(plan: Plan) -> Sides:
             sides.first[rows] = np.isin(plan.first[rows], block.scored)
             sides.second[rows] = np.isin(plan.second[rows], block.scored)
             sides.complete[rows] = False
-    for row, following in pairwise([*(step.row for step in growth_of(plan).steps), n]):
+    for row, following in pairwise([*(step.row for step in extensions_of(plan).steps), n]):
         step = slice(row, following)
         apart = plan.arm[step] == INDEPENDENT
         if not (sides.complete[step] & ~apart).any():
@@ -64,37 +64,37 @@ def complete_part(result: Verdicts) -> Verdicts:
     The plan they are to was never extended, but may have more items than the first one. Independent answers count where neither
     agent joined later.
     """
-    plan, growth = result.plan, growth_of(result.plan)
-    old = (plan.first < growth.anchors) & (plan.second < growth.anchors)
+    plan, extensions = result.plan, extensions_of(result.plan)
+    old = (plan.first < extensions.anchors) & (plan.second < extensions.anchors)
     rows = old & scored_sides(plan).complete
-    part = replace(_on_fewer(plan, growth.anchors, plan.n_items), trials=plan.trials.take(rows), growth=None)
+    part = replace(_on_fewer(plan, extensions.anchors, plan.n_items), trials=plan.trials.take(rows), extensions=None)
     return _answers_to(part, result, rows)
 
 
-def before_last_step(result: Verdicts) -> Verdicts:
+def before_last_extension(result: Verdicts) -> Verdicts:
     """The answers as they were before the plan was extended last."""
-    earlier = after_steps(result.plan, len(growth_of(result.plan).steps) - 1)
+    earlier = after_steps(result.plan, len(extensions_of(result.plan).steps) - 1)
     return _answers_to(earlier, result, np.arange(len(result.plan)) < len(earlier))
 
 
 def after_steps(plan: Plan, n: int) -> Plan:
     """The plan as it was after its first `n` steps; `characters` stays what it is."""
-    growth = growth_of(plan)
-    if n >= len(growth.steps):
+    extensions = extensions_of(plan)
+    if n >= len(extensions.steps):
         return plan
-    trials = plan.trials.take(slice(growth.steps[n].row))
+    trials = plan.trials.take(slice(extensions.steps[n].row))
     n_slots = int(trials.slot.max(initial=-1)) + 1
-    blocks = tuple(block for block in growth.blocks if block.start < max(n_slots, 1))
-    agents, items, pool = growth.anchors, growth.items, growth.pool
+    blocks = tuple(block for block in extensions.blocks if block.start < max(n_slots, 1))
+    agents, items, pool = extensions.anchors, extensions.items, extensions.pool
     if n:
-        last = growth.steps[n - 1]
+        last = extensions.steps[n - 1]
         agents, items, pool = last.agents, last.items, last.pool
     return replace(
         _on_fewer(plan, agents, items),
         trials=trials,
-        growth=replace(growth, steps=growth.steps[:n], blocks=blocks) if n else None,
+        extensions=replace(extensions, steps=extensions.steps[:n], blocks=blocks) if n else None,
         pool_digest=pool,
-        notes=plan.notes[: len(plan.notes) - (len(growth.steps) - n)],
+        notes=plan.notes[: len(plan.notes) - (len(extensions.steps) - n)],
     )
 
 

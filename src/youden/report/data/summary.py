@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
-from youden.practice.growth_words import growth_words
+from youden.practice.extension_words import extension_words
 from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headline, rank_agents
 
@@ -53,7 +53,7 @@ class Summary:
     @property
     def moved(self) -> tuple[str, ...]:
         """What the last extension changed; empty for a run that was never extended."""
-        return () if self.facts.growth is None else growth_words(self.facts.growth)
+        return () if self.facts.growth is None else extension_words(self.facts.growth)
 
     @property
     def missing_reasons(self) -> tuple[tuple[str, int], ...]:

@@ -16,7 +16,7 @@ from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.reading import load_judge_config
 from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
-from youden.protocol.extension.blocks import growth_of
+from youden.protocol.extension.blocks import extensions_of
 from youden.protocol.scores import train_scores
 
 MatchItems = Literal["id", "number"]
@@ -146,7 +146,7 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         paired=table.index.get_level_values("arm").to_numpy() == PAIRED if as_trials else np.ones(len(table), np.bool_),
         families=tuple(next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents),
         judge_families=tuple(run.family for run in runs),
-        grown=any(run.result is not None and growth_of(run.result.plan).steps for run in runs),
+        grown=any(run.result is not None and extensions_of(run.result.plan).steps for run in runs),
     )
 
 

@@ -49,7 +49,7 @@ MAY_BE_EMPTY = frozenset({"empty"})
 
 
 @dataclass(frozen=True)
-class Step:
+class Extension:
     """A transform by its registered name, with the options that differ from its defaults."""
 
     name: str
@@ -80,10 +80,10 @@ class Step:
             ) from error
 
 
-def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> str:
+def apply_steps(text: str, steps: Sequence[Extension], rng: np.random.Generator) -> str:
     """`text` after each step in turn.
 
-    >>> apply_steps("One. Two.", [Step("repeat"), Step("case", {"to": "upper"})], np.random.default_rng(0))
+    >>> apply_steps("One. Two.", [Extension("repeat"), Extension("case", {"to": "upper"})], np.random.default_rng(0))
     'ONE. TWO. ONE. TWO.'
     """
     for step in steps:

@@ -17,14 +17,14 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
-from youden.practice.growth_words import growth_words
-from youden.protocol.extension.blocks import before_last_step, complete_part, growth_of, scored_sides
-from youden.protocol.extension.grow import add_agents, add_calls, add_items
+from youden.practice.extension_words import extension_words
+from youden.protocol.extension.blocks import before_last_extension, complete_part, extensions_of, scored_sides
+from youden.protocol.extension.extending import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.run.abilities import Abilities, abilities_of, anchors_of, place_beside, scale_from
+from youden.run.abilities import Abilities, abilities_of, anchors_of, place_added, scale_from
 from youden.run.analysis import analyse
-from youden.run.extension import growth_facts
+from youden.run.extension import extension_facts
 from youden.stats.trials.anchored import stretch_of
 
 K, J = 8, 20
@@ -165,7 +165,7 @@ def test_intervals_of_joining_agents_cover_and_include_the_linking_error() -> No
         found = ranked(result)
         truth = stretch_of(K) * (ability[K : K + 3] - ability[:K].mean()) + found.ability[:K].mean()
         covered.append((found.low[K:] <= truth) & (truth <= found.high[K:]))
-        linked.append(place_beside(result, anchors_of(result), scale_from(result, anchors_of(result))).linking[K:])
+        linked.append(place_added(result, anchors_of(result), scale_from(result, anchors_of(result))).linking[K:])
     assert 0.9 <= np.mean(covered) <= 1.0
     assert np.min(linked) > 0
 
@@ -197,10 +197,10 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
     second = add_agents(plan, MORE_AGENTS)
     third = add_calls(second, MORE_AGENTS, calls=100)
     for later, earlier in ((second, plan), (third, second)):
-        was = before_last_step(answers(later)).plan
+        was = before_last_extension(answers(later)).plan
         assert np.array_equal(was.item, earlier.item)
         assert was.agent_ids == earlier.agent_ids
-        assert growth_of(was) == replace(growth_of(earlier), pool=growth_of(was).pool)
+        assert extensions_of(was) == replace(extensions_of(earlier), pool=extensions_of(was).pool)
         assert was.digest == earlier.digest
     assert complete_part(answers(third)).plan.n_agents == K
 
@@ -219,7 +219,7 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
         changed = np.where(new & with_a3 & (later.arm == PAIRED), mean - 0.2, mean)
         for answer, planted in ((mean, False), (changed, True)):
             result = answer_with(later, answer)
-            facts = growth_facts(result, ranked(result))
+            facts = extension_facts(result, ranked(result))
             assert facts is not None
             low = [move.agent for move in facts.moves if move.p is not None and move.p < 0.05]
             found += planted and "a3" in low
@@ -237,11 +237,11 @@ def test_facts_of_0_1_0_which_hold_their_words_still_open(tmp_path: Path) -> Non
     del said["growth"]["answered_anew"]
     said["growth"]["words"] = ["3 agents joined: a8, a9, a10."]
     folder.file("fit.json").write_text(json.dumps(said), encoding="utf-8")
-    growth = folder.read_facts().growth
-    assert growth is not None
-    assert now.growth is not None
-    assert growth == replace(now.growth, answered_anew=False)
-    assert growth_words(growth)[0] == "3 agents joined: a8, a9, a10."
+    extensions = folder.read_facts().extensions
+    assert extensions is not None
+    assert now.extensions is not None
+    assert extensions == replace(now.extensions, answered_anew=False)
+    assert extension_words(extensions)[0] == "3 agents joined: a8, a9, a10."
 
 
 def test_a_judge_that_became_laxer_is_named() -> None:
@@ -250,10 +250,10 @@ def test_a_judge_that_became_laxer_is_named() -> None:
     lax = np.where(np.arange(len(later)) >= len(plan), 0.15, 0.0)
     result = answers(later)
     result = answer_with(later, result.answer + lax)
-    facts = growth_facts(result, ranked(result))
+    facts = extension_facts(result, ranked(result))
     assert facts is not None
     assert facts.level == pytest.approx(0.15, abs=0.06)
-    assert any("the model that is served may have changed" in line for line in growth_words(facts))
+    assert any("the model that is served may have changed" in line for line in extension_words(facts))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_calls_beyond_everything_stop_at_everything() -> None:
 def test_a_plan_that_grew_is_the_same_from_a_file(tmp_path: Path) -> None:
     folder, plan = RunFolder(tmp_path / "run"), grown(first_plan())
     folder.write_plan(plan)
-    assert growth_of(folder.read_plan()) == growth_of(plan)
+    assert extensions_of(folder.read_plan()) == extensions_of(plan)
     assert folder.read_plan().digest == plan.digest
 
 

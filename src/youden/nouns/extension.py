@@ -13,7 +13,7 @@ import numpy as np
 from youden.nouns.arrays import Bools, Floats, Ids, freeze
 from youden.nouns.pool import Json
 
-StepKind = Literal["agents", "items", "calls"]
+ExtensionKind = Literal["agents", "items", "calls"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +66,13 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Step:
+class Extension:
     """One extension. row: its first row in the plan; agents, items: how many the pool has from then on; pool: its digest.
 
     calls, focus: what was asked for; focus holds positions of agents.
     """
 
-    kind: StepKind
+    kind: ExtensionKind
     row: int
     agents: int
     items: int
@@ -95,13 +95,13 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Growth:
+class Extensions:
     """The extensions of a plan. anchors, items: agents and items of the first plan, which stand first; pool: its digest."""
 
     anchors: int
     items: int
     pool: str
-    steps: tuple[Step, ...]
+    steps: tuple[Extension, ...]
     blocks: tuple[Block, ...]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from youden.nouns import GrowthFacts
+from youden.nouns import ExtensionFacts
 
 ALPHA = 0.05
 """Chance that any agent, or the level, is said to have drifted though none has."""
@@ -13,7 +13,7 @@ POOL_WIDE = (
 _SHOWN = 5
 
 
-def growth_words(facts: GrowthFacts) -> tuple[str, ...]:
+def extension_words(facts: ExtensionFacts) -> tuple[str, ...]:
     """What the last extension changed, a sentence each."""
     said = []
     if facts.joined:

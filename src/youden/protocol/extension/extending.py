@@ -11,14 +11,14 @@ from itertools import islice
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PAIRED, Block, Design, Plan, Pool, Slotted, Step, StepKind, Trials
+from youden.nouns import PAIRED, Block, Design, Extension, ExtensionKind, Plan, Pool, Slotted, Trials
 from youden.nouns.arrays import Ids
 from youden.protocol.columns import with_more
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.checks import PairRule
 from youden.protocol.designs.cyclic import numbered
-from youden.protocol.extension.anchored import Comparison, anchored_independent, anchored_trials
-from youden.protocol.extension.blocks import first_in_slots, growth_of, scored_sides
+from youden.protocol.extension.anchored import Comparison, independent_against_anchors, trials_against_anchors
+from youden.protocol.extension.blocks import extensions_of, first_in_slots, scored_sides
 from youden.protocol.independent import N_POOLED, twins
 from youden.streams import stream
 
@@ -35,16 +35,16 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     new = tuple(range(plan.n_agents, pool.n_agents))
     complete = scored_sides(plan).complete & (plan.arm == PAIRED)
-    n_each = 2 * int(complete.sum()) / growth_of(plan).anchors
-    grower = _Grower(plan, pool)
-    budget = grower.paired_of(calls, default=int(n_each + 0.5) * len(new), n_scored=len(new))
+    n_each = 2 * int(complete.sum()) / extensions_of(plan).anchors
+    extender = _Extender(plan, pool)
+    budget = extender.paired_of(calls, default=int(n_each + 0.5) * len(new), n_scored=len(new))
     if budget < LEAST_SLOTS * 2 * len(new):
         raise PlanError(
             f"{budget} paired calls place {len(new)} agents by fewer than {LEAST_SLOTS} slots each. "
-            f"Give at least {grower.calls_of(LEAST_SLOTS * 2 * len(new), n_scored=len(new))} calls.",
+            f"Give at least {extender.calls_of(LEAST_SLOTS * 2 * len(new), n_scored=len(new))} calls.",
             slug="grow-calls",
         )
-    return grower.made("agents", [grower.anchored(new, budget)], budget, calls=calls, scored=new)
+    return extender.made("agents", [extender.anchored(new, budget)], budget, calls=calls, scored=new)
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
@@ -54,11 +54,13 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
     Raises: PlanError [grow-adaptive], [grow-cells] for a design without slots, [grow-calls].
     """
-    grower = _Grower(plan, pool)
+    extender = _Extender(plan, pool)
     n_new = pool.n_items - plan.n_items
     per_item = int((plan.arm == PAIRED).sum()) / plan.n_items
-    budget = grower.paired_of(calls, default=int(per_item * n_new + 0.5), n_scored=pool.n_agents)
-    return grower.made("items", grower.turns(budget, {len(grower.growth.item_sets): n_new}), budget, calls=calls)
+    budget = extender.paired_of(calls, default=int(per_item * n_new + 0.5), n_scored=pool.n_agents)
+    return extender.made(
+        "items", extender.turns(budget, {len(extender.extensions.item_sets): n_new}), budget, calls=calls
+    )
 
 
 def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()) -> Plan:
@@ -68,12 +70,12 @@ def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()
 
     Raises: PlanError [grow-adaptive], [grow-cells], [grow-calls], [grow-all] where everything was asked.
     """
-    grower = _Grower(plan, pool)
+    extender = _Extender(plan, pool)
     budget = calls // 2 if plan.independent == "twin" else calls
     if focus:
-        return grower.made("calls", [grower.anchored(focus, budget)], budget, calls=calls, scored=focus)
-    sizes = {number: len(items) for number, items in enumerate(grower.growth.item_sets)}
-    return grower.made("calls", grower.turns(budget, sizes), budget, calls=calls)
+        return extender.made("calls", [extender.anchored(focus, budget)], budget, calls=calls, scored=focus)
+    sizes = {number: len(items) for number, items in enumerate(extender.extensions.item_sets)}
+    return extender.made("calls", extender.turns(budget, sizes), budget, calls=calls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class _Drawn:
     block: Block
 
 
-class _Grower:
+class _Extender:
     """One step of one plan: numbers slots, remembers what was asked."""
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
@@ -94,11 +96,11 @@ class _Grower:
                 "answered is not asked again.",
                 slug="grow-adaptive",
             )
-        self.plan, self.pool, self.growth = plan, pool, growth_of(plan)
+        self.plan, self.pool, self.extensions = plan, pool, extensions_of(plan)
         self.train = pool.present.copy()
         self.train[: plan.n_agents, : plan.n_items] = plan.split.train
         self.next_slot = int(plan.slot.max(initial=-1)) + 1
-        self.rng = stream("extension", plan.seed, len(self.growth.steps))
+        self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
     def design(self) -> Design:
@@ -122,7 +124,7 @@ class _Grower:
         """Independent calls of a pooled arm for agents that join: as many each as the anchors got."""
         asked = self.plan.n_independent
         whole = N_POOLED if asked is None else asked
-        return -(-whole * n_scored // self.growth.anchors) if n_scored < self.pool.n_agents else 0
+        return -(-whole * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
 
     def anchored(self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, set_: int = 0) -> _Drawn:
         """Slots that place `scored`, on items they were asked about least first."""
@@ -135,11 +137,11 @@ class _Grower:
         order = self.judged_items() if items is None else items
         times = np.bincount(plan.item[rows], minlength=self.pool.n_items)
         start = self.next_slot
-        trials = anchored_trials(
+        trials = trials_against_anchors(
             self.train,
             self.rng,
             scored=scored,
-            n_anchors=self.growth.anchors,
+            n_anchors=self.extensions.anchors,
             n_paired=n_paired,
             asked=asked,
             pairs=self.pairs,
@@ -165,7 +167,7 @@ class _Grower:
                 "same store (what was answered is not asked again), or name agents to focus on.",
                 slug="grow-cells",
             )
-        groups, size = self.growth.joined, self.largest_slot(())
+        groups, size = self.extensions.joined, self.largest_slot(())
         n_turns = n_paired // size
         if n_turns < 1:
             raise PlanError(
@@ -186,11 +188,11 @@ class _Grower:
 
     def complete(self, slotted: Slotted, set_: int, n_slots: int) -> tuple[_Drawn, Ids]:
         """The next slots of all anchors on a set of items, and those items."""
-        sets = self.growth.item_sets
+        sets = self.extensions.item_sets
         items = sets[set_] if set_ < len(sets) else range(self.plan.n_items, self.pool.n_items)
-        before = [block for block in self.growth.blocks if block.scored is None and block.items == set_]
+        before = [block for block in self.extensions.blocks if block.scored is None and block.items == set_]
         n_done = sum(self.n_slots(block) for block in before)
-        eligible = self.train[: self.growth.anchors, items.start : items.stop]
+        eligible = self.train[: self.extensions.anchors, items.start : items.stop]
         rng = stream("trials", self.plan.seed) if set_ == 0 else stream("slots on new items", self.plan.seed, set_)
         going_on = islice(slotted.slots(eligible, rng), n_done, n_done + n_slots)
         start = self.next_slot
@@ -203,14 +205,14 @@ class _Grower:
 
     def n_slots(self, block: Block) -> int:
         """How many slots a block has."""
-        later = [other.start for other in self.growth.blocks if other.start > block.start]
+        later = [other.start for other in self.extensions.blocks if other.start > block.start]
         slot = self.plan.slot
         end = min(later, default=int(slot.max(initial=-1)) + 1)
         return end - block.start
 
     def made(
         self,
-        kind: StepKind,
+        kind: ExtensionKind,
         drawn: list[_Drawn],
         budget: int,
         *,
@@ -227,9 +229,11 @@ class _Grower:
             )
         apart = self.apart(paired, kind, scored)
         focus = scored if kind == "calls" else ()
-        step = Step(kind, len(plan), pool.n_agents, pool.n_items, pool.digest, calls, focus)
+        step = Extension(kind, len(plan), pool.n_agents, pool.n_items, pool.digest, calls, focus)
         blocks = tuple(one.block for one in drawn if len(one.trials))
-        growth = replace(self.growth, steps=(*self.growth.steps, step), blocks=(*self.growth.blocks, *blocks))
+        extensions = replace(
+            self.extensions, steps=(*self.extensions.steps, step), blocks=(*self.extensions.blocks, *blocks)
+        )
         holdout = np.zeros_like(self.train)
         holdout[: plan.n_agents, : plan.n_items] = plan.split.holdout
         return replace(
@@ -237,7 +241,7 @@ class _Grower:
             n_agents=pool.n_agents,
             n_items=pool.n_items,
             split=replace(plan.split, train=self.train, holdout=holdout),
-            growth=growth,
+            extensions=extensions,
             pool_digest=pool.digest,
             agent_ids=tuple(agent.id for agent in pool.agents),
             item_ids=tuple(item.id for item in pool.items),
@@ -250,23 +254,25 @@ class _Grower:
 
     def largest_slot(self, scored: tuple[int, ...]) -> int:
         """Paired calls of a turn, or of a slot for `scored` alone: a budget is not split below it."""
-        return 2 * len(scored) if scored else self.growth.anchors + 2 * sum(map(len, self.growth.joined))
+        return 2 * len(scored) if scored else self.extensions.anchors + 2 * sum(map(len, self.extensions.joined))
 
-    def apart(self, paired: Trials, kind: StepKind, scored: tuple[int, ...]) -> Trials:
+    def apart(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
         """The independent arm of what was drawn."""
         if self.plan.independent == "twin":
             return twins(paired, self.train, self.rng)
         n = self.n_independent(len(scored)) if kind == "agents" else 0
-        return anchored_independent(self.train, self.rng, scored=scored or (0,), n_anchors=self.growth.anchors, n=n)
+        return independent_against_anchors(
+            self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
+        )
 
-    def note(self, kind: StepKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
+    def note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
         """What a reader is told of the step."""
         asked = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
-            who = f"{len(scored)} agents joined, compared with {self.growth.anchors} of the first plan"
+            who = f"{len(scored)} agents joined, compared with {self.extensions.anchors} of the first plan"
         elif kind == "items":
             who = f"{self.pool.n_items - self.plan.n_items} items joined"
         else:
             names = ", ".join(self.plan.agent_ids[agent] for agent in scored)
             who = f"more calls on {names}" if scored else "more calls"
-        return f"step {len(self.growth.steps) + 1}: {who}: {asked}"
+        return f"step {len(self.extensions.steps) + 1}: {who}: {asked}"

@@ -1,0 +1,203 @@
+"""Checks what a reply says of itself before anything of it is kept or paid for.
+
+A reply is another machine's text: every field may hold any type and any number. What an answer rests on (its text, its odds)
+has to be right, or the call failed and may be tried again. What only describes it (the model's name, a fingerprint) is taken
+where it is a string and left out where it is not. What it says it used is believed within what the request can have used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from youden.judging.call.error_inside import error_inside
+from youden.judging.call.failures import CallError
+from youden.nouns import Completion, Request
+
+LONGEST_TOKEN = 128
+"""Bytes. No known tokenizer has a longer token, so fewer tokens than bytes / 128 cannot be true."""
+
+BEYOND = 4
+"""A host may add a template or think beyond a limit: so many times the most that a request shows is believed."""
+
+MOST_TOKENS = 10_000_000
+"""No reply is longer, and no context; sums of such numbers fit every column."""
+
+LONGEST_NAME = 200
+ROUNDING = 1e-3
+"""Log-probabilities so little above 0 are rounding, and are 0."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens a call used. Both are 0 where nobody can say; `doubt` then says what was said instead, None where nothing was."""
+
+    tokens_in: int
+    tokens_out: int
+    doubt: str | None = None
+
+
+def checked(reply: object, *, seconds: float) -> Completion:
+    """The completion that a chat reply, parsed from JSON, holds.
+
+    tokens_in and tokens_out are both 0 where either is no count; `believed` looks at them once more beside the request.
+
+    Raises: CallError, to be tried again, where the reply is no completion that can be trusted; as `error_inside` where it is an
+    error with a status that says otherwise.
+    """
+    if (error := error_inside(reply)) is not None:
+        raise error
+    whole = _object(reply, "the reply")
+    choice = _object(_first(whole.get("choices")), "choices[0]")
+    message = _object(choice.get("message"), "the message")
+    usage, own = _object_or_empty(whole.get("usage")), _object_or_empty(message.get("provider_specific_fields"))
+    return trusted(
+        Completion(
+            text="" if message.get("content") is None else message["content"],
+            finish_reason=choice.get("finish_reason") or "unknown",
+            model=whole.get("model") or "",
+            tokens_in=usage.get("prompt_tokens", 0),
+            tokens_out=usage.get("completion_tokens", 0),
+            seconds=seconds,
+            fingerprint=whole.get("system_fingerprint"),
+            refusal=message.get("refusal") or own.get("refusal"),
+            top_logprobs=_alternatives(choice.get("logprobs")),
+        )
+    )
+
+
+def trusted(said: Completion) -> Completion:
+    """`said` with every field of its type: for what was stored before replies were checked, too.
+
+    Raises: CallError, to be tried again, where its text or its odds are not what they should be.
+    """
+    if not isinstance(said.text, str):
+        raise _broken(f"the content is {_kind(said.text)}")
+    tokens_in, tokens_out = _count(said.tokens_in), _count(said.tokens_out)
+    if tokens_in is None or tokens_out is None:
+        tokens_in = tokens_out = 0
+    return Completion(
+        text=_sendable(said.text),
+        finish_reason=_name(said.finish_reason) or "unknown",
+        model=_name(said.model) or "",
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        seconds=said.seconds if _is_number(said.seconds) and 0 <= said.seconds < math.inf else 0.0,
+        fingerprint=_name(said.fingerprint),
+        refusal=_sendable(said.refusal) if isinstance(said.refusal, str) else None,
+        top_logprobs=_odds(said.top_logprobs),
+    )
+
+
+def believed(completion: Completion, request: Request, *, answer_limit: int | None) -> Usage:
+    """What `completion` says it used, held against `request`.
+
+    Fewer tokens than any tokenizer makes of the request's bytes, or of the answer's, are no count of this call; nor are more
+    than BEYOND times the most there can be. answer_limit: the most tokens of an answer, None where nothing bounds it.
+    """
+    n_in, n_out = completion.tokens_in, completion.tokens_out
+    if not n_in and not n_out:
+        return Usage(0, 0)
+    n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
+    most_in = BEYOND * (n_bytes + 8 * len(request.messages) + 8)
+    most_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, 64)
+    least_out = math.ceil(len(completion.text.encode("utf-8", "replace")) / LONGEST_TOKEN)
+    if not max(1, n_bytes // LONGEST_TOKEN) <= n_in <= most_in or not least_out <= n_out <= most_out:
+        return Usage(
+            0, 0, f"it says {n_in:,} tokens in and {n_out:,} out of a request of {n_bytes:,} bytes, which cannot be"
+        )
+    return Usage(n_in, n_out)
+
+
+def with_usage(completion: Completion, usage: Usage) -> Completion:
+    """`completion` with what is believed of its use."""
+    return replace(completion, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
+
+
+def _first(choices: object) -> object:
+    if not isinstance(choices, list) or not choices:
+        raise _broken(f"choices is {'an empty list' if choices == [] else _kind(choices)}")
+    return choices[0]
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _broken(f"{what} is {_kind(value)}")
+    return value
+
+
+def _object_or_empty(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _alternatives(logprobs: object) -> Any:
+    """The alternatives of the first token that is not blank, as they were said."""
+    if logprobs is None:
+        return ()
+    content = _object(logprobs, "logprobs").get("content")
+    if content is None:
+        return ()
+    if not isinstance(content, list):
+        raise _broken(f"the content of logprobs is {_kind(content)}")
+    for token in content:
+        said = _object(token, "a token of logprobs")
+        if not isinstance(said.get("token"), str):
+            raise _broken(f"a token of logprobs is {_kind(said.get('token'))}")
+        if said["token"].strip():
+            top = said.get("top_logprobs") or []
+            if not isinstance(top, list):
+                raise _broken(f"top_logprobs is {_kind(top)}")
+            named = [_object(one, "an alternative") for one in top]
+            return tuple((one.get("token"), one.get("logprob")) for one in named)
+    return ()
+
+
+def _odds(said: Any) -> tuple[tuple[str, float], ...]:
+    """(token, log-probability), each in (−∞, 0]; one of −∞ is left out."""
+    if not isinstance(said, list | tuple):
+        raise _broken(f"top_logprobs is {_kind(said)}")
+    odds = []
+    for one in said:
+        if not isinstance(one, list | tuple) or len(one) != 2 or not isinstance(one[0], str):
+            raise _broken("an alternative is no token with its log-probability")
+        token, logprob = one
+        if not _is_number(logprob) or math.isnan(logprob) or logprob > ROUNDING:
+            raise _broken(f"a log-probability is {_shown(logprob)}")
+        if logprob > -math.inf:
+            odds.append((_sendable(token), min(float(logprob), 0.0)))
+    return tuple(odds)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, float) or abs(value) <= 2**53
+
+
+def _count(value: object) -> int | None:
+    """A count of tokens as a provider may write it, None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def _name(value: object) -> str | None:
+    return _sendable(value)[:LONGEST_NAME] if isinstance(value, str) else None
+
+
+def _sendable(text: str) -> str:
+    """Half of a surrogate pair has no UTF-8 form and could not be kept: it becomes '?'."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _broken(what: str) -> CallError:
+    return CallError(f"The reply is no chat completion ({what}).", kind="retry")
+
+
+def _kind(value: object) -> str:
+    return "not there" if value is None else f"of type {type(value).__name__}"
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:40] if _is_number(value) else _kind(value)

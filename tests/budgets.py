@@ -1,0 +1,196 @@
+"""Commands that spend money under a cap, drawn at random, and the server's own bill beside the cap and what was reported.
+
+A cap is of one command; `youden gate` asks nothing and so must be billed nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from click.testing import CliRunner, Result
+
+from commands import write_config
+from pools import make_pool
+from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, reply_to, sent
+from wire_server import running
+from youden.cli import youden
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.writer import write_pool
+from youden.errors import YoudenError
+
+Usage = Literal["honest", "missing", "negative", "huge", "late", "odd"]
+Command = Literal["run", "extend", "rejudge", "calibrate", "gate"]
+USAGES: tuple[Usage, ...] = get_args(Usage)
+COMMANDS: tuple[Command, ...] = get_args(Command)
+PRICE = 1000.0
+TIMEOUT = 0.3
+TYPICAL = 15.0
+"""USD that about 80 calls cost."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One command under a cap (of the USD it would cost), on a server whose replies lie about use in a share of cases."""
+
+    seed: int
+    command: Command
+    usage: Usage
+    batched: bool
+    backend: Literal["wire", "openai"]
+    share: float
+    cap: float
+    concurrency: int
+
+
+@dataclass(frozen=True)
+class Spent:
+    """USD: the cap, the server's bill, what the command reported (None where it ended before it said). code: its exit code."""
+
+    cap: float
+    billed: float
+    reported: float | None
+    code: int
+    said: str
+
+
+def drawn(seed: int) -> Budget:
+    dice = random.Random(seed)
+    command = dice.choice(COMMANDS)
+    return Budget(
+        seed=seed,
+        command=command,
+        usage=dice.choice(USAGES),
+        batched=command == "run" and dice.random() < 0.4,
+        backend=dice.choice(("wire", "openai")),
+        share=dice.choice((0.2, 0.5, 1.0)),
+        cap=dice.choice((0.1, 0.4, 0.8, 3.0)),
+        concurrency=dice.choice((1, 8, 64)),
+    )
+
+
+def spend(budget: Budget, folder: Path) -> Spent:
+    """What one command spent. Raises what `youden` raises, but for its own errors."""
+    if budget.batched:
+        with running(UnrulyBatchServer()) as batches:
+            return _spent(budget, folder, batches)
+    with running(UnrulyServer()) as server:
+        return _spent(budget, folder, server)
+
+
+def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
+    whole = make_pool(7, 12)
+    old = replace(whole, agents=whole.agents[:5], texts=whole.texts[:5])
+    new = replace(whole, agents=whole.agents[5:], texts=whole.texts[5:])
+    for name, pool in (("old", old), ("new", new)):
+        write_pool(pool, folder / name)
+    judge = {"backend": "openai" if budget.batched else budget.backend, "model": "m", "base_url": server.url}
+    judge |= {"api_key_env": None, "backoff": 0.001, "timeout": TIMEOUT, "max_tries": 2}
+    priced = judge | {"price": PRICE, "concurrency": budget.concurrency}
+    priced |= {"batch_discount": 0.5} if budget.batched else {}
+    write_config(folder / "judge.yaml", **priced)
+    write_config(folder / "second.yaml", **(priced | {"model": "b"}))
+    write_config(folder / "r.yaml", pool=str(folder / "old"), calls=150, n_independent=30, out=str(folder / "run"),
+                 judge=str(folder / "judge.yaml"))  # fmt: skip
+    bill: Bill = server.bill
+    if budget.command in ("extend", "rejudge", "gate"):
+        made = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
+        assert made.exit_code == 0, made.output
+    _lie(server, budget)
+    before = bill.usd(PRICE)
+    cap = budget.cap * TYPICAL
+    ended = _command(*_words(budget, folder, cap))
+    billed = (bill.usd(PRICE) - before) * (0.5 if budget.batched else 1.0)
+    return Spent(cap, billed, _reported(budget, folder, ended), ended.exit_code, ended.output[-500:])
+
+
+def _words(budget: Budget, folder: Path, cap: float) -> tuple[str, ...]:
+    run, money = str(folder / "run"), ("--max-cost", f"{cap:.9f}", "--json")
+    match budget.command:
+        case "run":
+            words = ("judge", str(folder / "r.yaml"), *money)
+            return (*words, "--mode", "batch", "--poll", "0.01") if budget.batched else words
+        case "extend":
+            return ("extend", run, "--agents", str(folder / "new"), "--calls", "60", *money)
+        case "rejudge":
+            out = ("--out", str(folder / "again"))
+            return ("rejudge", run, "--judge", str(folder / "second.yaml"), "--calls", "100", *out, *money)
+        case "calibrate":
+            store = ("--store", str(folder / "tried.db"))
+            return (
+                "calibrate",
+                str(folder / "old"),
+                "--judge",
+                str(folder / "judge.yaml"),
+                "--calls",
+                "60",
+                *store,
+                *money,
+            )
+        case "gate":
+            return ("gate", run, "--agent", "a0", "--baseline", "a1", "--json")
+
+
+def _command(*words: str) -> Result:
+    ended = CliRunner().invoke(youden, list(words))
+    error = ended.exception
+    if error is not None and not isinstance(error, SystemExit | YoudenError):
+        raise error
+    if isinstance(error, YoudenError):
+        ended.exit_code = error.exit_code
+        ended.output_bytes += f"\n{error}".encode()
+    return ended
+
+
+def _reported(budget: Budget, folder: Path, ended: Result) -> float | None:
+    """USD that the command says it spent: in the answers it wrote, or in the words of the cap that ended it."""
+    if told := re.search(r"([0-9.e-]+) USD were spent", ended.output):
+        return float(told[1])
+    out = {"run": "run", "rejudge": "again"}.get(budget.command)
+    if out is None or not RunFolder(folder / out).has("verdicts.parquet"):
+        return None
+    there = RunFolder(folder / out)
+    return there.read_verdicts(there.read_plan()).total_usd
+
+
+def _lie(server: Any, budget: Budget) -> None:
+    dice = random.Random(budget.seed)
+
+    def usage(body: Body) -> tuple[dict[str, Any], float]:
+        reply = reply_to(body)
+        if dice.random() >= budget.share:
+            return reply, 0.0
+        match budget.usage:
+            case "missing":
+                del reply["usage"]
+            case "negative":
+                reply["usage"] = {"prompt_tokens": -100_000, "completion_tokens": -5}
+            case "huge":
+                reply["usage"] = {"prompt_tokens": 10**15, "completion_tokens": 10**15}
+            case "odd":
+                reply["usage"] = dice.choice(
+                    [{"prompt_tokens": 0, "completion_tokens": 1}, {"prompt_tokens": "9"}, [], 5]
+                )
+            case "late":
+                return reply, 2 * TIMEOUT
+            case "honest":
+                pass
+        return reply, 0.0
+
+    def script(_n: int, _key: str, body: Body) -> Sent:
+        reply, delay = usage(body)
+        return sent(reply, delay=delay if dice.random() < 0.1 else 0.0)
+
+    def twist(_n: int, result: dict[str, Any]) -> Sent:
+        body = next(
+            line["body"] for lines in server.inputs for line in lines if line["custom_id"] == result["custom_id"]
+        )
+        return sent({**result, "response": {**result["response"], "body": usage(body)[0]}})
+
+    if isinstance(server, UnrulyBatchServer):
+        server.twist = twist
+    else:
+        server.script = script

@@ -1,0 +1,198 @@
+"""Runs over replies that go wrong, each resumed on a server that is well again, and what must hold of both."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from judged import ENVIRONMENT, dense_plan, judge_config
+from pools import make_pool
+from twists import Twist, twisted
+from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
+from youden.errors import YoudenError
+from youden.judging.batches.waiting import Batching
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import open_store
+from youden.nouns import PAIRED, Verdicts
+
+Backend = Literal["wire", "openai", "litellm", "batch"]
+BACKENDS: tuple[Backend, ...] = ("wire", "openai", *(("litellm",) if find_spec("litellm") else ()), "batch")
+POOL = make_pool(3, 6)
+PLAN = dense_plan(POOL)
+PRICE = 1000.0
+"""USD a million tokens, in and out."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A run to be tried: reply number n goes wrong by `twists[n % len]`, None is well. cap: of the USD all of it costs."""
+
+    backend: Backend
+    twists: tuple[Twist | None, ...]
+    decision: Literal["text", "logprobs"] = "text"
+    cap: float | None = None
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What came of one pass: verdicts, or the error that ended it."""
+
+    verdicts: Verdicts | None
+    error: YoudenError | None
+
+
+async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, cap: float | None) -> Passed:
+    """One pass. Any exception but youden's own goes through."""
+    batched = course.backend == "batch"
+    config = judge_config(
+        url,
+        backend="openai" if batched else course.backend,
+        model="openai/m" if course.backend == "litellm" else "m",
+        decision=course.decision,
+        price=PRICE,
+        **({"batch_discount": 0.5} if batched else {}),
+        max_tries=2,
+    )
+    try:
+        with open_store(path) as store:
+            return Passed(
+                await judge_plan(
+                    PLAN,
+                    POOL,
+                    config=config,
+                    store=store,
+                    environment=ENVIRONMENT,
+                    max_cost=cap,
+                    max_missing=1.0,
+                    retry_failed=retry_failed,
+                    batching=Batching(poll=0.0) if batched else None,
+                ),
+                None,
+            )
+    except YoudenError as error:
+        return Passed(None, error)
+
+
+def check_verdicts(result: Verdicts) -> None:
+    """Every trial is answered or missing for a reason; answers are finite and in [0, 1]."""
+    answered = result.missing == 0
+    assert len(result) == len(PLAN)
+    assert set(result.missing.tolist()) <= set(range(6))
+    for column in (result.answer, result.hard):
+        assert np.isfinite(column[answered]).all()
+        assert ((column[answered] >= 0) & (column[answered] <= 1)).all()
+        assert np.isnan(column[~answered]).all()
+    assert result.usd is not None
+    assert (result.usd >= 0).all()
+    for tokens in (result.tokens_in, result.tokens_out):
+        assert tokens is not None
+        assert (tokens >= 0).all()
+
+
+async def check_course(course: Course) -> int:
+    """Run, resume, resume asking again what failed; returns how many replies were sent. Raises: AssertionError."""
+    straight = await undisturbed(course)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "v.db")
+        async with server_of(course) as server:
+            cap = None if course.cap is None else course.cap * straight.total_usd
+            first = await judged(server.url, course, path, retry_failed=False, cap=cap)
+            billed = bill_of(server)
+            if cap is not None:
+                assert billed <= cap * (1 + 1e-9), f"billed {billed:.6f} of a cap of {cap:.6f}"
+            if first.verdicts is not None:
+                check_verdicts(first.verdicts)
+                assert first.verdicts.total_usd >= billed * (1 - 1e-9)
+                _check_harmless(course, first.verdicts, server)
+            heal(server)
+            for retry_failed in (False, True):
+                again = await judged(server.url, course, path, retry_failed=retry_failed, cap=None)
+                assert again.error is None, again.error
+                assert again.verdicts is not None
+                check_verdicts(again.verdicts)
+            n_sent = server.n_results if isinstance(server, UnrulyBatchServer) else server.n_requests
+            check_whole(again.verdicts, straight)
+    return n_sent
+
+
+def check_whole(result: Verdicts | None, undisturbed: Verdicts) -> None:
+    """The table of an undisturbed run, but for times, costs, names that nothing rests on, and keys, which name the port."""
+    assert result is not None
+    for column in ("answer", "hard", "missing"):
+        np.testing.assert_array_equal(getattr(result, column), getattr(undisturbed, column), err_msg=column)
+
+
+async def undisturbed(course: Course) -> Verdicts:
+    """What comes of the same run where nothing goes wrong."""
+    kind = (course.backend, course.decision)
+    if kind not in _UNDISTURBED:
+        well = Course(course.backend, (None,), course.decision)
+        with tempfile.TemporaryDirectory() as folder:
+            async with server_of(well) as server:
+                passed = await judged(server.url, well, Path(folder, "v.db"), retry_failed=False, cap=None)
+        assert passed.verdicts is not None, passed.error
+        np.testing.assert_array_equal(passed.verdicts.hard, (PLAN.arm == PAIRED).astype(float))
+        _UNDISTURBED[kind] = passed.verdicts
+    return _UNDISTURBED[kind]
+
+
+_UNDISTURBED: dict[tuple[str, str], Verdicts] = {}
+
+
+def bill_of(server: Any) -> float:
+    """USD; a batch is half as dear."""
+    return float(server.bill.usd(PRICE * (0.5 if isinstance(server, UnrulyBatchServer) else 1)))
+
+
+def server_of(course: Course) -> Any:
+    twists = course.twists
+
+    def script(n: int, _key: str, body: Body) -> Sent:
+        twist = twists[n % len(twists)]
+        reply = reply_to(body)
+        return healthy(n, _key, body) if twist is None else twisted(reply, twist, trap="/trap/x")
+
+    def line(n: int, result: dict[str, Any]) -> Sent:
+        return batch_line(result, twists[n % len(twists)])
+
+    return UnrulyBatchServer(twist=line) if course.backend == "batch" else UnrulyServer(script)
+
+
+def batch_line(result: Mapping[str, Any], twist: Twist | None) -> Sent:
+    """A result's line whose reply went wrong; what only a connection can do wrong cuts the line."""
+    whole = sent(result)
+    if twist is None:
+        return whole
+    response = dict(result["response"])
+    out = twisted(response["body"], twist)
+    if out.cut is not None or out.dropped:
+        return replace(whole, body=whole.body[: out.cut or 0], billed=out.billed)
+    if twist.harmless and (b"\n" in out.body or out.headers):
+        return whole
+    if twist.kind in ("form", "short") or b"\n" in out.body:
+        return replace(whole, body=out.body[:1000].replace(b"\n", b" "))
+    body = out.body.decode("utf-8", "surrogatepass")
+    mark = "\x01body\x01"
+    line = json.dumps({**result, "response": {**response, "status_code": out.status, "body": mark}})
+    return Sent(line.replace(json.dumps(mark), body).encode("utf-8", "surrogatepass"), billed=out.billed)
+
+
+def heal(server: Any) -> None:
+    if isinstance(server, UnrulyBatchServer):
+        server.twist = lambda _n, result: sent(result)
+    else:
+        server.script = healthy
+
+
+def _check_harmless(course: Course, result: Verdicts, server: Any) -> None:
+    """Where nothing but harmless oddities happened, every trial is answered by its first reply."""
+    if all(twist is None or twist.harmless for twist in course.twists) and course.backend != "batch":
+        assert result.answered.all()
+        assert server.n_requests == len(PLAN)

@@ -1,0 +1,184 @@
+"""Runs of `youden` in a process of their own that are stopped, put to sleep or left without a server, and what was lost by it.
+
+`lost`: requests the server made a completion for, whose answers the store does not hold. `paid_twice`: completions made for a
+request that one was made for before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from commands import write_config
+from pools import make_pool
+from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
+from youden.data.pools.writer import write_pool
+
+HERE = Path(__file__).parent
+IN_FLIGHT = 64
+AT_RISK = IN_FLIGHT + 64
+"""Requests whose answers may be lost when a process is killed: those in flight, and a batch not yet written."""
+TABLES = ("ranking.csv", "scores.csv", "items.csv")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A run of so many calls, each answered within `slowest` seconds."""
+
+    n_agents: int = 8
+    n_items: int = 24
+    calls: int = 600
+    slowest: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that ended: its code, what it said, and the seconds it took from the moment it was stopped."""
+
+    code: int
+    said: str
+    seconds: float
+
+
+@dataclass
+class Bench:
+    """One run's folder and its server. Make it by `bench`."""
+
+    folder: Path
+    server: UnrulyServer
+    size: Size
+
+    async def start(self) -> asyncio.subprocess.Process:
+        """`youden run` of it. Kills of our own reach the process alone."""
+        path = os.pathsep.join([str(HERE.parent / "src")])
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "youden", "run", "r.yaml"),
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    async def until(self, n_requests: int, process: asyncio.subprocess.Process) -> bool:
+        """Wait for so many requests; whether the process still runs."""
+        asked, ended = asyncio.create_task(self.server.requests(n_requests)), asyncio.create_task(process.wait())
+        await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        ended.cancel()
+        return process.returncode is None
+
+    async def end(self, process: asyncio.subprocess.Process, *, within: float) -> Ended:
+        """Wait for the process, and then for replies that are still being made."""
+        clock = asyncio.get_running_loop()
+        began = clock.time()
+        try:
+            said, _ = await asyncio.wait_for(process.communicate(), within)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise AssertionError(f"the process did not end within {within:g} s") from None
+        seconds = clock.time() - began
+        await self.server.quiet()
+        assert process.returncode is not None
+        return Ended(process.returncode, said.decode(errors="replace"), seconds)
+
+    @property
+    def kept(self) -> int:
+        """Answers in the store."""
+        store = self.folder / "runs/r/verdicts.db"
+        if not store.exists():
+            return 0
+        with closing(sqlite3.connect(store)) as connection:
+            return int(connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+    @property
+    def lost(self) -> int:
+        return len(self.server.bill.paid) - self.kept
+
+    @property
+    def paid_twice(self) -> int:
+        return self.server.bill.n_paid_twice
+
+    def tables(self) -> dict[str, bytes]:
+        return {name: (self.folder / "runs/r" / name).read_bytes() for name in TABLES}
+
+    async def finish(self, *, within: float = 120) -> Ended:
+        """The same command once more, nothing in its way."""
+        return await self.end(await self.start(), within=within)
+
+    def forget(self) -> None:
+        """As if nothing had been asked."""
+        shutil.rmtree(self.folder / "runs", ignore_errors=True)
+
+
+async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **judge: object) -> Bench:
+    """A pool, a config and a judge at `server`, which answers within a second, some a little wrong."""
+    write_pool(make_pool(size.n_agents, size.n_items), folder / "pool")
+    config = {
+        **{"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1000, "timeout": 5},
+        **{"concurrency": IN_FLIGHT, "start_concurrency": IN_FLIGHT, "backoff": 0.05},
+        **judge,
+    }
+    write_config(folder / "r.yaml", pool="pool", calls=size.calls, n_independent=40, max_cost=100_000, judge=config)
+    dice = random.Random(0)
+
+    def script(_n: int, key: str, body: Body) -> Sent:
+        wrong = int(key[:4], 16) % 7 == 0
+        reply = reply_to(body)
+        if wrong:
+            said = reply["choices"][0]["message"]["content"]
+            reply = reply_to(body, said={"YES": "NO", "NO": "YES"}[said])
+        return replace(sent(reply), delay=dice.uniform(0, size.slowest))
+
+    server.script = script
+    return Bench(folder, server, size)
+
+
+async def stopped(run: Bench, how: signal.Signals, *, at: int, within: float = 12) -> Ended | None:
+    """A run that gets the signal at request number `at`; None where it had ended before."""
+    process = await run.start()
+    if not await run.until(at, process):
+        await run.end(process, within=within)
+        return None
+    process.send_signal(how)
+    return await run.end(process, within=within)
+
+
+async def disturbed(
+    run: Bench, disturb: Callable[[asyncio.subprocess.Process], Awaitable[None]], *, at: int, within: float
+) -> Ended:
+    """A run that goes on after `disturb`, which begins at request number `at`."""
+    process = await run.start()
+    assert await run.until(at, process)
+    await disturb(process)
+    return await run.end(process, within=within)
+
+
+def outage(run: Bench, seconds: float) -> Callable[[asyncio.subprocess.Process], Awaitable[None]]:
+    """Nobody listens for so long."""
+
+    async def away(_process: asyncio.subprocess.Process) -> None:
+        await run.server.away(seconds)
+
+    return away
+
+
+def sleep(seconds: float) -> Callable[[asyncio.subprocess.Process], Awaitable[None]]:
+    """The process stands still for so long."""
+
+    async def stand_still(process: asyncio.subprocess.Process) -> None:
+        process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        process.send_signal(signal.SIGCONT)
+
+    return stand_still

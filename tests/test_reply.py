@@ -1,0 +1,305 @@
+"""What a reply says of itself is checked before it is kept: types, odds, usage, an error inside."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from youden.judging.call.error_inside import error_inside
+from youden.judging.call.failures import CallError
+from youden.judging.call.reply import (
+    BEYOND,
+    LONGEST_NAME,
+    LONGEST_TOKEN,
+    MOST_TOKENS,
+    Usage,
+    believed,
+    checked,
+    trusted,
+    with_usage,
+)
+from youden.nouns import Completion, Message, Request
+
+ODDS = {"content": [{"token": " "}, {"token": "YES", "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    (),
+    ("choices",),
+    ("choices", 0),
+    ("choices", 0, "message"),
+    ("choices", 0, "message", "content"),
+    ("choices", 0, "message", "refusal"),
+    ("choices", 0, "message", "provider_specific_fields"),
+    ("choices", 0, "finish_reason"),
+    ("choices", 0, "logprobs"),
+    ("choices", 0, "logprobs", "content"),
+    ("choices", 0, "logprobs", "content", 0),
+    ("choices", 0, "logprobs", "content", 0, "token"),
+    ("choices", 0, "logprobs", "content", 1, "top_logprobs"),
+    ("choices", 0, "logprobs", "content", 1, "top_logprobs", 0),
+    ("choices", 0, "logprobs", "content", 1, "top_logprobs", 0, "token"),
+    ("choices", 0, "logprobs", "content", 1, "top_logprobs", 0, "logprob"),
+    ("model",),
+    ("system_fingerprint",),
+    ("usage",),
+    ("usage", "prompt_tokens"),
+    ("usage", "completion_tokens"),
+)
+
+
+def reply(path: tuple[str | int, ...] = (), value: object = None) -> Any:
+    """A whole reply, with `value` in the place of one field."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": "YES"}, "finish_reason": "stop"}
+    whole: Any = {"model": "m", "system_fingerprint": "fp", "choices": [choice | {"logprobs": ODDS}]}
+    whole = json.loads(json.dumps(whole | {"usage": {"prompt_tokens": 100, "completion_tokens": 1}}))
+    if not path:
+        return whole
+    inner = whole
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return whole
+
+
+LOGPROB = FIELDS[15]
+WHOLE = Completion("YES", "stop", "m", 100, 1, 0.5, "fp", None, (("YES", -0.1),))
+
+
+def fails(said: object, words: str) -> None:
+    with pytest.raises(CallError, match=words) as caught:
+        checked(said, seconds=0.5)
+    assert caught.value.kind == "retry"
+
+
+def test_a_whole_reply_is_read() -> None:
+    assert checked(reply(), seconds=0.5) == WHOLE
+    assert trusted(WHOLE) == WHOLE
+
+
+@given(st.sampled_from(FIELDS), JSON)
+def test_whatever_stands_in_a_field_a_completion_can_be_kept_or_the_call_failed(
+    path: tuple[str | int, ...], value: object
+) -> None:
+    try:
+        found = checked(reply(path, value) if path else value, seconds=0.5)
+    except CallError:
+        return
+    assert_sound(found)
+
+
+@given(st.builds(Completion, *[JSON] * 9))  # type: ignore[arg-type]
+def test_whatever_a_store_holds_a_completion_is_sound_or_failed(said: Completion) -> None:
+    try:
+        found = trusted(said)
+    except CallError:
+        return
+    assert_sound(found)
+    assert trusted(found) == found
+
+
+def assert_sound(found: Completion) -> None:
+    """It can be written, read back the same, and counted."""
+    fields = orjson.loads(orjson.dumps(found))
+    fields["top_logprobs"] = tuple((token, value) for token, value in fields["top_logprobs"])
+    assert Completion(**fields) == found
+    for name in (found.text, found.finish_reason, found.model):
+        assert isinstance(name, str)
+    for name in (found.fingerprint, found.refusal):
+        assert name is None or isinstance(name, str)
+    for n in (found.tokens_in, found.tokens_out):
+        assert type(n) is int
+        assert 0 <= n <= MOST_TOKENS
+    assert all(math.isfinite(logprob) and logprob <= 0 for _, logprob in found.top_logprobs)
+    assert 0 <= found.seconds < math.inf
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("id",), None),
+        (("new",), {"deep": [1]}),
+        (("system_fingerprint",), None),
+        (("system_fingerprint",), ["a"]),
+        (("choices", 0, "logprobs"), None),
+        (("choices", 0, "message", "refusal"), ""),
+        (("choices", 0, "message", "tool_calls"), []),
+        (("error",), None),
+    ],
+)
+def test_a_harmless_oddity_stays_answered(path: tuple[str | int, ...], value: object) -> None:
+    found = checked(reply(path, value), seconds=0.5)
+    assert (found.text, found.tokens_in, found.tokens_out) == ("YES", 100, 1)
+
+
+def test_more_choices_than_one_are_left_alone() -> None:
+    said = reply()
+    said["choices"].append({"message": {"content": "NO"}})
+    assert checked(said, seconds=0.5) == WHOLE
+
+
+@pytest.mark.parametrize("value", [["m"], {"m": 1}, 5, True, 1e9])
+def test_a_description_of_another_type_is_left_out(value: object) -> None:
+    assert checked(reply(("model",), value), seconds=0.5) == replace(WHOLE, model="")
+    assert checked(reply(("system_fingerprint",), value), seconds=0.5) == replace(WHOLE, fingerprint=None)
+    assert checked(reply(("choices", 0, "finish_reason"), value), seconds=0.5) == replace(
+        WHOLE, finish_reason="unknown"
+    )
+    assert checked(reply(("choices", 0, "message", "refusal"), value), seconds=0.5) == WHOLE
+
+
+def test_names_are_bounded_and_half_surrogates_leave() -> None:
+    assert len(checked(reply(("model",), "m" * 10_000), seconds=0).model) == LONGEST_NAME
+    assert checked(reply(("choices", 0, "message", "content"), "a\ud800"), seconds=0).text == "a?"
+
+
+def test_a_refusal_is_kept_wherever_it_stands() -> None:
+    assert checked(reply(("choices", 0, "message", "refusal"), "no"), seconds=0).refusal == "no"
+    own = ("choices", 0, "message", "provider_specific_fields")
+    assert checked(reply(own, {"refusal": "no"}), seconds=0).refusal == "no"
+
+
+@pytest.mark.parametrize("value", [5, ["YES"], {"text": "YES"}, True])
+def test_a_content_that_is_no_text_is_no_answer(value: object) -> None:
+    fails(reply(("choices", 0, "message", "content"), value), "the content is of type")
+
+
+def test_a_reply_without_its_parts_is_no_answer() -> None:
+    fails([], "the reply is of type list")
+    fails(None, "the reply is not there")
+    fails(reply(("choices",), []), "choices is an empty list")
+    fails(reply(("choices",), None), "choices is not there")
+    fails(reply(("choices",), {"0": 1}), "choices is of type dict")
+    fails(reply(("choices", 0), "YES"), r"choices\[0\] is of type str")
+    fails(reply(("choices", 0, "message"), None), "the message is not there")
+
+
+@pytest.mark.parametrize("value", [800, 0.5, math.nan, math.inf, "nan", "inf", "-0.1", None, True, [], 10**400])
+def test_odds_that_cannot_be_are_no_answer(value: object) -> None:
+    fails(reply(LOGPROB, value), "a log-probability is")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (FIELDS[8], "none", "logprobs is of type str"),
+        (FIELDS[9], "none", "the content of logprobs is of type str"),
+        (FIELDS[10], 5, "a token of logprobs is of type int"),
+        (FIELDS[11], 5, "a token of logprobs is of type int"),
+        (FIELDS[12], "x", "top_logprobs is of type str"),
+        (FIELDS[13], "x", "an alternative is of type str"),
+        (FIELDS[14], 5, "an alternative is no token with its log-probability"),
+    ],
+)
+def test_odds_of_another_shape_are_no_answer(path: tuple[str | int, ...], value: object, words: str) -> None:
+    fails(reply(path, value), words)
+
+
+def test_odds_that_are_only_written_oddly_are_read() -> None:
+    assert checked(reply(LOGPROB, 1e-7), seconds=0).top_logprobs == (("YES", 0.0),)
+    assert checked(reply(LOGPROB, -math.inf), seconds=0).top_logprobs == ()
+    assert checked(reply(LOGPROB, -9999), seconds=0).top_logprobs == (("YES", -9999.0),)
+    assert checked(reply(FIELDS[12], None), seconds=0).top_logprobs == ()
+    assert checked(reply(FIELDS[9], None), seconds=0).top_logprobs == ()
+    assert checked(reply(FIELDS[9], []), seconds=0).top_logprobs == ()
+
+
+def test_stored_odds_of_another_shape_are_no_answer() -> None:
+    for odds in ("YES", [["YES"]], [[1, -0.1]], [["YES", "nan"]]):
+        with pytest.raises(CallError):
+            trusted(replace(WHOLE, top_logprobs=odds))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [-100_000, 10**15, 2**70, 1.5, math.nan, math.inf, "100", True, [100], None])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_usage_that_is_no_count_is_as_if_nothing_was_said(name: str, n: object) -> None:
+    found = checked(reply(("usage", name), n), seconds=0)
+    assert (found.tokens_in, found.tokens_out) == (0, 0)
+    assert found.text == "YES"
+
+
+def test_usage_may_be_written_as_a_float() -> None:
+    assert checked(reply(("usage", "prompt_tokens"), 120.0), seconds=0).tokens_in == 120
+
+
+REQUEST = Request("m", (Message("system", "s" * 280), Message("user", "ü" * 500)))
+N_BYTES = 1280
+
+
+def use(n_in: int, n_out: int, *, text: str = "YES", limit: int | None = 8) -> Usage:
+    return believed(replace(WHOLE, text=text, tokens_in=n_in, tokens_out=n_out), REQUEST, answer_limit=limit)
+
+
+def test_honest_usage_is_believed_however_little_it_is() -> None:
+    for n_in in (N_BYTES // LONGEST_TOKEN, 60, N_BYTES // 4, N_BYTES, BEYOND * N_BYTES):
+        assert use(n_in, 1) == Usage(n_in, 1)
+    assert use(100, 0, text="") == Usage(100, 0)
+    assert use(100, MOST_TOKENS, limit=None) == Usage(100, MOST_TOKENS)
+
+
+def test_usage_that_cannot_be_is_named_and_not_believed() -> None:
+    cases = [(0, 1), (N_BYTES // LONGEST_TOKEN - 1, 1), (100, 0), (10 * N_BYTES, 1), (100, 5000)]
+    for n_in, n_out in cases:
+        assert use(n_in, n_out).doubt == (
+            f"it says {n_in:,} tokens in and {n_out:,} out of a request of {N_BYTES:,} bytes, which cannot be"
+        )
+        assert (use(n_in, n_out).tokens_in, use(n_in, n_out).tokens_out) == (0, 0)
+    assert use(100, 1, text="x" * 500).doubt is not None
+
+
+def test_nothing_said_is_nothing_doubted() -> None:
+    assert use(0, 0) == Usage(0, 0, None)
+    assert with_usage(WHOLE, Usage(0, 0)) == replace(WHOLE, tokens_in=0, tokens_out=0)
+
+
+@given(st.integers(0, MOST_TOKENS), st.integers(0, MOST_TOKENS))
+def test_what_is_believed_is_as_said_or_nothing(n_in: int, n_out: int) -> None:
+    found = use(n_in, n_out)
+    assert (found.tokens_in, found.tokens_out) in ((n_in, n_out), (0, 0))
+    assert found.tokens_in <= BEYOND * (N_BYTES + 24)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "status", "said"),
+    [
+        ({"code": "insufficient_quota", "message": "Top up."}, "stop", 429, "(insufficient_quota): Top up."),
+        ({"type": "insufficient_quota", "code": None}, "stop", 429, "(insufficient_quota): no reason given"),
+        ({"code": "odd", "type": "insufficient_quota"}, "stop", 429, "(insufficient_quota)"),
+        ({"code": "invalid_api_key"}, "stop", 401, "(invalid_api_key)"),
+        ({"code": "model_not_found"}, "stop", 404, "(model_not_found)"),
+        ({"code": 402, "message": "credits"}, "stop", 402, "(402): credits"),
+        ({"code": "502"}, "retry", 502, "(502)"),
+        ({"code": 429}, "retry", 429, "(429)"),
+        ({"code": "rate_limit_exceeded"}, "retry", 429, "(rate_limit_exceeded)"),
+        ({"code": "context_length_exceeded"}, "rejected", 400, "(context_length_exceeded)"),
+        ({"type": "overloaded_error"}, "retry", 503, "(overloaded_error)"),
+        ({"code": "odd", "message": ["x"]}, "retry", 500, "(odd): no reason given"),
+        ({"code": 7}, "retry", 500, "(7)"),
+        ({"code": "²²²"}, "retry", 500, "(²²²)"),
+        ({"code": ["x"]}, "retry", 500, "(no code)"),
+        ("busy", "retry", 500, "(no code): busy"),
+        (True, "retry", 500, "(no code): no reason given"),
+    ],
+)
+def test_an_error_inside_a_success_is_what_its_code_says(error: object, kind: str, status: int, said: str) -> None:
+    with pytest.raises(CallError) as caught:
+        checked({"error": error}, seconds=0)
+    assert (caught.value.kind, caught.value.status) == (kind, status)
+    assert caught.value.reason.startswith("HTTP 200 with an error inside ")
+    assert said in caught.value.reason
+
+
+def test_an_answer_beside_an_error_is_an_answer() -> None:
+    assert error_inside(reply(("error",), {"code": "insufficient_quota"})) is None
+    for nothing in (None, {}, "", [], 5, {"error": None}, {"error": {}}):
+        assert error_inside(nothing) is None

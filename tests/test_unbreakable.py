@@ -1,0 +1,277 @@
+"""No reply, outage or signal breaks a run, overspends it, or makes it pay twice.
+
+Fuzzed replies (`twists`, `fuzzing`), stops and outages of a process (`stops`), budgets (`budgets`): a few, and many as `long`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from budgets import Spent, drawn, spend
+from fuzzing import BACKENDS, PLAN, Backend, Course, check_course, check_whole, judged, undisturbed
+from stops import AT_RISK, IN_FLIGHT, Bench, Size, bench, disturbed, outage, sleep, stopped
+from twists import Twist, twists
+from unruly_server import Body, Sent, UnrulyServer, healthy, reply_to, sent
+
+STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+GRACE = 8.0
+
+
+def courses(backend: Backend) -> st.SearchStrategy[Course]:
+    """Runs over `backend` in which up to all replies go wrong."""
+    return st.builds(
+        Course,
+        st.just(backend),
+        st.lists(st.none() | twists(), min_size=1, max_size=12).map(tuple),
+        st.sampled_from(("text", "logprobs")),
+        st.none() | st.sampled_from((0.2, 0.5, 0.9)),
+    )
+
+
+def fuzz(backend: Backend, n_runs: int) -> int:
+    """How many replies were sent in so many runs, each resumed."""
+    n_sent = 0
+
+    @settings(
+        max_examples=n_runs,
+        deadline=None,
+        database=None,
+        derandomize=n_runs < 100,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    )
+    @given(courses(backend))
+    def run(course: Course) -> None:
+        nonlocal n_sent
+        n_sent += asyncio.run(check_course(course))
+
+    run()
+    return n_sent
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_reply_breaks_a_run_its_resume_or_its_cap(backend: Backend) -> None:
+    assert fuzz(backend, 4) >= 4 * len(PLAN)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_twenty_thousand_replies_break_nothing(backend: Backend) -> None:
+    assert fuzz(backend, 20_000 // len(PLAN) // len(BACKENDS) + 1) >= 20_000 / len(BACKENDS)
+
+
+ONE_BY_ONE = {
+    "fingerprint": Twist("field", ("system_fingerprint",), ["a"]),
+    "model": Twist("field", ("model",), ["m"]),
+    "odds": Twist("field", ("choices", 0, "logprobs", "content", 0, "top_logprobs", 0, "logprob"), 800),
+    "odds nan": Twist("field", ("choices", 0, "logprobs", "content", 0, "top_logprobs", 0, "logprob"), "nan"),
+    "odds inf": Twist("field", ("choices", 0, "logprobs", "content", 0, "top_logprobs", 0, "logprob"), "inf"),
+    "tokens": Twist("field", ("usage", "prompt_tokens"), 10**15),
+    "negative": Twist("field", ("usage", "prompt_tokens"), -100_000),
+    "bomb": Twist("form", value="bomb"),
+    "error inside": Twist("error inside", value="insufficient_quota"),
+    "redirect": Twist("status", value=(307, "0")),
+    "created": Twist("status", value=(201, "0")),
+}
+
+
+@pytest.mark.parametrize("decision", ["text", "logprobs"])
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_reply_that_once_broke_a_run_breaks_none(backend: Backend, name: str, decision: str) -> None:
+    twist = ONE_BY_ONE[name]
+    await check_course(Course(backend, (None, None, None, None, twist), decision, cap=0.5))  # type: ignore[arg-type]
+
+
+async def only(backend: Backend, script: object, folder: Path, *, cap: float | None = None) -> tuple[UnrulyServer, str]:
+    """What a run says that meets `script` from the start, and goes on by the same command once the server is well."""
+    course = Course(backend, (None,))
+    async with UnrulyServer(script) as server:  # type: ignore[arg-type]
+        first = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=cap)
+        server.script = healthy
+        again = await judged(server.url, course, folder / "v.db", retry_failed=False, cap=None)
+        assert again.error is None, again.error
+        check_whole(again.verdicts, await undisturbed(course))
+    return server, str(first.error)
+
+
+SERVED = [backend for backend in BACKENDS if backend != "batch"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("backend", SERVED)
+async def test_no_redirect_is_followed_and_the_address_is_said(backend: Backend, status: int, tmp_path: Path) -> None:
+    async with UnrulyServer() as trap:
+
+        def script(_n: int, _key: str, _body: Body) -> Sent:
+            return Sent(b"", status=status, headers={"Location": f"{trap.url[:-3]}/trap/x"}, billed=False)
+
+        _, said = await only(backend, script, tmp_path)
+        assert trap.trapped == []
+        assert trap.n_requests == 0
+    assert "/trap/x" in said
+
+
+@pytest.mark.parametrize("status", [400, 422, 451])
+@pytest.mark.parametrize("backend", SERVED)
+async def test_rejections_before_the_first_answer_are_no_trials_own(
+    backend: Backend, status: int, tmp_path: Path
+) -> None:
+    def script(_n: int, _key: str, _body: Body) -> Sent:
+        return sent({"error": {"message": "as told"}}, status=status, billed=False)
+
+    _, said = await only(backend, script, tmp_path)
+    assert "as told" in said
+
+
+@pytest.mark.parametrize("status", [201, 206])
+@pytest.mark.parametrize("backend", SERVED)
+async def test_an_answer_that_was_paid_for_is_kept_whatever_success_it_came_with(
+    backend: Backend, status: int, tmp_path: Path
+) -> None:
+    server, _ = await only(backend, lambda _n, _key, body: sent(reply_to(body), status=status), tmp_path)
+    assert server.n_requests == len(PLAN)
+
+
+@pytest.mark.parametrize("backend", SERVED)
+async def test_an_error_inside_a_success_shows_the_providers_words(backend: Backend, tmp_path: Path) -> None:
+    inside = {"error": {"code": "insufficient_quota", "message": "Top up, please."}}
+    server, said = await only(backend, lambda _n, _key, _body: sent(inside, billed=False), tmp_path)
+    assert "Top up, please." in said
+    assert "[judge-quota]" in said
+    assert server.n_requests <= len(PLAN) + 8
+
+
+@pytest.mark.parametrize("how", STOPS)
+async def test_a_stop_loses_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
+    await stop_and_go_on(tmp_path, how, n_stops=1, size=Size(calls=300, slowest=0.5))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", STOPS)
+async def test_twenty_stops_lose_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
+    await stop_and_go_on(tmp_path, how, n_stops=20, size=Size(calls=1500, n_items=60))
+
+
+async def stop_and_go_on(folder: Path, how: signal.Signals, *, n_stops: int, size: Size) -> None:
+    dice = random.Random(int(how))
+    async with UnrulyServer() as server:
+        run = await bench(folder, server, size=size)
+        for _ in range(n_stops):
+            before = server.n_requests
+            ended = await stopped(run, how, at=before + dice.randint(1, max(2, size.calls // n_stops)))
+            if ended is None:
+                break
+            assert ended.code == STOPS[how], ended.said
+            assert ended.seconds <= GRACE + 2
+            assert "Traceback" not in ended.said
+            assert (run.lost, run.paid_twice) == (0, 0)
+        last = await run.finish()
+        assert last.code == 0, last.said
+        assert (run.lost, run.paid_twice) == (0, 0)
+        await like_undisturbed(run)
+
+
+async def like_undisturbed(run: Bench) -> None:
+    """The tables are those of a run of its own; asks everything once more."""
+    tables = run.tables()
+    run.forget()
+    assert (await run.finish()).code == 0
+    assert run.tables() == tables
+
+
+async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=Size(slowest=4.0))
+        process = await run.start()
+        assert await run.until(IN_FLIGHT, process)
+        process.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.3)
+        assert process.returncode is None
+        process.send_signal(signal.SIGINT)
+        assert (await run.end(process, within=3)).code == 130
+
+
+async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int = 0, within: float = 60) -> None:
+    """A run that nobody answers, or that stands still, for so long, ends well by itself."""
+    async with UnrulyServer() as server:
+        run = await bench(folder, server, size=Size(calls=400, slowest=0.3))
+        at = random.Random(seed).randint(1, 300)
+        disturb = sleep(seconds) if asleep else outage(run, seconds)
+        ended = await disturbed(run, disturb, at=at, within=seconds + within)
+        assert ended.code == 0, ended.said
+        assert run.lost == 0
+        assert run.paid_twice <= IN_FLIGHT
+        await like_undisturbed(run)
+
+
+async def test_an_outage_is_lived_through(tmp_path: Path) -> None:
+    await live_through(tmp_path, 5, asleep=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [5, 30, 120])
+@pytest.mark.parametrize("seed", [0, 1])
+async def test_outages_are_lived_through(seconds: float, seed: int, tmp_path: Path) -> None:
+    await live_through(tmp_path, seconds, asleep=False, seed=seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1])
+async def test_a_sleep_is_lived_through(seed: int, tmp_path: Path) -> None:
+    await live_through(tmp_path, 60, asleep=True, seed=seed)
+
+
+async def kill_and_go_on(folder: Path, *, n_kills: int, size: Size) -> None:
+    dice = random.Random(1)
+    async with UnrulyServer() as server:
+        run = await bench(folder, server, size=size)
+        n_killed = 0
+        for _ in range(n_kills):
+            at = server.n_requests + dice.randint(1, max(2, size.calls // n_kills))
+            if await stopped(run, signal.SIGKILL, at=at) is None:
+                break
+            n_killed += 1
+            assert run.lost <= AT_RISK
+        assert (await run.finish()).code == 0
+        assert run.lost == 0
+        assert run.paid_twice <= n_killed * AT_RISK
+        await like_undisturbed(run)
+
+
+async def test_a_kill_loses_no_more_than_the_bound(tmp_path: Path) -> None:
+    await kill_and_go_on(tmp_path, n_kills=1, size=Size(calls=300, slowest=0.3))
+
+
+@pytest.mark.long
+async def test_twenty_five_kills_lose_no_more_than_the_bound(tmp_path: Path) -> None:
+    await kill_and_go_on(tmp_path, n_kills=25, size=Size(calls=2500, n_items=90, slowest=0.5))
+
+
+def check_spent(spent: Spent, *, told: bool) -> None:
+    """told: every reply carries an honest account of its use."""
+    assert spent.billed <= spent.cap * (1 + 1e-9), spent
+    if spent.reported is not None:
+        assert spent.reported >= spent.billed * (1 - 1e-5), spent
+        if told:
+            assert spent.reported <= 1.25 * spent.billed + 1e-9, spent
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_servers_bill_is_within_the_cap(seed: int, tmp_path: Path) -> None:
+    budget = drawn(seed)
+    check_spent(spend(budget, tmp_path), told=budget.usage == "honest")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4, 104))
+def test_the_servers_bill_is_within_the_cap_in_a_hundred_commands(seed: int, tmp_path: Path) -> None:
+    budget = drawn(seed)
+    check_spent(spend(budget, tmp_path), told=budget.usage == "honest")

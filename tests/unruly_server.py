@@ -1,0 +1,227 @@
+"""Real servers on 127.0.0.1 that send anything: bytes as told, an outage on command, and a bill of their own.
+
+The bill is what an honest provider charges: a quarter of the request's characters and the answer, never more than its bytes and
+max_tokens. What a reply says it used does not change it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from aiohttp import web
+
+from batch_server import BatchServer
+from wire_server import same_item
+
+Body = Mapping[str, Any]
+ODDS = (-0.1, -2.4)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What goes back, to the byte.
+
+    cut: bytes after which the connection is closed. billed: whether the provider charges for it. dropped: the connection is
+    closed before a byte is sent.
+    """
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    cut: int | None = None
+    billed: bool = True
+    dropped: bool = False
+
+
+Script = Callable[[int, str, Body], Sent]
+"""(number of the request, its key, its body) → what goes back."""
+
+
+def key_of(body: Body) -> str:
+    """The same for the same request."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def tokens_of(body: Body) -> tuple[int, int]:
+    """Tokens in and out that an honest provider charges."""
+    n_bytes = sum(len(message["content"].encode()) for message in body["messages"])
+    return n_bytes // 4 + 3, 1
+
+
+def reply_to(body: Body, *, said: str | None = None) -> dict[str, Any]:
+    """A well-formed reply that tells the truth about `pools.make_pool`, with odds that agree, and honest usage."""
+    said = said or same_item(body)
+    other = {"YES": "NO", "NO": "YES"}.get(said, "NO")
+    top = [{"token": token, "logprob": odds} for token, odds in zip((said, other), ODDS, strict=True)]
+    tokens_in, tokens_out = tokens_of(body)
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": said, "refusal": None},
+        "finish_reason": "stop",
+        "logprobs": {"content": [{"token": said, "logprob": ODDS[0], "top_logprobs": top}]},
+    }
+    usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+    head = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"], "system_fingerprint": "fp"}
+    return {**head, "choices": [choice], "usage": usage}
+
+
+def sent(reply: object, **options: Any) -> Sent:
+    """`reply` as JSON, NaN and Infinity as Python writes them."""
+    return replace(Sent(json.dumps(reply).encode()), **options)
+
+
+def healthy(_n: int, _key: str, body: Body) -> Sent:
+    return sent(reply_to(body))
+
+
+@dataclass
+class Bill:
+    """What was asked and what it cost, by key."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    paid: Counter[str] = field(default_factory=Counter)
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def add(self, body: Body) -> None:
+        """One completion that was made for `body`, whether or not it arrived."""
+        n_in, n_out = tokens_of(body)
+        self.paid[key_of(body)] += 1
+        self.tokens_in, self.tokens_out = self.tokens_in + n_in, self.tokens_out + n_out
+
+    def usd(self, price: float) -> float:
+        """At `price` USD a million tokens, in and out."""
+        return (self.tokens_in + self.tokens_out) * price / 1e6
+
+    @property
+    def n_paid_twice(self) -> int:
+        return sum(n - 1 for n in self.paid.values())
+
+
+class UnrulyServer:
+    """`async with UnrulyServer(script) as server`: `server.url`, `server.bill`; `script` may be changed at any time.
+
+    `await server.away(seconds)`: nobody listens for so long, and every connection breaks. `trapped`: requests that followed a
+    redirect to /trap, their bodies.
+    """
+
+    def __init__(self, script: Script = healthy) -> None:
+        self.script = script
+        self.bill = Bill()
+        self.n_requests = 0
+        self._n_open = 0
+        self._moved = asyncio.Condition()
+        self.trapped: list[bytes] = []
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._answer)
+        app.router.add_route("*", "/trap/{rest:.*}", self._trap)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        self.port = 0
+        await self._listen()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def away(self, seconds: float) -> None:
+        await self._site.stop()
+        assert self._runner.server is not None
+        for connection in list(self._runner.server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(seconds)
+        await self._listen()
+
+    async def requests(self, n: int) -> None:
+        """Wait until so many came."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: self.n_requests >= n)
+
+    async def quiet(self) -> None:
+        """Wait until every reply under way is made."""
+        async with self._moved:
+            await self._moved.wait_for(lambda: not self._n_open)
+
+    async def _tell(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()
+
+    async def _listen(self) -> None:
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await self._site.start()
+
+    async def _trap(self, request: web.Request) -> web.StreamResponse:
+        self.trapped.append(await request.read())
+        return web.Response(status=404)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        key = key_of(body)
+        self.bill.asked[key] += 1
+        number = self.n_requests
+        self.n_requests += 1
+        self._n_open += 1
+        await self._tell()
+        try:
+            return await self._send(request, body, self.script(number, key, body))
+        finally:
+            self._n_open -= 1
+            await self._tell()
+
+    async def _send(self, request: web.Request, body: Body, out: Sent) -> web.StreamResponse:
+        if out.delay:
+            await asyncio.sleep(out.delay)
+        if out.billed:
+            self.bill.add(body)
+        if out.dropped:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+        headers = {"Content-Type": "application/json", **out.headers}
+        if out.cut is None:
+            return web.Response(body=out.body, status=out.status, headers=headers)
+        whole = web.StreamResponse(status=out.status, headers={**headers, "Content-Length": str(len(out.body))})
+        await whole.prepare(request)
+        await whole.write(out.body[: out.cut])
+        if request.transport is not None:
+            request.transport.close()
+        return whole
+
+
+@dataclass
+class UnrulyBatchServer(BatchServer):
+    """A `BatchServer` whose result lines are changed by `twist`(number of the line, its result): the line, and whether billed."""
+
+    twist: Callable[[int, dict[str, Any]], Sent] = lambda _n, result: sent(result)
+    bill: Bill = field(default_factory=Bill)
+    n_results: int = 0
+
+    def _keep(self, kind: str, lines: list[dict[str, Any]]) -> str | None:
+        if kind != "out" or not lines:
+            return super()._keep(kind, lines)
+        asked = {line["custom_id"]: line["body"] for lines_in in self.inputs for line in lines_in}
+        raw = []
+        for line in lines:
+            body = asked[line["custom_id"]]
+            self.bill.asked[key_of(body)] += 1
+            response = {**line["response"], "body": reply_to(body)}
+            out = self.twist(self.n_results, {**line, "response": response})
+            if out.billed:
+                self.bill.add(body)
+            raw.append(out.body)
+            self.n_results += 1
+        name = f"file-out-{len(self.files)}"
+        self.files[name] = b"\n".join(raw) + b"\n"
+        return name
