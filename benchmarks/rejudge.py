@@ -3,9 +3,10 @@
 Judge A answers a cyclic plan of 2 % of the dense calls, judge B a balanced 500 of its trials (`protocol.subsample`), and both
 go through what `youden rejudge` and `youden compare` print (`study.judge_shifts`). A yes is D ≥ ½ of the public data; each
 judge turns it round with a chance of its own ('noise': A's, B's), or, where noise is 'graded', says yes with chance D (1, .25,
-0). B's yes-chance for a trial is moved by a difference of each of its agents' own (normal, 'own_sd') and, where a preference
-is planted, by c for each agent of the family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent of the
-family; 'chance': c = .1 before chances are cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left).
+0); 'hard steps' and 'mild steps' are two judges who see one grade and draw the line for a yes elsewhere, on recorded grades and
+on 'synthetic' ones. B's yes-chance for a trial is moved by a difference of each of its agents' own (normal, 'own_sd') and, where
+a preference is planted, by c for each agent of the family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent
+of the family; 'chance': c = .1 before chances are cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left).
 `python benchmarks/rejudge.py [--simulations 400] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON. Rows of
 the first six without a preference take 2.5 times as many simulations, for a rate near 5 % is told from 6; later rows a quarter.
 """
@@ -23,7 +24,7 @@ from scipy.stats import spearmanr
 
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import PAIRED, Plan, Verdicts
-from youden.nouns.arrays import Bools, Floats
+from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.subsample import subsample
@@ -39,18 +40,23 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. strongest: the family is A's best agents, else drawn at random."""
+    """One row of the table. place: whether the family is drawn at random or is the strongest or weakest agents."""
 
     domain: str = "PubMed"
     plant: str = "yes-rate"
     family: int = 10
     own_sd: float = 0.05
     noise: str = "0.05, 0.1"
-    strongest: bool = False
+    place: str = "random"
     calls: int = 500
     percent: float = 2.0
 
 
+STEPS = {
+    "hard steps": ((0.15, 0.75, 0.95), (0.02, 0.05, 0.95)),
+    "mild steps": ((0.08, 0.45, 0.95), (0.03, 0.15, 0.95)),
+}
+"""Chances of a yes to no, little and full gain: A's, B's. Both see the same grades and draw the line for a yes elsewhere."""
 BASE = [Case(domain=domain, plant=plant) for domain in ("PubMed", "SAMSum") for plant in ("yes-rate", "none", "chance")]
 OTHERS = [
     replace(Case(), plant=plant, **changes)
@@ -61,11 +67,41 @@ OTHERS = [
         {"noise": "0, 0.05"},
         {"noise": "0.1, 0.2"},
         {"noise": "graded"},
-        {"strongest": True},
+        {"place": "strongest"},
         {"calls": 1000},
     )
     for plant in ("yes-rate", "none")
 ]
+
+THRESHOLDS = [
+    Case(domain=domain, plant=plant, family=family, own_sd=0.0, noise=noise, place=place)
+    for domain in (*DOMAINS, "synthetic")
+    for noise in STEPS
+    for plant, family, place in (
+        ("none", 10, "strongest"),
+        ("none", 4, "weakest"),
+        ("none", 10, "random"),
+        ("none", 5, "random"),
+        ("none", 3, "random"),
+        ("yes-rate", 10, "random"),
+        ("yes-rate", 10, "strongest"),
+    )
+]
+
+
+def grades(D: Floats) -> Ids:
+    """0, 1, 2: no, little and full gain of a recorded difference."""
+    return np.where(D >= 0.5, 2, np.where(D > 0, 1, 0)).astype(np.int32)
+
+
+def synthetic(shape: tuple[int, ...], *, seed: int = 0) -> Floats:
+    """Graded differences float[J, K, K] of 0, ¼ and 1 by an ordered logit in two agents' abilities and an item's ease."""
+    rng = np.random.default_rng([seed, 5])
+    ability, ease = 0.8 * rng.standard_normal(shape[1]), 0.7 * rng.standard_normal(shape[0])
+    strength = ability[:, None] + ability + ease[:, None, None] + rng.logistic(size=shape)
+    D: Floats = np.where(strength > 0.9, 1.0, np.where(strength > -0.9, 0.25, 0.0))
+    D[:, np.eye(shape[1], dtype=np.bool_)] = np.nan
+    return D
 
 
 def said_yes(plan: Plan, chance: Floats, rng: np.random.Generator) -> Verdicts:
@@ -95,11 +131,14 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
     plan = make_plan(pool, design="cyclic", percent=case.percent, seed=seed)
     if case.noise == "graded":
         a = b = D.clip(0, 1)
+    elif case.noise in STEPS:
+        a, b = (np.array(steps)[grades(D)] for steps in STEPS[case.noise])
     else:
         a, b = (np.abs((D >= 0.5) - float(turned)) for turned in case.noise.split(","))
-    best = np.argsort(-D.mean(axis=(0, 2)))
+    worst = np.argsort(D.mean(axis=(0, 2)) + D.mean(axis=(0, 1)))
+    order = {"random": rng.permutation(K), "strongest": worst[::-1], "weakest": worst}[case.place]
     member: Bools = np.zeros(K, dtype=np.bool_)
-    member[(best if case.strongest else rng.permutation(K))[: case.family]] = True
+    member[order[: case.family]] = True
     own = case.own_sd * rng.standard_normal(K)
     ordered = ~np.eye(K, dtype=np.bool_)
     before = (b + own[:, None] + own)[:, ordered]
@@ -129,6 +168,8 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
     low, high = (-np.inf if family.low is None else family.low), (np.inf if family.high is None else family.high)
     return {
         "claimed": "B" in family.favoured_by,
+        "not_told_apart": not family.told_apart,
+        "curve_share": family.curve_share or 0.0,
         "shift": family.shift,
         "arrives": arrives,
         "covers": low <= arrives <= high,
@@ -160,11 +201,15 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    cases, n = (BASE[:2], 4) if arguments.smoke else (BASE + OTHERS, arguments.simulations)
+    cases, n = (
+        (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (BASE + OTHERS + THRESHOLDS, arguments.simulations)
+    )
     worlds: dict[str, World] = {}
-    for domain in dict.fromkeys(case.domain for case in cases):
-        rates = import_results(arguments.shared / "eval_results" / DOMAINS[domain]).rates
+    for domain, folder in DOMAINS.items():
+        rates = import_results(arguments.shared / "eval_results" / folder).rates
         worlds[domain] = make_world(rates, difference_only=True)
+    known = worlds["PubMed"]
+    worlds["synthetic"] = replace(known, paired=synthetic(known.paired.shape))
     table = []
     for case in cases:
         seeds = range(n // 4 if case not in BASE else n * 5 // 2 if case.plant == "none" else n)
@@ -177,7 +222,10 @@ def main() -> None:
             | means
             | {"shift_sd": float(np.std([draw["shift"] for draw in draws], ddof=1))}
         )
-    said = {"seeds": "0 … simulations − 1", "bar": {"claimed, planted": 0.8, "not claimed, none": 0.94}}
+    said = {
+        "seeds": "0 … simulations − 1",
+        "bar": {"claimed, planted": 0.8, "not claimed, none": 0.93, "an agent moves, own_sd 0 and none": 0.07},
+    }
     text = json.dumps(said | {"rows": table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")

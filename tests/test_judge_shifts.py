@@ -77,6 +77,17 @@ def test_without_a_preference_none_is_claimed() -> None:
     assert found.rho.low <= found.rho.rho <= found.rho.high <= 1
 
 
+def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() -> None:
+    strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
+    found = judge_shifts(replace(both(favour=0.15, other="Own"), families=strongest), 0, 1)
+    own = next(row for row in found.families if row.family == "Own")
+    assert not own.told_apart
+    assert own.curve_share is not None
+    assert own.curve_share > 0.25
+    assert own.favoured_by == ()
+    assert "cannot be told apart from a curved relation" in words(found)
+
+
 def test_what_cannot_be_tested_is_said() -> None:
     assert "No agent both judged is of B's family, other" in words(judge_shifts(both(other="other"), 0, 1))
     shared = words(judge_shifts(both(favour=0.3, one="own", other="Own"), 0, 1))

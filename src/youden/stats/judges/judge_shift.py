@@ -13,6 +13,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats, Ids, freeze
 from youden.stats.base.validation import check_level
+from youden.stats.judges.curved_relation import curved_relation
 from youden.stats.trials.comparisons import holm
 
 LEAST_TRIALS_AN_AGENT = 4
@@ -26,8 +27,9 @@ class JudgeShift:
     one: float[K], the one's agent effects a (y ≈ a_i + a_k) over all it answered; other: float[K], the other's e, had it answered
     as much; covariance: float[K, K] of e. one_seen, other_seen: float[K], effects from the trials both answered alone.
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
-    shift: float[K], e − c₀ − c₁a; low, high: its interval; p_value, p_holm: float[K], of no shift. NaN for an agent without
-    trials on both sides. n_trials: answered by both. level: of the intervals.
+    shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
+    beyond what agents differ by. NaN for an agent without trials on both sides. score, information: float[K], float[K, K], from
+    which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
     """
 
     one: Floats
@@ -41,17 +43,19 @@ class JudgeShift:
     high: Floats
     p_value: Floats
     p_holm: Floats
+    score: Floats
+    information: Floats
     n_trials: int
     level: float
 
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
-        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm])
+        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score, self.information])
 
     @property
     def known(self) -> Bools:
         """bool[K]: agents with trials that both judges answered."""
-        return ~np.isnan(self.shift)
+        return ~np.isnan(self.other)
 
 
 def judge_shift(
@@ -61,8 +65,8 @@ def judge_shift(
 
     Least squares y_other = α_i + α_k + β·y_one over trials both answered: a trial's luck that both saw cancels as far as they
     agree on trials (β = 1 is the plain difference). e = α + βa takes the one's answers to all its trials for those the other did
-    not see (two-phase sampling). Shifts are residuals of e on 1 and a, so that a judge that is merely less sure moves nobody.
-    Errors: one variance a judge for all trials, the one's noise counted as far as the line carries it (c₁ − β); Student t, Holm.
+    not see (two-phase sampling). Shifts are off a curve in a, so that a judge that is less sure, or draws the line for a yes
+    elsewhere, moves nobody. Errors of e: one variance a judge for all trials. Shifts: Student t, Holm.
 
     first, second: int[U] in 0 … K−1; one, other: float[U], answers to paired trials, NaN where there is none.
 
@@ -82,8 +86,7 @@ def judge_shift(
     place = np.cumsum(known) - 1
     answered = ~np.isnan(one) & known[first] & known[second]
     mine = place[first[answered]], place[second[answered]]
-    a, of_one = _effects(*mine, one[answered], K)
-    own = float(((one[answered] - a[mine[0]] - a[mine[1]]) ** 2).sum()) / max(int(answered.sum()) - K, 1)
+    a = _effects(*mine, one[answered], K)[0]
     i, k = place[first[both]], place[second[both]]
     solved, inverse = _effects(i, k, other[both], K, beside=one[both])
     fitted = solved[i] + solved[k] + solved[K] * one[both]
@@ -92,34 +95,34 @@ def judge_shift(
     onto = np.column_stack([np.eye(K), a])
     e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
     line = np.column_stack([np.ones(K), a - a.mean()])
-    off = np.eye(K) - line @ np.linalg.pinv(line)
     slope = float((np.linalg.pinv(line) @ e)[1])
-    of_shift = covariance + (slope - solved[K]) ** 2 * own * of_one
-    shift, error = off @ e, np.sqrt(np.maximum(np.diag(off @ of_shift @ off), 0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(np.abs(shift) < 1e-9, 0.0, np.abs(shift) / error)
-    p_value = 2 * student.sf(statistic, freedom)
-    half = student.ppf((1 + level) / 2, freedom) * error
+    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both])
+    half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
 
     def spread(values: Floats) -> Floats:
         found: Floats = np.full(n_agents, np.nan)
         found[known] = values
         return found
 
-    whole: Floats = np.full((n_agents, n_agents), np.nan)
-    whole[np.ix_(known, known)] = covariance
+    def spread_pairs(values: Floats) -> Floats:
+        found: Floats = np.full((n_agents, n_agents), np.nan)
+        found[np.ix_(known, known)] = values
+        return found
+
     return JudgeShift(
         one=spread(a),
         other=spread(e),
-        covariance=whole,
+        covariance=spread_pairs(covariance),
         one_seen=spread(_effects(i, k, one[both], K)[0]),
         other_seen=spread(_effects(i, k, other[both], K)[0]),
         slope=slope,
-        shift=spread(shift),
-        low=spread(shift - half),
-        high=spread(shift + half),
-        p_value=spread(p_value),
-        p_holm=spread(holm(p_value)),
+        shift=spread(curved.shift),
+        low=spread(curved.shift - half),
+        high=spread(curved.shift + half),
+        p_value=spread(curved.p_value),
+        p_holm=spread(holm(curved.p_value)),
+        score=spread(curved.score),
+        information=spread_pairs(curved.information),
         n_trials=n,
         level=level,
     )

@@ -36,50 +36,50 @@ class LabelShift:
 
 
 def label_shift(
-    value: Floats,
+    score: Floats,
+    information: Floats,
     member: Bools,
     *,
-    covariate: Floats | None = None,
     rng: np.random.Generator,
     level: float = 0.95,
     n_deals: int = N_DEALS,
 ) -> LabelShift:
-    """Least squares value ≈ c₀ + c₁·covariate + c·member; the labels dealt to other agents at random say how far c can be luck.
+    """c = F'score / F'MF, F the member column and M the information; labels dealt to other agents say how far c can be luck.
 
-    With F the member column and F̃ what 1 and the covariate leave of it, u(F; c) = F̃'(value − c·member)/‖F̃‖. The p-value of c
-    counts deals F' with u(F'; c) ≥ u(F; c), the true one included; u is linear in c, so each deal rules out one half-line and
-    the interval is read from sorted bounds. All deals where there are at most `n_deals`, else so many random ones. What agents
-    differ by among themselves is in every deal, so it is no preference for a label.
+    For a fit with residual maker P of y ≈ … + c·F: score = Py, M = P (both between Z' and Z where F is one of agents and y one
+    of trials). u(F; c) = F'(score − c·M·member)/√(F'MF). The p-value of c counts deals F' with u(F'; c) ≥ u(F; c), the true one
+    included; u is linear in c, so each deal rules out one half-line and the interval is read from sorted bounds. All deals where
+    there are at most `n_deals`, else so many random ones. What agents differ by among themselves is in every deal, so it is no
+    preference for a label.
 
-    value, covariate: float[K], no NaN; member: bool[K], some and not all.
+    score: float[K], information: float[K, K], no NaN; member: bool[K], some and not all.
 
     Raises: StatisticsError [label-shape], [label-all], [level].
     Source: Fisher's randomisation test and its inversion; Ernst (2004), Statistical Science 19.
     """
     check_level(level)
-    K, f = len(value), int(member.sum())
-    if member.shape != value.shape or (covariate is not None and covariate.shape != value.shape):
+    K, f = len(score), int(member.sum())
+    if member.shape != score.shape or information.shape != (K, K):
         raise StatisticsError(
-            f"Values and labels of different agents arrived ({value.shape}, {member.shape}). Align them first.",
+            f"Scores and labels of different agents arrived ({score.shape}, {information.shape}, {member.shape}). "
+            "Align them first.",
             slug="label-shape",
         )
     if not 0 < f < K:
         raise StatisticsError(
             f"{f} of {K} agents carry the label. Give a label that some and not all carry.", slug="label-all"
         )
-    known = np.column_stack([np.ones(K), *([] if covariate is None else [covariate - covariate.mean()])])
-    off = np.eye(K) - known @ np.linalg.pinv(known)
     exact = comb(K, f) <= n_deals
     dealt = _all_deals(K, f) if exact else _some_deals(K, f, n_deals, rng)
-    length = np.sqrt(np.maximum(((dealt @ off) * dealt).sum(axis=1), 0))
-    possible = length > 1e-9
+    length = np.sqrt(np.maximum(((dealt @ information) * dealt).sum(axis=1), 0))
+    possible = length > 1e-6
     dealt, length = dealt[possible], length[possible]
     true = member.astype(np.float64)
-    own = float(np.sqrt(max(true @ off @ true, 0)))
-    if own < 1e-9:
+    own = float(np.sqrt(max(float(true @ information @ true), 0.0)))
+    if own < 1e-6:
         return LabelShift(np.nan, -np.inf, np.inf, 1.0, len(dealt), level)
-    shift = float(true @ off @ value) / own**2
-    u, g = dealt @ (off @ value) / length, dealt @ (off @ true) / length
+    shift = float(true @ score) / own**2
+    u, g = dealt @ score / length, dealt @ (information @ true) / length
     apart = own - g > 1e-9
     # a deal that is the true one (or its mirror image in the covariate) is as extreme whatever c is
     always = len(dealt) - int(apart.sum()) + (0 if exact else 1)

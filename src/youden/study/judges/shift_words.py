@@ -37,8 +37,8 @@ def _agents(shifts: JudgeShifts) -> list[str]:
     named = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MOST_NAMED])
     rest = f" and {len(moving) - MOST_NAMED} more" if len(moving) > MOST_NAMED else ""
     return [
-        f"Beyond chance (Holm over {len(shifts.agents)}) {shifts.other} moves {named}{rest}, in yes-rate, off what "
-        f"{shifts.one}'s answers lead to expect."
+        f"Beyond chance (Holm over {len(shifts.agents)}) {shifts.other} moves {named}{rest}, in yes-rate, off the "
+        f"curve that {shifts.one}'s answers lead to expect."
     ]
 
 
@@ -71,18 +71,29 @@ def _of(judge: str, shifts: JudgeShifts) -> list[str]:
         return [
             f"{' and '.join(own.judges)} are of one family, {own.family}: a preference they share cannot be seen."
         ] * (judge == own.judges[0])
+    return [_of_one(judge, own, shifts)]
+
+
+def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
     figures = f"{own.shift:+.2f}{_interval(own)} in yes-rate under {shifts.other} relative to {shifts.one}"
     if own.low is None:
-        return [
+        return (
             f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few on one side to claim a "
             f"preference whatever they got: agents' own ways would look like it too often. Seen: {figures}."
-        ]
+        )
+    if not own.told_apart:
+        return (
+            f"Whether {judge} favours {own.family} cannot be told apart from a curved relation between the judges: its "
+            f"{own.n_agents} agents stand together in the ranking, where one judge may only draw the line for a yes elsewhere "
+            f"than the other. Seen beyond the curve: {figures}. A third judge, or weaker and stronger agents of the family, "
+            "would tell."
+        )
     if judge not in own.favoured_by:
-        return [f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."]
-    return [
+        return f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."
+    return (
         f"{judge} favours agents of its own family {own.family} ({own.n_agents}): {figures}, "
         f"one-sided p = {own.p_value / 2:.3f}."
-    ]
+    )
 
 
 def _interval(row: FamilyShift) -> str:

@@ -1,0 +1,122 @@
+"""What one judge says of agents beyond any smooth curve that leads from another judge's answers to its own.
+
+Two judges who see the same grades and draw the line for a yes elsewhere relate by a curve: what one lets pass for strong agents
+the other does not for weak ones. A straight line between them takes that for favour.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from youden.nouns.arrays import Floats, Ids
+
+_RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
+_NOTHING = 1e-9
+
+
+class CurvedRelation(NamedTuple):
+    """score: float[K], Z'Py; information: float[K, K], Z'PZ: by generalised least squares, labels f of agents add
+    c·(f_i + f_k) with c = f'score / f'information f. shift, error: float[K], each agent off the curve, the spread of the other
+    agents in its error; p_value: float[K]; freedom: float[K], of Student's t. NaN for an agent that nothing is known of."""
+
+    score: Floats
+    information: Floats
+    shift: Floats
+    error: Floats
+    p_value: Floats
+    freedom: Floats
+
+
+class _Seen(NamedTuple):
+    """Trials with the fixed part taken out: N = Z'QZ, v = Z'Qy, y'Qy and the degrees of freedom left."""
+
+    N: Floats
+    v: Floats
+    squares: float
+    freedom: int
+
+
+def curved_relation(first: Ids, second: Ids, ability: Floats, luck: Floats, answer: Floats) -> CurvedRelation:
+    """y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, x the one's abilities in SDs.
+
+    u ~ N(0, τ²): agents differ a little by themselves, as they do where they win by other mixes of grades. τ² by restricted
+    likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it.
+
+    first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U].
+    """
+    K, n = len(ability), len(answer)
+    sd = float(ability.std())
+    x = (ability - ability.mean()) / sd if sd > _NOTHING else np.zeros(K)
+    agents = np.zeros((n, K))
+    rows = np.arange(n)
+    agents[rows, first] = agents[rows, second] = 1.0
+    strength = agents @ x
+    fixed = np.column_stack([np.ones(n), strength, agents @ x**2, luck, luck * strength])
+    left, size, _ = np.linalg.svd(fixed, full_matrices=False)
+    known = left[:, size > _NOTHING * size[0]]
+    agents -= known @ (known.T @ agents)
+    answer = answer - known @ (known.T @ answer)
+    seen = _Seen(agents.T @ agents, agents.T @ answer, float(answer @ answer), max(n - known.shape[1], 1))
+    ratio, _ = _spread(seen)
+    d, U = np.linalg.eigh(seen.N)
+    d = np.maximum(d, 0)
+    information = (U * (d / (1 + ratio * d))) @ U.T
+    score = U @ ((U.T @ seen.v) / (1 + ratio * d))
+    shift, error, freedom = np.array([_alone(seen, i) for i in range(K)]).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(np.abs(shift) < _NOTHING, 0.0, np.abs(shift) / error)
+    return CurvedRelation(score, information, shift, error, 2 * student.sf(statistic, freedom), freedom)
+
+
+def curve_share(ability: Floats, member: Floats) -> float:
+    """Share of a label's variance over agents that a parabola in ability explains, adjusted for its two coefficients.
+
+    Near 0: agents with and without the label stand at the same abilities. High: they do not, and what the label adds is read off
+    the curve's shape. NaN for four agents or fewer.
+
+    >>> curve_share(np.arange(6.0), np.array([0.0, 0, 0, 1, 1, 1])) > 0.5
+    True
+    """
+    K = len(ability)
+    if K < 5:
+        return float("nan")
+    x = ability - ability.mean()
+    curve = np.column_stack([np.ones(K), x, x**2])
+    left = member - curve @ (np.linalg.pinv(curve) @ member)
+    return 1 - float(left @ left) / float(((member - member.mean()) ** 2).sum()) * (K - 1) / (K - 3)
+
+
+def _spread(seen: _Seen) -> tuple[float, float]:
+    """τ²/σ² and σ² at the highest restricted likelihood."""
+    d, U = np.linalg.eigh(seen.N)
+    d = np.maximum(d, 0)
+    squares = seen.squares - (_RATIOS * (U.T @ seen.v) ** 2 / (1 + _RATIOS * d)).sum(axis=1)
+    squares = np.maximum(squares, 1e-12)
+    log = -0.5 * (seen.freedom * np.log(squares) + np.log1p(_RATIOS * d).sum(axis=1))
+    best = int(np.argmax(log))
+    return float(_RATIOS[best, 0]), float(squares[best]) / seen.freedom
+
+
+def _alone(seen: _Seen, i: int) -> tuple[float, float, float]:
+    """Agent i's shift, its error and degrees of freedom, with the spread of agents taken from all others."""
+    N, v = seen.N, seen.v
+    others = np.arange(len(v)) != i
+    own, shared = float(N[i, i]), N[others, i]
+    if own < _NOTHING:
+        return np.nan, np.nan, np.nan
+    among = N[np.ix_(others, others)]
+    without = _Seen(
+        among - np.outer(shared, shared) / own,
+        v[others] - shared * v[i] / own,
+        seen.squares - float(v[i]) ** 2 / own,
+        max(seen.freedom - 1, 1),
+    )
+    ratio, variance = _spread(without)
+    inside = ratio * np.linalg.solve(np.eye(len(among)) + ratio * among, np.column_stack([shared, v[others]]))
+    left = own - float(shared @ inside[:, 0])
+    shift = (float(v[i]) - float(shared @ inside[:, 1])) / left
+    error = float(np.sqrt(variance / left + variance * ratio))
+    return shift, error, float(min(len(v) - 1, without.freedom) if ratio > 0 else without.freedom)

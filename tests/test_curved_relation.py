@@ -1,0 +1,99 @@
+"""Agents off a curve between two judges: equal to dense algebra, silent where judges differ by threshold only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from youden.nouns.arrays import Floats, Ids
+from youden.stats.judges.curved_relation import curve_share, curved_relation
+
+K = 12
+FULL, LITTLE = np.array([0.15, 0.75, 0.95]), np.array([0.02, 0.05, 0.95])
+
+
+def threshold_judges(seed: int, *, times: int = 8) -> tuple[Ids, Ids, Floats, Floats]:
+    """Two judges who see the same grades of no, little and full gain and say yes by FULL and by LITTLE."""
+    rng = np.random.default_rng(seed)
+    first, second = (np.tile(part, times).astype(np.int32) for part in np.nonzero(~np.eye(K, dtype=bool)))
+    strength = np.linspace(-1.2, 1.2, K)
+    seen = strength[first] + strength[second] + rng.logistic(size=len(first))
+    grade = (seen > -0.9).astype(int) + (seen > 0.9)
+    one, other = ((rng.random(len(first)) < chance[grade]).astype(np.float64) for chance in (FULL, LITTLE))
+    return first, second, one, other
+
+
+def relation_of(first: Ids, second: Ids, one: Floats) -> tuple[Floats, Floats, Floats]:
+    agents = np.zeros((len(first), K))
+    agents[np.arange(len(first)), first] = agents[np.arange(len(first)), second] = 1
+    a = np.asarray(np.linalg.lstsq(agents, one, rcond=None)[0])
+    return agents, a, one - agents @ a
+
+
+def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
+    first, second, one, other = threshold_judges(0, times=2)
+    agents, a, luck = relation_of(first, second, one)
+    found = curved_relation(first, second, a, luck, other)
+    x = (a - a.mean()) / a.std()
+    fixed = np.column_stack([np.ones(len(one)), agents @ x, agents @ x**2, luck, luck * (agents @ x)])
+
+    def fit(known: Floats, random: Floats) -> tuple[float, float, Floats]:
+        """Restricted likelihood on a grid of τ²/σ²: the ratio, σ² and P, each by dense matrices."""
+        best: tuple[float, float, float, Floats] | None = None
+        for ratio in np.append(0.0, np.geomspace(1e-4, 10, 150)):
+            inverse = np.linalg.inv(np.eye(len(one)) + ratio * random @ random.T)
+            normal = known.T @ inverse @ known
+            P = inverse - inverse @ known @ np.linalg.inv(normal) @ known.T @ inverse
+            squares, freedom = float(other @ P @ other), len(one) - known.shape[1]
+            log = -0.5 * (
+                freedom * np.log(squares)
+                - np.linalg.slogdet(inverse)[1]
+                + np.linalg.slogdet(normal)[1]
+                - np.linalg.slogdet(known.T @ known)[1]
+            )
+            if best is None or log > best[0]:
+                best = (log, ratio, squares / freedom, P)
+        assert best is not None
+        return best[1:]
+
+    ratio, variance, P = fit(fixed, agents)
+    np.testing.assert_allclose(found.score, agents.T @ P @ other, atol=1e-8)
+    np.testing.assert_allclose(found.information, agents.T @ P @ agents, atol=1e-8)
+    i = 3
+    ratio, variance, _ = fit(np.column_stack([fixed, agents[:, i]]), np.delete(agents, i, axis=1))
+    inverse = np.linalg.inv(np.eye(len(one)) + ratio * np.delete(agents, i, axis=1) @ np.delete(agents, i, axis=1).T)
+    known = np.column_stack([fixed, agents[:, i]])
+    normal = np.linalg.inv(known.T @ inverse @ known)
+    assert found.shift[i] == pytest.approx((normal @ known.T @ inverse @ other)[-1])
+    assert found.error[i] == pytest.approx(np.sqrt(variance * (normal[-1, -1] + ratio)))
+
+
+def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_does() -> None:
+    false, found = 0, 0
+    for seed in range(40):
+        first, second, one, other = threshold_judges(seed)
+        _, a, luck = relation_of(first, second, one)
+        false += curved_relation(first, second, a, luck, other).p_value.min() < 0.05 / K
+        liked = (first == 4) | (second == 4)
+        rng = np.random.default_rng([seed, 1])
+        more = np.where(liked & (rng.random(len(other)) < 0.35), 1.0, other)
+        found += np.argmin(curved_relation(first, second, a, luck, more).p_value) == 4
+    assert false <= 6
+    assert found >= 36
+
+
+def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> None:
+    first, second, one, other = threshold_judges(1)
+    _, a, luck = relation_of(first, second, one)
+    same = curved_relation(first, second, a, luck, one)
+    assert np.abs(same.shift).max() < 1e-9
+    assert same.p_value.min() > 0.99
+    flat = curved_relation(first, second, np.full(K, 0.5), np.zeros(len(one)), other)
+    assert np.isfinite(flat.shift).all()
+
+
+def test_the_strongest_stand_on_the_curve_and_scattered_agents_do_not() -> None:
+    ability = np.linspace(0, 1, 30)
+    assert curve_share(ability, (np.arange(30) >= 20).astype(float)) > 0.6
+    assert curve_share(ability, (np.arange(30) % 3 == 0).astype(float)) < 0.05
+    assert np.isnan(curve_share(ability[:4], np.array([1.0, 0, 0, 0])))
