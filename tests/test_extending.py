@@ -237,10 +237,10 @@ def test_facts_of_0_1_0_which_hold_their_words_still_open(tmp_path: Path) -> Non
     del said["growth"]["answered_anew"]
     said["growth"]["words"] = ["3 agents joined: a8, a9, a10."]
     folder.file("fit.json").write_text(json.dumps(said), encoding="utf-8")
-    extensions = folder.read_facts().extensions
+    extensions = folder.read_facts().growth
     assert extensions is not None
-    assert now.extensions is not None
-    assert extensions == replace(now.extensions, answered_anew=False)
+    assert now.growth is not None
+    assert extensions == replace(now.growth, answered_anew=False)
     assert extension_words(extensions)[0] == "3 agents joined: a8, a9, a10."
 
 

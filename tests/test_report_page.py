@@ -26,6 +26,8 @@ from youden.report.pages.markdown import quoted, render_markdown
 from youden.report.pages.page import render_page
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
+HOSTILE_ID = HOSTILE.replace("\x1b", "")
+"""An id with a control character is refused on reading, so none gets this far."""
 
 
 def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:
@@ -36,8 +38,8 @@ def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Poo
         texts[cell] = f"{texts[cell]} {HOSTILE}<script>document.title='pwned'</script>"
     texts[0, 0] += "<b>long</b> " * (length // 12)
     return Pool(
-        agents=tuple(Agent(f"{agent.id}{HOSTILE}", group=f"{agent.group}{HOSTILE}") for agent in pool.agents),
-        items=tuple(Item(f"{item.id}{HOSTILE}", prompt=f"{item.prompt}{HOSTILE}") for item in pool.items),
+        agents=tuple(Agent(f"{agent.id}{HOSTILE_ID}", group=f"{agent.group}{HOSTILE_ID}") for agent in pool.agents),
+        items=tuple(Item(f"{item.id}{HOSTILE_ID}", prompt=f"{item.prompt}{HOSTILE}") for item in pool.items),
         texts=texts,
         name="hostile",
     )
