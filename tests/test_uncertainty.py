@@ -306,6 +306,21 @@ def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_c
     assert widths[0] < widths[1] < widths[2]
 
 
+def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_at_once() -> None:
+    K, J, one, every = 12, 40, [], []
+    plan = cyclic(K, J, 80)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        c = 0.2 * rng.standard_normal((J, K))
+        answer = c[plan.item, plan.first] + c[plan.item, plan.second] + 0.35 * rng.standard_normal(len(plan))
+        found = differences(means(plan, answer), over_items(plan, answer))
+        one.append((found.places.low == 1) & (found.places.high == K))
+        at_once = places_at_once(found)
+        every.append((at_once.low == 1).all() and (at_once.high == K).all())
+    assert np.mean(one) >= 0.95
+    assert np.mean(every) >= 0.93
+
+
 def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twenty() -> None:
     rng, ability, of = np.random.default_rng(0), np.array([0.3, 0.3, 0.0, -0.3]), covariance(0.05**2, 4)
     named = [differences(ability + 0.05 * rng.standard_normal(4), of).best is not None for _ in range(2000)]
