@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from youden.nouns.results import ScoreKind
+from youden.nouns.results import ScoreKind, Target
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,9 @@ class RunFacts:
     ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
     fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
     without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended.
+
+    target: what the intervals speak of; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
+    agents whose difference is told from 0. target and told_apart are None in a folder of 0.1.0, which did not say.
     """
 
     version: int
@@ -124,3 +127,6 @@ class RunFacts:
     links_missing: dict[ScoreKind, str]
     warnings: tuple[str, ...]
     growth: ExtensionFacts | None = None
+    target: Target | None = None
+    best: str | None = None
+    told_apart: int | None = None
