@@ -9,6 +9,8 @@ import pytest
 
 pytest_plugins = ["commands"]
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
+
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 NO_SHARED = "real judge data (../shared/peer-prediction) is not beside this checkout"
@@ -23,6 +25,7 @@ KEPT = {
     "SYSTEMROOT",
     "USERPROFILE",
     "VIRTUAL_ENV",
+    "OPENBLAS_NUM_THREADS",
     "YOUDEN_LLAMA_PYTHON",
     "YOUDEN_REQUIRE_ALL",
     "YOUDEN_INSPECT_PYTHON",

@@ -49,7 +49,7 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
 
 
 def judge_config(url: str, **changes: Any) -> JudgeConfig:
-    """An `openai` judge at `url` that does not wait long before it tries again."""
+    """A `wire` judge at `url` that does not wait long before it tries again. (`openai` takes three times the time a call.)"""
     return load_judge_config(
-        {"backend": "openai", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 5} | changes
+        {"backend": "wire", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 5} | changes
     )

@@ -111,6 +111,7 @@ def test_rules_stop_early_and_say_so(world: World) -> None:
     assert (means.high - means.low).max() / 2 <= 0.2
 
 
+@pytest.mark.slow
 def test_truly_tied_agents_are_hardly_ever_called_separated() -> None:
     """Agents 2 and 3 of 8 are equal: 'the top 3 are separated' is an error whenever it is said."""
     pool = make_pool(8, 60)

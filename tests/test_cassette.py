@@ -51,7 +51,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     write_pool(make_pool(5, 8), tmp_path / "pool")
-    judge = {"backend": "openai", "model": "m", "base_url": server.url, "backoff": 0.001, "price": 0}
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "backoff": 0.001, "price": 0}
     write_config(tmp_path / "mine.yaml", pool="pool", calls=110, n_independent=20, judge=judge)
     judge_run(plan_run(load_run_config("mine.yaml")))
     return tmp_path / "runs" / "mine"

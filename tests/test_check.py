@@ -81,6 +81,7 @@ def test_items_alike_are_found_by_their_responses_where_there_are_no_prompts(hon
     assert any("no prompt" in note for note in checked.notes)
 
 
+@pytest.mark.slow
 def test_the_templates_of_samsum_are_found(peer_prediction: Path) -> None:
     pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
     checked = check_pool(pool)

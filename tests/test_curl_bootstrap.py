@@ -87,6 +87,7 @@ def test_wrong_parameters_are_refused(params: dict[str, object], slug: str) -> N
     assert caught.value.slug == slug
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("coincident", "mean", "low", "high"), [("keep", -0.294, -0.327, -0.255), ("drop", -0.306, -0.348, -0.270)]
 )

@@ -19,7 +19,8 @@ ODDS = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token":
 
 def examined(server: WireServer, environment: dict[str, str] | None = None, **changes: Any) -> Diagnosis:
     (one,) = diagnose(
-        judge_config(server.url, **changes), environment=ENVIRONMENT if environment is None else environment
+        judge_config(server.url, **{"backend": "openai"} | changes),
+        environment=ENVIRONMENT if environment is None else environment,
     )
     return one
 

@@ -59,7 +59,7 @@ def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Pat
     write_pool(part_of(WHOLE, slice(K), slice(J)), tmp_path / "old")
     write_pool(part_of(WHOLE, slice(K, K + 2), slice(J)), tmp_path / "new")
     write_pool(part_of(WHOLE, slice(K + 2), slice(J, J + 2)), tmp_path / "items")
-    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
     write_config(tmp_path / "r.yaml", pool="old", calls=CALLS, n_independent=20, judge=judge | {"price": 0})
     assert youden("judge", "r.yaml").code == 0
     assert youden("fit", "runs/r").code == 0
@@ -149,7 +149,7 @@ def test_the_config_makes_the_whole_run_again_without_a_call(youden: Youden, her
 
 
 def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, server: WireServer) -> None:
-    judge = {"backend": "openai", "model": "n", "base_url": server.url, "api_key_env": None, "price": 0}
+    judge = {"backend": "wire", "model": "n", "base_url": server.url, "api_key_env": None, "price": 0}
     write_config(here / "noisy.yaml", pool="old", calls=110, n_independent=20, judge=judge)
     server.behave = lambda n, _body: Reply("NO" if n % 3 else "YES")
     assert youden("run", "noisy.yaml").code == 0
@@ -162,7 +162,7 @@ def test_a_width_buys_as_many_calls_as_it_takes(youden: Youden, here: Path, serv
 
 
 def test_a_cap_holds_and_is_needed(youden: Youden, here: Path, server: WireServer) -> None:
-    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None}
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
     (here / "paid.yaml").write_text(yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"}))
     ended = youden("extend", "runs/r", "--agents", "new", "--judge", "paid.yaml")
     assert (ended.code, "[max-cost-needed]" in ended.err) == (2, True), ended.err
@@ -222,7 +222,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
     assert youden("extend", "runs/r", "--agents", "new", "--calls", "60").code == 0
-    judge = {"backend": "openai", "model": "b", "base_url": server.url, "api_key_env": None, "price": 0}
+    judge = {"backend": "wire", "model": "b", "base_url": server.url, "api_key_env": None, "price": 0}
     (here / "b.yaml").write_text(yaml.safe_dump(judge | {"name": "b"}))
     ended = youden("rejudge", "runs/r", "--judge", "b.yaml", "--calls", "80", "--json")
     assert ended.code == 0, ended.err
@@ -262,7 +262,7 @@ def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on(youden: Youd
 def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
-    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None}
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None}
     write_config(
         here / "adaptive.yaml",
         pool="old",

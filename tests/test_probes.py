@@ -48,6 +48,7 @@ def test_texts_without_anything_unusual_have_no_probes() -> None:
     assert "probes" not in made.options
 
 
+@pytest.mark.slow
 def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     pool = pool_with_templates()
     rates = []

@@ -18,16 +18,15 @@ from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.protocol.split import draw_split
 
-DESIGN_NAMES = ["dense", "cyclic", "adaptive", "row", "column", "hybrid", "nlogn"]
+DESIGN_NAMES = list(DESIGNS)
 ARMS = ["twin", "pooled"]
 CELL_DESIGNS = ["row", "column", "hybrid", "nlogn"]
 SMALL: dict[str, dict[str, object]] = {
-    "dense": {},
     "cyclic": {"calls": 200},
     "adaptive": {"calls": 400, "options": {"pilot": 0.6}},
     **{name: {"options": {"d_core": 1, "partners": 2}} for name in CELL_DESIGNS},
 }
-"""What makes each design fit a pool of 6 × 8 with gaps."""
+"""What makes a design fit a pool of 6 × 8 with gaps; a design that is not named fits as it is."""
 CASES = [
     pytest.param(design, arm, rule, kind, id=f"{design}-{arm}-{rule}-{kind}")
     for design in DESIGN_NAMES
@@ -44,7 +43,14 @@ def gappy(seed: int, n_agents: int = 6, n_items: int = 8, share: float = 0.85) -
 def plan_for(design: str, arm: str, *, rule: SplitRule = "shared", seed: int = 0, holdout: float = 0.2) -> Plan:
     pool = make_pool(6, 8, present=gappy(seed))
     return make_plan(
-        pool, design=design, independent=arm, rule=rule, seed=seed, holdout=holdout, n_independent=40, **SMALL[design]
+        pool,
+        design=design,
+        independent=arm,
+        rule=rule,
+        seed=seed,
+        holdout=holdout,
+        n_independent=40,
+        **SMALL.get(design, {}),
     )
 
 
@@ -124,7 +130,7 @@ def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
     pool = make_pool(6, 8, present=present)
     try:
         plan = make_plan(
-            pool, design=design, independent=arm, holdout=holdout, seed=seed, n_independent=30, **SMALL[design]
+            pool, design=design, independent=arm, holdout=holdout, seed=seed, n_independent=30, **SMALL.get(design, {})
         )
     except PlanError as error:
         if error.slug not in ("budget-cyclic", "budget-adaptive", "d-core", "not-connected"):
@@ -333,7 +339,3 @@ def test_scores_with_another_plans_split_are_refused() -> None:
     other = draw_split(np.ones((4, 6), dtype=bool), fraction=0.2, seed=0)
     with pytest.raises(PlanError, match="split is for 4 × 6"):
         train_scores(tally(answer_with(plan, np.ones(len(plan)))), other)
-
-
-def test_every_registered_design_is_tested_here() -> None:
-    assert sorted(DESIGNS) == sorted(DESIGN_NAMES)

@@ -23,18 +23,24 @@ opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" and args[1] == "r" else None)
 read = pq.read_table
 pq.read_table = lambda path, *args, **more: (opened.append(str(path)), read(path, *args, **more))[1]
-try:
-    runpy.run_module("youden", run_name="__main__")
-finally:
-    Path("opened.json").write_text(json.dumps(opened))
+counted = []
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        runpy.run_module("youden", run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, end
+    counted.append(opened[:])
+    opened.clear()
+Path("opened.json").write_text(json.dumps(counted))
 """
 
 
-def opened(here: Path, *words: str) -> Counter[tuple[str, str]]:
-    """How often a command opened each file, by the names of its folder and itself."""
-    subprocess.run([sys.executable, "-c", COUNTED, *words], cwd=here, check=True, capture_output=True)
-    places = map(Path, json.loads((here / "opened.json").read_text()))
-    return Counter((place.parent.name, place.name) for place in places)
+def opened(here: Path, *commands: list[str]) -> list[Counter[tuple[str, str]]]:
+    """How often each of the commands, run in one process, opened each file, by the names of its folder and itself."""
+    subprocess.run([sys.executable, "-c", COUNTED, json.dumps(commands)], cwd=here, check=True, capture_output=True)
+    counted = json.loads((here / "opened.json").read_text())
+    return [Counter((place.parent.name, place.name) for place in map(Path, places)) for places in counted]
 
 
 @pytest.fixture
@@ -47,9 +53,8 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_a_run_and_its_extension_read_pools_and_plan_once(here: Path) -> None:
-    run = opened(here, "run", "r.yaml")
+    run, extended = opened(here, ["run", "r.yaml"], ["extend", "runs/r", "--agents", "new"])
     assert run["old", "responses.jsonl"] == 1
     assert run["r", "plan.parquet"] == 0, "what was just written is known"
-    extended = opened(here, "extend", "runs/r", "--agents", "new")
     assert extended["old", "responses.jsonl"] == extended["new", "responses.jsonl"] == 1
     assert extended["r", "plan.parquet"] == 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from commands import Youden, write_config
 from pools import make_pool
-from wire_server import Reply, WireServer
+from wire_server import Reply, WireServer, running
 from worlds import write_run
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -44,10 +45,31 @@ def biased(_n: int, body: Mapping[str, Any]) -> Reply:
     return Reply("YES" if drawn < chance else "NO")
 
 
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[WireServer]:
+    with running(WireServer()) as started:
+        yield started
+
+
 @pytest.fixture
-def here(tmp_path: Path, server: WireServer, youden: Youden) -> Path:
+def server(one_server: WireServer) -> WireServer:
+    """One address for all tests here, for it stands in the judged run that they begin with."""
+    one_server.behave, one_server.n_requests = biased, 0
+    return one_server
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that needs the judged run leaves it for the others."""
+    return tmp_path_factory.mktemp("begun") / "here"
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, youden: Youden, begun: Path) -> Path:
     """A run judged by the model a, and the config of a judge b."""
-    server.behave = biased
+    if begun.exists():
+        shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+        return tmp_path
     write_pool(pool_of(), tmp_path / "pool")
     judge = {"backend": "wire", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
     write_config(tmp_path / "first.yaml", **judge, model="a", price=0, family="rest")
@@ -56,6 +78,7 @@ def here(tmp_path: Path, server: WireServer, youden: Youden) -> Path:
     write_config(tmp_path / "mine.yaml", pool="pool", judge="first.yaml", calls=1000, n_independent=40)
     assert youden("judge", "mine.yaml").code == 0
     assert youden("fit", "runs/mine").code == 0
+    shutil.copytree(tmp_path, begun)
     return tmp_path
 
 

@@ -38,7 +38,7 @@ async def judged(tmp_path: Path, plan: Plan = PLAN) -> tuple[Verdicts, dict[str,
         config = judge_config(server.url)
         with open_store(tmp_path / "v.db") as store:
             verdicts = await judge_plan(plan, POOL, config=config, store=store, environment=ENVIRONMENT)
-    return verdicts, {"backend": "openai", "model": "m", "base_url": server.url}
+    return verdicts, {"backend": "wire", "model": "m", "base_url": server.url}
 
 
 def same(left: Verdicts, right: Verdicts) -> None:

@@ -130,6 +130,7 @@ def test_pictures_without_the_chart_library_are_a_clear_error(
         assert ended.err.rstrip().endswith("[charts-missing]")
 
 
+@pytest.mark.slow
 def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> None:
     judged(tmp_path / "run")
     judged(tmp_path / "other")

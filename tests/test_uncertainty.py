@@ -327,6 +327,7 @@ def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twent
     assert 0.035 <= np.mean(named) <= 0.065
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_uncertainty_runs(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     script = [sys.executable, str(ROOT / "benchmarks" / "uncertainty.py"), "--smoke", "--out", str(out)]

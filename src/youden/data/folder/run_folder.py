@@ -28,6 +28,9 @@ __all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 _SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
 
 
+_FACTS, _LABELS = TypeAdapter(RunFacts), TypeAdapter(Validation)
+
+
 class _SignatureFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -172,11 +175,11 @@ class RunFolder:
         return sheets.read_items(self.file("items.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
-        self.write_text("fit.json", TypeAdapter(RunFacts).dump_json(facts, indent=1).decode() + "\n")
+        self.write_text("fit.json", _FACTS.dump_json(facts, indent=1).decode() + "\n")
 
     def read_facts(self) -> RunFacts:
         file = self.file("fit.json")
-        return parse(file, read_bytes(file), TypeAdapter(RunFacts))
+        return parse(file, read_bytes(file), _FACTS)
 
     def write_signature(self, signature: Signature) -> None:
         file = _SignatureFile(
@@ -195,12 +198,12 @@ class RunFolder:
         ).hexdigest()
 
     def write_labels(self, found: Validation) -> None:
-        self.write_text("labels.json", TypeAdapter(Validation).dump_json(found, indent=1).decode() + "\n")
+        self.write_text("labels.json", _LABELS.dump_json(found, indent=1).decode() + "\n")
 
     def read_labels(self) -> Validation:
         """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
         file = self.file("labels.json")
-        return parse(file, read_bytes(file), TypeAdapter(Validation))
+        return parse(file, read_bytes(file), _LABELS)
 
 
 def _states(config: RunConfig) -> tuple[object, ...]:
