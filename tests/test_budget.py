@@ -20,6 +20,8 @@ from youden.protocol.scores import train_scores
 from youden.run.trial_mean import TrialMean
 from youden.stats.base.metrics import spearman
 from youden.study.budget.curves import BudgetRow, BudgetStudy, study_budget
+from youden.study.budget.grid import fitting_percents
+from youden.study.budget.halves import Halves, top_recall
 from youden.study.budget.pilot import imagine, read_dense_or_imagine
 from youden.study.budget.words import budget_json, budget_words, parse_goal, recommend
 from youden.study.replay import World, make_world, open_world, read_world, replay
@@ -94,11 +96,11 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
     return BudgetStudy(
         target="symmetric",
         dense_calls=1000,
-        ceiling=0.96,
-        ceiling_sd=0.01,
+        halves=Halves(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
         fpr=0.0,
         r2=0.6,
         top=5,
+        tops=(1, 3, 5),
         n_seeds=2,
         designs={
             name: tuple(
@@ -183,7 +185,7 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
     study = study_budget(make_world(rates, difference_only=True), designs=["cyclic"], percents=[2], n_seeds=6)
     row = study.designs["cyclic"][0]
-    assert study.ceiling == pytest.approx(0.976, abs=0.005)
+    assert study.halves.rho == pytest.approx(0.976, abs=0.005)
     assert row.calls == 6940
     assert row.rho_mean == pytest.approx(0.973, abs=0.009)
     assert 0.93 <= (row.coverage or 0) <= 0.995
