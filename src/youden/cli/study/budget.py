@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
 @click.option("--target", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
 @click.option(
-    "--top", type=click.IntRange(min=1), help="Whose recall --goal means: the top k. [default: 5, or one under the agents]"
+    "--top",
+    type=click.IntRange(min=1),
+    help="Whose recall --goal means: the top k. [default: 5, or one under the agents]",
 )
 @click.option("--goal", default="rho=0.97", show_default=True, help="rho=…, recall=… or halfwidth=….")
 @click.option("--usd-per-call", type=click.FloatRange(min=0), help="Price of a call. [default: what RUN's calls cost]")
@@ -112,7 +114,13 @@ def _draw(study: BudgetStudy, name: str) -> None:
     for design, rows in study.designs.items():
         for row in rows:
             counts = [show.fixed(row.calls, 0), show.fixed(row.usd, 2), show.fixed(row.cells, 0)]
-            figures = [row.rho_mean, row.rho_sd, *(row.recalls or dict.fromkeys(study.tops)).values(), row.coverage, row.halfwidth]
+            figures = [
+                row.rho_mean,
+                row.rho_sd,
+                *(row.recalls or dict.fromkeys(study.tops)).values(),
+                row.coverage,
+                row.halfwidth,
+            ]
             table.add_row(design, f"{row.percent:g}", *counts, *(show.fixed(figure) for figure in figures))
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
     table.add_row("two halves of the items", *[""] * 4, *map(show.fixed, halves), "", "")

@@ -22,9 +22,12 @@ from youden.protocol.scores import train_scores
 from youden.run.abilities import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.study.budget.grid import fitting_percents
 from youden.study.budget.halves import TOPS, Halves, half_items, seen_correlation, top_recall
 from youden.study.replay import World, paired_mean_first, replay
+
+LADDER = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Percents of the dense calls that are tried where nobody names any: of each design the first that can be drawn."""
+N_RUNGS = 3
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def study_budget(
 
     No cell is held out. symmetric: ranked as `rank` does; row: trials in slots without gaps by the mean of those where an agent
     stands first (no interval), all else by `ClippedLinear` on row scores.
-    percents: of the dense 2K(K−1)J calls, both arms counted; None: for each design the three of `fitting_percents`.
+    percents: of the dense 2K(K−1)J calls, both arms counted; None: of each design the first three of
+        `LADDER` at which it can be drawn, 100 alone where it can nowhere.
     top: whose recall is told beside that of the top 1, 3 and 5; None: 5, or one fewer than there are agents.
 
     Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
@@ -110,13 +114,14 @@ def study_budget(
         raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
     tops = tuple(sorted({k for k in TOPS if k < K} | {top}))
     halves = half_items(world.scores(target), _dense_ability, tops=tops)
-    grid = {design: fitting_percents(world.pool, design) if percents is None else percents for design in designs}
+    n_rows = N_RUNGS if percents is None else len(percents)
     if progress is not None:
-        progress.start(sum(map(len, grid.values())) * n_seeds, what="plans tried")
-    rows = {}
-    for design, tried in grid.items():
-        rows[design] = tuple(
-            _row(
+        progress.start(len(designs) * n_rows * n_seeds, what="plans tried")
+    rows: dict[str, tuple[BudgetRow, ...]] = {}
+    for design in designs:
+        found: list[BudgetRow] = []
+        for percent in LADDER if percents is None else percents:
+            row = _row(
                 world,
                 dense,
                 design,
@@ -128,8 +133,11 @@ def study_budget(
                 price=usd_per_call,
                 bar=progress,
             )
-            for percent in tried
-        )
+            if row.why is None or percents is not None or (percent == LADDER[-1] and not found):
+                found.append(row)
+            if len(found) == n_rows:
+                break
+        rows[design] = tuple(found)
     if progress is not None:
         progress.stop()
     reasons = [row.why for named in rows.values() for row in named]
@@ -164,10 +172,10 @@ def _row(
     bar: Progress | None,
 ) -> BudgetRow:
     try:
-        draws = np.array(list(_draws(world, dense, design, percent, n_seeds=n_seeds, target=target, tops=tops, bar=bar)))
+        draws = np.array(
+            list(_draws(world, dense, design, percent, n_seeds=n_seeds, target=target, tops=tops, bar=bar))
+        )
     except PlanError as error:
-        if bar is not None:
-            bar.advance(n_seeds, failed=n_seeds)
         return BudgetRow(percent=percent, why=error.message)
     calls, cells, slots, rho, covered, halfwidth, *found = draws.mean(axis=0).tolist()
     recalls = dict(zip(tops, found, strict=True))
@@ -232,4 +240,3 @@ def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
 
 def _dense_ability(scores: Floats) -> Floats:
     return ClippedLinear().fit(scores).ability_
-

@@ -109,7 +109,9 @@ def _at_the_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
     found = recommend(study, goal)
     row = found.row or found.best[1]
     if row.recalls is not None:
-        shares = ", ".join(f"{share:.2f} of the top {k} ({study.halves.recalls[k]:.2f})" for k, share in row.recalls.items())
+        shares = ", ".join(
+            f"{share:.2f} of the top {k} ({study.halves.recalls[k]:.2f})" for k, share in row.recalls.items()
+        )
         yield (
             f"It finds {shares}; in brackets, what one half of the items finds of the other's. ρ is over all agents: read these "
             "where the best ones are to be told apart."
