@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
 from youden.nouns.arrays import Bools
 from youden.stats.base.validation import uneven_columns
+from youden.stats.trials.own_rates import own_rates
 from youden.stats.trials.trial_mean import trial_mean
 
 
 class TrialMean:
-    """Ability as the mean answer over an agent's paired trials, less the pooled false-positive rate.
+    """Ability as the mean answer over an agent's paired trials, less the false-positive rate.
 
-    θ_i = mean of y over answered paired trials with i on either side − FPR, FPR = mean answer of answered independent trials
-    (0 where there is none: `n_independent_` is 0 then, and `method_` says so). Where a plan holds cells out, trials that
+    θ_i = mean of y over answered paired trials with i on either side − FPR_i, which is the mean answer of answered independent
+    trials (0 where there is none: `n_independent_` is 0 then, and `method_` says so), or where they are many an agent's own rate
+    with its error added, see `own_rates`. Where a plan holds cells out, trials that
     touch one in either arm are left out, under both rules.
 
-    Learned: ability_, low_, high_: float[K], as `trial_mean` gives them less fpr_ (the interval is for θ_i − θ̄, around θ_i);
+    Learned: ability_, low_, high_: float[K], as `trial_mean` gives them less FPR_i (the interval is for θ_i − θ̄, around θ_i);
     error_, freedom_: float[K], of that interval; n_trials_, n_slots_: int32[K]; n_missing_: paired trials without an answer;
     fpr_: float; n_independent_: int; method_: str.
     """
@@ -57,10 +60,13 @@ class TrialMean:
         )
         self.n_independent_ = int(independent.sum())
         self.fpr_ = float(result.answer[independent].mean()) if self.n_independent_ else 0.0
-        self.ability_ = found.mean - self.fpr_
-        self.error_, self.freedom_ = found.error, found.freedom
-        self.low_ = found.low - self.fpr_
-        self.high_ = found.high - self.fpr_
+        own = own_rates(
+            plan.first[independent], plan.second[independent], result.answer[independent], n_agents=plan.n_agents
+        )
+        self.ability_ = found.mean - own.rate
+        self.error_, self.freedom_ = np.sqrt(found.error**2 + np.diag(own.covariance)), found.freedom
+        margin = student.ppf((1 + self.level) / 2, self.freedom_) * self.error_
+        self.low_, self.high_ = self.ability_ - margin, self.ability_ + margin
         self.n_trials_ = found.n_trials
         self.n_slots_ = found.n_slots
         self.n_missing_ = int(paired.sum() - used.sum())
