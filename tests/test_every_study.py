@@ -1,4 +1,4 @@
-"""Every study on every kind of run that `run`, `extend`, `rejudge` or `import` makes: an answer, or a refusal that says what to do."""
+"""Every study on every kind of run that `run`, `extend`, `rejudge` or `import` makes: an answer or a named refusal."""
 
 from __future__ import annotations
 

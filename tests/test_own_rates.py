@@ -65,9 +65,7 @@ def test_the_covariance_is_that_of_centred_rates() -> None:
     np.testing.assert_allclose(np.diag(found.covariance), centred.var(axis=0), rtol=0.03)
 
 
-@pytest.mark.parametrize(
-    ("budget", "found"), [(3_248, 100), (32_479, 100), (32_480, 3248), (200_000, 16_240)], ids=str
-)
+@pytest.mark.parametrize(("budget", "found"), [(3_248, 100), (32_479, 100), (32_480, 3248), (200_000, 16_240)], ids=str)
 def test_the_arm_grows_from_a_fifth_of_the_dense_calls_on(budget: int, found: int) -> None:
     assert enough_for_own_rates(100, budget=budget, n_agents=29, n_dense=162_400) == found
 

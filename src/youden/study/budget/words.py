@@ -91,11 +91,12 @@ def budget_words(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 def _recommended(study: BudgetStudy, goal: Goal) -> str:
     found = recommend(study, goal)
-    ceiling = f"The run's own ceiling, ρ between the dense rankings of two disjoint halves of its items, is {study.halves.rho:.3f}."
+    rho = study.halves.rho
+    ceiling = f"The run's own ceiling, ρ between the dense rankings of two disjoint halves of its items, is {rho:.3f}."
     if found.row is not None:
         return f"Cheapest tried that reaches {goal}: {_named(found.design, found.row, goal)}. {ceiling}"
     design, row = found.best
-    beyond = goal.measure == "rho" and goal.value > study.halves.rho
+    beyond = goal.measure == "rho" and goal.value > rho
     above = (
         " The goal lies above that: more calls on these items repeat their noise, more items are needed."
         if beyond
