@@ -123,5 +123,5 @@ def _draw(study: BudgetStudy, name: str) -> None:
             ]
             table.add_row(design, f"{row.percent:g}", *counts, *(show.fixed(figure) for figure in figures))
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    table.add_row("two halves of the items", *[""] * 4, *map(show.fixed, halves), "", "")
+    table.add_row("half items", *[""] * 4, *map(show.fixed, halves), "", "")
     show.console().print(table)

@@ -149,7 +149,7 @@ def _doubts(study: BudgetStudy) -> Iterator[str]:
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than where calls go: cell designs pay an independent twin for every paired call, as the "
-            "paper does, cyclic about 100 in all; half of the gain is that."
+            "paper does, cyclic about 100 in all (a tenth of a budget of 20 % or more); half of the gain is that."
         )
 
 
