@@ -1,7 +1,9 @@
 """What cyclic plans buy on the paper's judge data, replayed: rank correlation to the dense ranking and interval coverage,
 with every cell there, with a holdout and with gaps (these with a quarter of the seeds).
 
-It knows that the public data hold D only: a paired answer is D, an independent one 0. It refuses to call that a judge.
+The public data hold D only: a paired answer is D, an independent one 0. `own_rates` decodes both answers from D instead, and
+compares the plan's own arm, from 20 % of the dense calls on a tenth of them, with 100 pooled calls: `high` is the agent with the
+most false positives.
 `python benchmarks/cyclic.py [--seeds 100] [--shared FOLDER] [--out FILE]` prints JSON.
 """
 
@@ -31,6 +33,7 @@ DOMAINS = {
     "SAMSum": "samsum_200_config_results",
 }
 PERCENTS = (1.0, 2.0, 5.0)
+OWN_PERCENTS = (2.0, 20.0, 40.0)
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,50 @@ def one_draw(rates: Rates, D: Floats, dense: Floats, *, percent: float, case: Ca
     missing = np.zeros(len(plan), dtype=np.int8)
     result = Verdicts(plan, answer, np.rint(answer), missing, {"name": "replayed D"})
     figures: list[float] = []
-    for model in (TrialMean().fit(plan, result), ClippedLinear().fit(train_scores(tally(result), plan.split))):
+    for model in (
+        TrialMean(target="these-items").fit(plan, result),
+        ClippedLinear().fit(train_scores(tally(result), plan.split)),
+    ):
         centre, true = model.ability_.mean(), dense - dense.mean()
         covered = (model.low_ - centre <= true) & (true <= model.high_ - centre)
         figures += [float(spearmanr(model.ability_, dense).statistic), float(covered.mean())]
     return figures
+
+
+def decoded(rates: Rates) -> tuple[Floats, Floats]:
+    """Paired and independent answers behind D, graded 1, .25, 0: float[J, K, K] each."""
+    D = differences(rates)
+    paired = np.select([np.isin(D, (1.0, 0.75)), np.isin(D, (0.25, -0.75))], [1.0, 0.25], 0.0)
+    return paired, paired - D
+
+
+def own_rates_table(rates: Rates, *, percents: tuple[float, ...], n_seeds: int) -> dict[str, dict[str, float]]:
+    """By budget and arm, for all agents and the one with most false positives: coverage of the dense value, half-widths, ρ."""
+    paired, independent = decoded(rates)
+    pool, K = empty_pool(rates, gaps=0.0, seed=0), rates.n_agents
+    dense, fpr = ((D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))) for D in (paired - independent, independent))
+    dense, high = dense / (2 * (K - 1) * rates.n_items), int(np.argmax(fpr))
+    table: dict[str, dict[str, float]] = {}
+    for percent in percents:
+        for arm in ("pooled:100", None):
+            draws = []
+            for seed in range(n_seeds):
+                plan = make_plan(pool, percent=percent, independent=arm, seed=seed)
+                place = plan.item, plan.first, plan.second
+                answer = np.where(plan.arm == PAIRED, paired[place], independent[place])
+                missing = np.zeros(len(plan), dtype=np.int8)
+                model = TrialMean(target="these-items").fit(
+                    plan, Verdicts(plan, answer, np.rint(answer), missing, {"name": "decoded"})
+                )
+                half = (model.high_ - model.low_) / 2
+                covered = np.abs(model.ability_ - model.ability_.mean() - (dense - dense.mean())) <= half
+                rho = float(spearmanr(model.ability_, dense).statistic)
+                draws.append([covered.mean(), covered[high], half.mean(), half[high], rho, plan.n_independent or 0])
+            names = ("covered", "covered_high", "halfwidth", "halfwidth_high", "rho", "n_independent")
+            table[f"{percent:g} %, {arm or 'own'}"] = dict(
+                zip(names, np.mean(draws, axis=0).round(4).tolist(), strict=True)
+            )
+    return table
 
 
 def main() -> None:
@@ -81,6 +123,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     table: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    own: dict[str, dict[str, dict[str, float]]] = {}
     for name, folder in DOMAINS.items():
         rates = import_results(arguments.shared / "eval_results" / folder).rates
         D = differences(rates)
@@ -95,7 +138,9 @@ def main() -> None:
                     estimator: {"rho_mean": mean[k], "rho_sd": spread[k], "coverage": mean[k + 1]}
                     for estimator, k in (("trial_mean", 0), ("clipped_linear", 2))
                 }
-    text = json.dumps({"seeds": arguments.seeds, "target": "dense symmetric ranking", "cyclic": table}, indent=2)
+        own[name] = own_rates_table(rates, percents=OWN_PERCENTS, n_seeds=arguments.seeds)
+    found = {"seeds": arguments.seeds, "target": "dense symmetric ranking", "cyclic": table, "own_rates": own}
+    text = json.dumps(found, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
     print(text)

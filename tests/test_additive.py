@@ -331,6 +331,38 @@ def test_pyfixest_leaves_the_same_residuals() -> None:
     np.testing.assert_allclose(score - found.ability[agent] + found.difficulty[item], residual[:, 0], atol=1e-8)
 
 
+@pytest.mark.parametrize("factor", [1e-2, 1.0, 1e100, 1e300])
+def test_weights_of_any_scale_above_the_ridge_give_the_same_fit(factor: float) -> None:
+    rng = np.random.default_rng(3)
+    agent, item = np.divmod(np.arange(24), 6)
+    cells = (agent, item, rng.uniform(-1, 1, 24))
+    plain = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12)
+    scaled = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12, weight=np.full(24, factor))
+    assert scaled.status == "ok"
+    np.testing.assert_allclose(scaled.ability, plain.ability, atol=1e-9)
+    mixed = np.where(agent == 0, factor, 1.0)
+    found = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12, weight=mixed)
+    row = cells[2].reshape(4, 6).mean(axis=1)  # in a complete table one row's weight moves no difference of the others
+    np.testing.assert_allclose(found.ability[1:] - found.ability[1], row[1:] - row[1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [[1e-300] * 6, [1e-300] * 3 + [1.0] * 3, [1e-300, 1.0, 1.0] * 2, [1.7e308] * 6],
+    ids=["all tiny", "an agent's", "an item's", "overflowing"],
+)
+def test_weights_that_the_ridge_drowns_or_that_overflow_are_refused(weight: list[float]) -> None:
+    agent, item = np.divmod(np.arange(6), 3)
+    with pytest.raises(StatisticsError, match="weights") as caught:
+        solve_additive(agent, item, np.linspace(-0.5, 0.5, 6), n_agents=2, n_items=3, weight=weight)
+    assert caught.value.slug == "weights-scale"
+
+
+def test_agents_joined_by_a_cell_of_next_to_no_weight_are_not_joined() -> None:
+    found = solve_additive([0, 1, 1], [0, 0, 1], [0.1, 0.2, 0.3], n_agents=2, n_items=2, weight=[1.0, 1e-300, 1.0])
+    assert (found.status, found.n_components) == ("disconnected", 2)
+
+
 def test_what_is_returned_is_read_only() -> None:
     with pytest.raises(ValueError, match="read-only"):
         dense(np.zeros((2, 2))).ability[0] = 1

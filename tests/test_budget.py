@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pools import make_pool
+from pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
+from youden.nouns import PAIRED
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.run.trial_mean import TrialMean
 from youden.stats.base.metrics import spearman
 from youden.study.budget.curves import BudgetRow, BudgetStudy, study_budget
+from youden.study.budget.halves import Halves, top_recall
 from youden.study.budget.pilot import imagine, read_dense_or_imagine
 from youden.study.budget.words import budget_json, budget_words, parse_goal, recommend
 from youden.study.replay import World, make_world, open_world, read_world, replay
@@ -94,11 +96,11 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
     return BudgetStudy(
         target="symmetric",
         dense_calls=1000,
-        ceiling=0.96,
-        ceiling_sd=0.01,
+        halves=Halves(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
         fpr=0.0,
         r2=0.6,
         top=5,
+        tops=(1, 3, 5),
         n_seeds=2,
         designs={
             name: tuple(
@@ -164,6 +166,41 @@ def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path:
     assert imagine(read_world(folder), seed=0).rates.digest == whole.rates.digest
 
 
+def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_scores() -> None:
+    plan = make_plan(make_pool(5, 10), percent=50, independent="pooled:30", holdout=0, seed=0)
+    hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
+    answer = np.where(plan.arm == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
+    whole = imagine(make_world(tally(answer_with(plan, answer)), difference_only=False), seed=0)
+    assert np.nanmin(whole.paired - whole.independent) >= -1
+    study = study_budget(whole, n_seeds=2)
+    assert all(row.rho_mean is not None for rows in study.designs.values() for row in rows)
+
+
+def test_budgets_nobody_named_fit_the_pool() -> None:
+    world = dense_world(8, 40)
+    study = study_budget(world, n_seeds=1)
+    percents = {design: tuple(row.percent for row in rows) for design, rows in study.designs.items()}
+    assert percents == {"cyclic": (5, 10, 20), "nlogn": (10, 20, 50)}
+    assert all(row.why is None for rows in study.designs.values() for row in rows)
+    whole = study_budget(dense_world(5, 6), designs=["dense"], n_seeds=1)
+    assert [row.percent for row in whole.designs["dense"]] == [100]
+
+
+def test_recall_by_hand() -> None:
+    found, dense = np.array([0.9, 0.1, 0.8, 0.7]), np.array([0.9, 0.8, 0.7, np.nan])
+    assert [top_recall(found, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
+
+
+def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(world: World) -> None:
+    study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
+    row = study.designs["cyclic"][0]
+    assert set(row.recalls or {}) == {1, 3, 5}
+    assert row.recall == (row.recalls or {})[5]
+    words = " ".join(budget_words(study, parse_goal("0.5")))
+    assert f"{row.recalls[5]:.2f} of the top 5 ({study.halves.recalls[5]:.2f})" in words
+    assert study_budget(dense_world(4, 20), designs=["cyclic"], percents=[50], n_seeds=1).tops == (1, 3)
+
+
 def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")
     options = ["--design", "cyclic,nlogn", "--percent", "10,30", "--seeds", "2", "--json"]
@@ -183,7 +220,7 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
     rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
     study = study_budget(make_world(rates, difference_only=True), designs=["cyclic"], percents=[2], n_seeds=6)
     row = study.designs["cyclic"][0]
-    assert study.ceiling == pytest.approx(0.976, abs=0.005)
+    assert study.halves.rho == pytest.approx(0.976, abs=0.005)
     assert row.calls == 6940
     assert row.rho_mean == pytest.approx(0.973, abs=0.009)
     assert 0.93 <= (row.coverage or 0) <= 0.995

@@ -18,8 +18,9 @@ from youden.protocol.scores import holdout_scores, train_scores
 from youden.protocol.split import draw_split
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.curl.link_table import links_table
+from youden.streams import own_stream
 from youden.study.additivity import additivity_words
-from youden.study.baselines import baselines_words, study_baselines
+from youden.study.baselines import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
 from youden.study.contrast import Contrast, contrast
 from youden.study.links import study_links
 from youden.study.replay import World, make_world
@@ -81,6 +82,45 @@ def test_baselines_are_compared_on_the_same_cells(world: World) -> None:
     svd = study.rows[1]
     assert svd.behind.mean == pytest.approx(svd.rmse.mean - study.rows[0].rmse.mean)
     assert "paired over 3 seeds" in baselines_words(study)[0]
+
+
+def test_one_seed_claims_nothing_of_other_holdouts_and_says_which_doubt_it_means(world: World) -> None:
+    one = study_baselines(world, names=["uv-paper"], n_seeds=1, c=0.9)
+    assert one.rows[1].se_seeds is None
+    assert one.rows[1].se_items > 0
+    words = " ".join(baselines_words(one))
+    assert "nothing is claimed of others" in words
+    assert "over items of this kind" in words
+    assert "On this one holdout worse than clipped-linear: uv-paper" in words
+
+
+def test_the_error_over_items_is_that_of_the_mean_difference_resampled_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    counts = rng.integers(1, 4, (3, 2, 9)).astype(float)
+    squares = counts * rng.uniform(0, 0.1, counts.shape)
+    drawn = own_stream(0).multinomial(9, np.full(9, 1 / 9), size=N_RESAMPLES)
+    slow = []
+    for weight in drawn:
+        items = np.repeat(np.arange(9), weight)
+        each = [[np.sqrt(squares[s, m, items].sum() / counts[s, m, items].sum()) for m in range(2)] for s in range(3)]
+        slow.append(np.mean([two - one for one, two in each]))
+    found = _error_over_items(squares, counts)
+    assert found[0] == 0
+    assert found[1] == pytest.approx(np.std(slow, ddof=1))
+
+
+def test_more_seeds_do_not_make_items_more_numerous(world: World) -> None:
+    few, many = (study_baselines(world, names=["svd-paper"], n_seeds=n).rows[1] for n in (4, 16))
+    assert many.se_seeds < 0.8 * few.se_seeds
+    assert many.se_items > 0.6 * few.se_items
+
+
+def test_an_order_that_both_errors_carry_is_claimed_and_one_that_they_do_not_is_open(peer_prediction: Path) -> None:
+    rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
+    study = study_baselines(make_world(rates, difference_only=True), names=["svd", "uv"], n_seeds=10)
+    svd, uv = study.rows[1:]
+    assert (svd.order, uv.order) == ("better", "open")
+    assert -0.006 < svd.behind.mean < -0.002
 
 
 def test_the_contrast_is_the_papers_where_its_groups_are_there() -> None:

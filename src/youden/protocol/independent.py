@@ -12,6 +12,12 @@ from youden.nouns.arrays import Bools
 
 N_POOLED = 100
 """Independent calls of a pooled arm where the user names no number: 0 hits of 100 mean a rate under 3 % at 95 %."""
+OWN_FROM = 0.2
+"""Share of the dense calls from which on a pooled arm that nobody numbered grows, so that agents get rates of their own."""
+OWN_SHARE = 0.1
+"""Share of the budget that it takes then: with less, the agent of the paper's data with most false positives is not covered."""
+OWN_LEAST = 100
+"""Independent calls each agent takes part in, below which own rates are noise and the arm stays as it is."""
 _TRIES = 20
 _BARREN_PASSES = 20
 
@@ -40,6 +46,18 @@ def independent_arm(asked: str, n: int | None = None, *, most: int = N_POOLED) -
     if count < 0:
         raise PlanError(f"n_independent is {count}. Give 0 or more.", slug="independent")
     return IndependentArm("pooled" if name == "pooled" else "twin", count)
+
+
+def enough_for_own_rates(n: int, *, budget: int, n_agents: int, n_dense: int) -> int:
+    """How many calls a pooled arm of `n` makes within `budget`: more where each agent's own rate can be told, else n.
+
+    >>> enough_for_own_rates(100, budget=32_480, n_agents=29, n_dense=162_400)
+    3248
+    >>> enough_for_own_rates(100, budget=3_248, n_agents=29, n_dense=162_400)
+    100
+    """
+    own = int(OWN_SHARE * min(budget, n_dense))
+    return own if budget >= OWN_FROM * n_dense and 2 * own >= OWN_LEAST * n_agents else n
 
 
 def twins(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:

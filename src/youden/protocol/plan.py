@@ -12,7 +12,7 @@ from youden.protocol.columns import characters
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.partners import compare
 from youden.protocol.designs.repair import StarvedError
-from youden.protocol.independent import independent_arm, pooled, twins
+from youden.protocol.independent import enough_for_own_rates, independent_arm, pooled, twins
 from youden.protocol.probes import draw_probes
 from youden.protocol.split import draw_split
 from youden.streams import stream
@@ -41,7 +41,8 @@ def make_plan(
     calls, percent: the budget, as calls of both arms or as percent of the dense 2K(K−1)J calls; at most one of them.
         Without either, `dense` takes all and `cyclic` 2 %, or what 30 calls an agent take where that is more.
     independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if
-        not given, in a small pool as many as a dense plan has);
+        not given, in a small pool as many as a dense plan has, and a tenth of a cyclic budget of 20 % of the dense calls or
+        more, where that gives each agent 100);
         `pooled:N` says both in one.
     holdout: fraction of cells held out before anything is planned; default: the design's own (cell designs .2, cyclic 0).
     holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
@@ -60,6 +61,9 @@ def make_plan(
     budget = default_budget if named is None else named
     if budget is None and make.percent is not None:
         budget = max(int(2 * n_pairs * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
+    unnumbered = asked_independent is None and independent in (None, "pooled")
+    if design == "cyclic" and unnumbered and arm == "pooled" and budget is not None and split.train.all():
+        n_independent = enough_for_own_rates(n_independent, budget=budget, n_agents=pool.n_agents, n_dense=2 * n_pairs)
     n_paired = None if budget is None else (budget // 2 if arm == "twin" else budget - n_independent)
     drawer = make(n_paired=n_paired, **(options or {}))
     drawn = _drawn(drawer, pool, pool.present if make.judges_holdout else split.train, seed=seed)

@@ -7,14 +7,17 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Verdicts
 from youden.run.trial_covariance import trial_covariance
+from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.validation import check_level, uneven_columns
+from youden.stats.trials.own_rates import own_rates
 
 
 class TrialMean:
-    """Ability as the mean answer over an agent's paired trials, less the pooled false-positive rate.
+    """Ability as the mean answer over an agent's paired trials, less the false-positive rate.
 
-    θ_i = mean of y over answered paired trials with i on either side − FPR, FPR = mean answer of answered independent trials
-    (0 where there is none: `n_independent_` is 0 then, and `method_` says so). Where a plan holds cells out, trials that
+    θ_i = mean of y over answered paired trials with i on either side − FPR_i, which is the mean answer of answered independent
+    trials (0 where there is none: `n_independent_` is 0 then, and `method_` says so), or where they are many an agent's own rate
+    with its error added, see `own_rates`. Where a plan holds cells out, trials that
     touch one in either arm are left out, under both rules.
 
     target: what intervals speak of, more items of this kind or these items alone; see `trial_covariance`.
@@ -66,11 +69,15 @@ class TrialMean:
             n_items=plan.n_items,
             target=self.target,
         )
-        half = found.covariance.half_width(self.level)
         self.n_independent_ = int(independent.sum())
         self.fpr_ = float(result.answer[independent].mean()) if self.n_independent_ else 0.0
-        self.ability_ = mean - self.fpr_
-        self.covariance_, self.error_, self.by_item_ = found.covariance, found.covariance.error, found.by_item
+        own = own_rates(
+            plan.first[independent], plan.second[independent], result.answer[independent], n_agents=plan.n_agents
+        )
+        self.ability_ = mean - own.rate
+        self.covariance_ = CentredCovariance(found.covariance.covariance + own.covariance, found.covariance.freedom)
+        half = self.covariance_.half_width(self.level)
+        self.error_, self.by_item_ = self.covariance_.error, found.by_item
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
         self.n_trials_ = n_trials.astype(np.int32)
         self.n_missing_ = int(paired.sum() - used.sum())

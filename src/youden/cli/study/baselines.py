@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--c", type=click.FloatRange(min=0, min_open=True), default=1.6, show_default=True, help="Cells, C of n log n."
 )
+@click.option("--holdout", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
 @click.option("--only", help="Baselines, separated by commas. [default: all]")
 @options.rule
 @options.scores
@@ -33,6 +34,7 @@ def command(
     run: Path,
     seeds: int,
     c: float,
+    holdout: float,
     only: str | None,
     rule: str,
     scores: str,
@@ -58,6 +60,7 @@ def command(
             names=None if only is None else options.words(only),
             n_seeds=seeds,
             c=c,
+            holdout=holdout,
             rule=options.split_rule(rule),
             kind=options.score_kind(scores),
             groups=contrast(world, above=options.words(above), below=options.words(below)),
@@ -83,11 +86,12 @@ def command(
 def _draw(study: BaselinesStudy, name: str) -> None:
     table = Table(title=f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD)", title_justify="left")
     table.add_column("model", no_wrap=True)
-    for column in ("holdout RMSE", "less clipped-linear's", "ρ", "τ", "AUC"):
+    for column in ("holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"):
         table.add_column(column, justify="right")
     for row in study.rows:
-        spreads = (row.rmse, row.behind, row.rho, row.tau, row.auc)
-        table.add_row(
-            row.name, *("–" if spread is None else show.with_sd(spread.mean, spread.sd) for spread in spreads)
+        first, behind, *others = (
+            "–" if spread is None else show.with_sd(spread.mean, spread.sd)
+            for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
         )
+        table.add_row(row.name, first, behind, show.fixed(row.se_items, 4), show.fixed(row.se_seeds, 4), *others)
     show.console().print(table)

@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 @click.command("budget")
 @options.run
 @click.option("--design", "designs", default="cyclic,nlogn", show_default=True, help="Designs, separated by commas.")
-@click.option("--percent", "percents", default="1,2,5", show_default=True, help="Percents of the dense calls.")
+@click.option(
+    "--percent",
+    "percents",
+    help="Percents of the dense calls. [default: the first three of 1, 2, 5, 10, 20, 50, 100 that a design can be drawn at]",
+)
 @click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
 @click.option("--target", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
-@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Whose recall: the top k.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    help="Whose recall --goal means: the top k. [default: 5, or one under the agents]",
+)
 @click.option("--goal", default="rho=0.97", show_default=True, help="rho=…, recall=… or halfwidth=….")
 @click.option("--usd-per-call", type=click.FloatRange(min=0), help="Price of a call. [default: what RUN's calls cost]")
 @options.html
@@ -30,10 +38,10 @@ def command(
     *,
     run: Path,
     designs: str,
-    percents: str,
+    percents: str | None,
     seeds: int,
     target: str,
-    top: int,
+    top: int | None,
     goal: str,
     usd_per_call: float | None,
     html: Path | None,
@@ -42,7 +50,8 @@ def command(
     """What would each design have bought at each number of calls?
 
     Plans are drawn again and again and answered from RUN (a dense run, or a pilot, from which a dense run is imagined). ρ is
-    against RUN's dense ranking; the ceiling is what its items agree among themselves.
+    against RUN's dense ranking, and so is recall, the share of its best 1, 3 and 5 that a plan finds; the ceiling is what two
+    halves of its items agree among themselves.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget.curves import study_budget
@@ -57,7 +66,7 @@ def command(
         study = study_budget(
             world,
             designs=options.words(designs),
-            percents=options.numbers(percents),
+            percents=None if percents is None else options.numbers(percents),
             n_seeds=seeds,
             target="row" if target == "row" else "symmetric",
             top=top,
@@ -86,7 +95,7 @@ def command(
 def _draw(study: BudgetStudy, name: str) -> None:
     table = Table(
         title=f"{show.safe(name)}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
-        f"ceiling {show.fixed(study.ceiling)} ({show.fixed(study.ceiling_sd)})",
+        f"ceiling {show.fixed(study.halves.rho)} ({show.fixed(study.halves.rho_sd)})",
         title_justify="left",
     )
     table.add_column("design")
@@ -97,7 +106,7 @@ def _draw(study: BudgetStudy, name: str) -> None:
         "cells",
         "ρ",
         "SD",
-        f"top-{study.top} recall",
+        *(f"top-{k} recall" for k in study.tops),
         "coverage",
         "half width",
     ):
@@ -105,6 +114,14 @@ def _draw(study: BudgetStudy, name: str) -> None:
     for design, rows in study.designs.items():
         for row in rows:
             counts = [show.fixed(row.calls, 0), show.fixed(row.usd, 2), show.fixed(row.cells, 0)]
-            figures = [row.rho_mean, row.rho_sd, row.recall, row.coverage, row.halfwidth]
+            figures = [
+                row.rho_mean,
+                row.rho_sd,
+                *(row.recalls or dict.fromkeys(study.tops)).values(),
+                row.coverage,
+                row.halfwidth,
+            ]
             table.add_row(design, f"{row.percent:g}", *counts, *(show.fixed(figure) for figure in figures))
+    halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
+    table.add_row("half items", *[""] * 4, *map(show.fixed, halves), "", "")
     show.console().print(table)

@@ -43,12 +43,54 @@ def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
         Figure(
             "budget",
             "What each design buys",
-            f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.ceiling:.3f}. "
+            f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.halves.rho:.3f}. "
             f"Goal: {goal}. {met}",
             f"youden study budget, answers replayed, of {study.dense_calls:,} dense calls",
             sized(spec.properties(height=300)),
             frame,
         ),
+        _recall_figure(study),
+    )
+
+
+def _recall_figure(study: BudgetStudy) -> Figure:
+    """The share of the best agents found by calls, one line a design and k; a dashed rule where two halves of the items agree."""
+    found = [
+        (design, row.calls, f"top {k}", share)
+        for design, rows in study.designs.items()
+        for row in rows
+        for k, share in (row.recalls or {}).items()
+    ]
+    designs, calls, tops, shares = zip(*found, strict=True)
+    frame = Frame.of(
+        design=designs,
+        calls=calls,
+        top=tops,
+        recall=shares,
+        halves=[study.halves.recalls[int(top.split()[1])] for top in tops],
+    )
+    base = frame_chart().encode(
+        color=alt.Color("top:N", title="found of", scale=alt.Scale(range=GROUP_COLOURS)),
+        tooltip=["design:N", "top:N", alt.Tooltip("calls:Q", format=",.0f"), alt.Tooltip("recall:Q", format=".2f")],
+    )
+    lines = base.encode(
+        x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
+        y=alt.Y("recall:Q", title="share of the dense top k found", scale=alt.Scale(domain=[0, 1])),
+        shape=alt.Shape("design:N", title="design"),
+        detail="design:N",
+    )
+    spec = (
+        lines.mark_line(strokeWidth=2)
+        + lines.mark_point(filled=True, size=60, opacity=1)
+        + base.mark_rule(strokeDash=[4, 4]).encode(y="halves:Q")
+    )
+    return Figure(
+        "budget-top",
+        "How much of the top each design finds",
+        "ρ is over all agents; this is about the best ones. Dashed: what one half of the items finds of the other half's top.",
+        f"youden study budget, means over {study.n_seeds} seeds",
+        sized(spec.properties(height=300)),
+        frame,
     )
 
 

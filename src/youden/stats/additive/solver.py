@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids, freeze
 from youden.stats.additive.box import fit_box
 from youden.stats.additive.cells import Cells, check_cells, check_range
@@ -27,6 +28,9 @@ SolutionStatus = Literal["ok", "disconnected", "not_converged"]
 _CONVERGED = 1e-8
 """Largest residual of the equations that counts as solved, relative to the largest total score of an agent or item."""
 _HOPS = 3
+_DROWNED = 1e-3
+"""A cell of less weight than this share of the ridge is none to it."""
+_LARGEST_SUM = 1e307
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +87,8 @@ def solve_additive(
 
     For a matrix, `solve_cells(cells_of(matrix))`.
 
-    Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large], and those of
-    `check_cells`.
+    Raises: StatisticsError [ridge], [constraint], [scores-range], [weights-scale] where the ridge outweighs all cells of an
+    agent or item, or weights overflow, [additive-singular], [box-too-large], and those of `check_cells`.
     Source: the paper's clipped-linear objective, solved exactly instead of by alternating minimisation; its gauge is over
     all items, ours over those seen.
     """
@@ -97,12 +101,13 @@ def solve_cells(
 ) -> Solution:
     """`solve_additive` of cells already checked. compiled: use numba or not; by default where it is installed and pays.
 
-    Raises: StatisticsError [ridge], [constraint], [scores-range], [additive-singular], [box-too-large].
+    Raises: StatisticsError [ridge], [constraint], [scores-range], [weights-scale], [additive-singular], [box-too-large].
     """
     check_ridge(ridge)
     check_constraint(constraint, known=_CONSTRAINTS)
     if constraint != "none":
         check_range(cells)
+    heavy = _heavy(cells, ridge=ridge)
     equations = equate(cells, ridge=ridge, compiled=compiled)
     found = _meet(constraint, cells, equations)
     swapped = equations.table.swapped
@@ -111,7 +116,7 @@ def solve_cells(
         row, column, *_ = equations.totals
         n, m = (column, row) if swapped else (row, column)
         ability, difficulty = np.where(n > 0, ability, np.nan), np.where(m > 0, difficulty, np.nan)
-    component, n_components = _components(cells, equations)
+    component, n_components = _components(cells, equations) if heavy is cells else _joined(heavy)
     scale = largest(equations.totals.r, equations.totals.c)
     message = disconnected(component)
     if found.kkt > _CONVERGED * scale:
@@ -151,8 +156,40 @@ def _components(cells: Cells, equations: Equations) -> tuple[Ids, int]:
                 return np.zeros(cells.n_agents, dtype=np.int32), 1
             seen = equations.totals.m if table.swapped else n
             return (seen > 0).astype(np.int32) - np.int32(1), 1
+    return _joined(cells)
+
+
+def _joined(cells: Cells) -> tuple[Ids, int]:
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
     return component, int(component.max()) + 1
+
+
+def _heavy(cells: Cells, *, ridge: float) -> Cells:
+    """The cells that the ridge does not drown: `cells` itself where that is all of them. Only they join agents.
+
+    Raises: StatisticsError [weights-scale].
+    """
+    if cells.weight is None:
+        return cells
+    if float(cells.weight.max()) > _LARGEST_SUM / len(cells):
+        raise StatisticsError(
+            f"The weights go up to {cells.weight.max():.3g}, and their sum may overflow. Divide all by the largest.",
+            slug="weights-scale",
+        )
+    kept = cells.weight >= _DROWNED * ridge
+    if kept.all():
+        return cells
+    for ids, size, noun in ((cells.agent, cells.n_agents, "agent"), (cells.item, cells.n_items, "item")):
+        seen, counted = (np.bincount(part, minlength=size) > 0 for part in (ids, ids[kept]))
+        if (seen > counted).any():
+            which = int(np.argmax(seen > counted))
+            raise StatisticsError(
+                f"No cell of {noun} {which} weighs more than {cells.weight[ids == which].max():.3g}. Beside a ridge of "
+                f"{ridge:g} that is nothing: the ridge would set its effect to 0, whatever the scores. Give weights that "
+                "count trials (1 each where nothing is known), or a ridge far below them.",
+                slug="weights-scale",
+            )
+    return cells.where(kept)
 
 
 def _not_converged(kkt: float, scale: float) -> str:

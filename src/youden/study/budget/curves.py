@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import Progress, ScoreKind, Verdicts
@@ -23,9 +22,12 @@ from youden.protocol.scores import train_scores
 from youden.run.abilities import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.metrics import spearman
-from youden.streams import own_stream
+from youden.study.budget.halves import TOPS, Halves, half_items, seen_correlation, top_recall
 from youden.study.replay import World, paired_mean_first, replay
+
+LADDER = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Percents of the dense calls that are tried where nobody names any: of each design the first that can be drawn."""
+N_RUNGS = 3
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class BudgetRow:
 
     percent: of the dense calls asked for; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
     rho: Spearman to the dense ranking, mean and SD; coverage: share of agents whose 95 % interval holds their dense distance
-    from the mean agent; halfwidth: mean half width of those intervals; recall: share of the dense top k found.
+    from the mean agent; halfwidth: mean half width of those intervals. recall: share of the dense top k found, k the study's
+    `top`; recalls: the same by k, for all its `tops`.
     Everything is None where the design cannot be drawn; `why` says so then. sd is None with one seed; coverage and
     halfwidth where the estimate has no interval.
     """
@@ -49,23 +52,25 @@ class BudgetRow:
     coverage: float | None = None
     halfwidth: float | None = None
     recall: float | None = None
+    recalls: dict[int, float] | None = None
     why: str | None = None
 
 
 @dataclass(frozen=True)
 class BudgetStudy:
-    """Rows by design; ceiling: mean ρ between the dense rankings of two disjoint halves of the items, and its SD over splits.
+    """Rows by design. halves: how well the dense rankings of two disjoint halves of the items agree: a ceiling.
 
-    fpr: mean independent answer in [0, 1], 0 where the run does not know it; r2: of ability − difficulty on the dense scores.
+    top: whose recall a goal asks for; tops: whose recalls are given. fpr: mean independent answer in [0, 1], 0 where the run
+    does not know it; r2: of ability − difficulty on the dense scores.
     """
 
     target: ScoreKind
     dense_calls: int
-    ceiling: float
-    ceiling_sd: float
+    halves: Halves
     fpr: float
     r2: float
     top: int
+    tops: tuple[int, ...]
     n_seeds: int
     designs: dict[str, tuple[BudgetRow, ...]]
 
@@ -82,10 +87,10 @@ def study_budget(
     world: World,
     *,
     designs: Sequence[str] = ("cyclic", "nlogn"),
-    percents: Sequence[float] = (1.0, 2.0, 5.0),
+    percents: Sequence[float] | None = None,
     n_seeds: int = 100,
     target: ScoreKind = "symmetric",
-    top: int = 5,
+    top: int | None = None,
     usd_per_call: float | None = None,
     progress: Progress | None = None,
 ) -> BudgetStudy:
@@ -93,28 +98,46 @@ def study_budget(
 
     No cell is held out. symmetric: ranked as `rank` does; row: trials in slots without gaps by the mean of those where an agent
     stands first (no interval), all else by `ClippedLinear` on row scores.
-    percents: of the dense 2K(K−1)J calls, both arms counted.
+    percents: of the dense 2K(K−1)J calls, both arms counted; None: of each design the first three of
+        `LADDER` at which it can be drawn, 100 alone where it can nowhere.
+    top: whose recall is told beside that of the top 1, 3 and 5; None: 5, or one fewer than there are agents.
 
     Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
     [budget-top], [metric-constant].
     """
-    K = world.pool.n_agents
+    dense = _dense_ability(world.scores(target))
+    K = int((~np.isnan(dense)).sum())
+    top = min(5, K - 1) if top is None else top
     if n_seeds < 1:
         raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="budget-seeds")
     if not 1 <= top < K:
         raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
-    dense = _dense_ability(world.scores(target))
-    ceiling = np.array([_split_half(world.scores(target), seed=seed) for seed in range(20)])
+    tops = tuple(sorted({k for k in TOPS if k < K} | {top}))
+    halves = half_items(world.scores(target), _dense_ability, tops=tops)
+    n_rows = N_RUNGS if percents is None else len(percents)
     if progress is not None:
-        progress.start(len(designs) * len(percents) * n_seeds, what="plans tried")
-    rows = {}
+        progress.start(len(designs) * n_rows * n_seeds, what="plans tried")
+    rows: dict[str, tuple[BudgetRow, ...]] = {}
     for design in designs:
-        rows[design] = tuple(
-            _row(
-                world, dense, design, percent, n_seeds=n_seeds, target=target, top=top, price=usd_per_call, bar=progress
+        found: list[BudgetRow] = []
+        for percent in LADDER if percents is None else percents:
+            row = _row(
+                world,
+                dense,
+                design,
+                percent,
+                n_seeds=n_seeds,
+                target=target,
+                top=top,
+                tops=tops,
+                price=usd_per_call,
+                bar=progress,
             )
-            for percent in percents
-        )
+            if row.why is None or percents is not None or (percent == LADDER[-1] and not found):
+                found.append(row)
+            if len(found) == n_rows:
+                break
+        rows[design] = tuple(found)
     if progress is not None:
         progress.stop()
     reasons = [row.why for named in rows.values() for row in named]
@@ -125,11 +148,11 @@ def study_budget(
     return BudgetStudy(
         target=target,
         dense_calls=world.n_dense_calls,
-        ceiling=float(ceiling.mean()),
-        ceiling_sd=float(ceiling.std(ddof=1)),
+        halves=halves,
         fpr=float(np.nanmean(world.independent)) if np.isfinite(world.independent).any() else 0.0,
         r2=ClippedLinear().fit(world.scores(target)).r2_,
         top=top,
+        tops=tops,
         n_seeds=n_seeds,
         designs=rows,
     )
@@ -144,16 +167,18 @@ def _row(
     n_seeds: int,
     target: ScoreKind,
     top: int,
+    tops: tuple[int, ...],
     price: float | None,
     bar: Progress | None,
 ) -> BudgetRow:
     try:
-        draws = np.array(list(_draws(world, dense, design, percent, n_seeds=n_seeds, target=target, top=top, bar=bar)))
+        draws = np.array(
+            list(_draws(world, dense, design, percent, n_seeds=n_seeds, target=target, tops=tops, bar=bar))
+        )
     except PlanError as error:
-        if bar is not None:
-            bar.advance(n_seeds, failed=n_seeds)
         return BudgetRow(percent=percent, why=error.message)
-    calls, cells, slots, rho, covered, halfwidth, recall = draws.mean(axis=0).tolist()
+    calls, cells, slots, rho, covered, halfwidth, *found = draws.mean(axis=0).tolist()
+    recalls = dict(zip(tops, found, strict=True))
     return BudgetRow(
         percent=percent,
         calls=calls,
@@ -164,7 +189,8 @@ def _row(
         rho_sd=float(draws[:, 3].std(ddof=1)) if n_seeds > 1 else None,
         coverage=None if np.isnan(covered) else covered,
         halfwidth=None if np.isnan(halfwidth) else halfwidth,
-        recall=recall,
+        recall=recalls[top],
+        recalls=recalls,
     )
 
 
@@ -176,7 +202,7 @@ def _draws(
     *,
     n_seeds: int,
     target: ScoreKind,
-    top: int,
+    tops: tuple[int, ...],
     bar: Progress | None,
 ) -> Iterator[list[float]]:
     for seed in range(n_seeds):
@@ -184,17 +210,17 @@ def _draws(
         result = run_rounds(plan, world.pool, partial(replay, world=world))
         plan = result.plan
         found = estimate(result, target=target)
-        centre, true = np.nanmean(found.ability), dense - dense.mean()
-        bounded = ~np.isnan(found.low)
+        centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
+        bounded = ~(np.isnan(found.low) | np.isnan(true))
         inside = (found.low - centre <= true) & (true <= found.high - centre)
         yield [
             len(plan),
             coverage(plan).cells,
             int(plan.slot.max()) + 1,
-            spearman(found.ability, dense).value,
+            seen_correlation(found.ability, dense),
             float(inside[bounded].mean()) if bounded.any() else np.nan,
             float((found.high - found.low)[bounded].mean() / 2) if bounded.any() else np.nan,
-            _recall(found.ability, dense, top),
+            *(top_recall(found.ability, dense, top) for top in tops),
         ]
         if bar is not None:
             bar.advance()
@@ -214,17 +240,3 @@ def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
 
 def _dense_ability(scores: Floats) -> Floats:
     return ClippedLinear().fit(scores).ability_
-
-
-def _split_half(scores: Floats, *, seed: int) -> float:
-    order = own_stream(seed).permutation(scores.shape[1])
-    half = scores.shape[1] // 2
-    one, other = (_dense_ability(scores[:, part]) for part in (order[:half], order[half:]))
-    both = ~(np.isnan(one) | np.isnan(other))
-    return spearman(one[both], other[both]).value
-
-
-def _recall(ability: Floats, dense: Floats, top: int) -> float:
-    """Share of the dense top k among the estimated top k; ties at the edge share the places left."""
-    place = rankdata(-ability, method="ordinal")
-    return float((place[np.argsort(-dense, kind="stable")[:top]] <= top).mean())

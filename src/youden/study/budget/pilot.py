@@ -18,6 +18,7 @@ from youden.streams import own_stream
 from youden.study.replay import DENSE_ENOUGH, World, read_world
 
 _Z95 = 1.959964
+_ROUNDING = 1e-9
 
 
 def read_dense_or_imagine(folder: RunFolder, *, seed: int) -> World:
@@ -27,7 +28,7 @@ def read_dense_or_imagine(folder: RunFolder, *, seed: int) -> World:
 
 
 def imagine(pilot: World, *, seed: int) -> World:
-    """A dense world: y = μ + a_i + a_k − b_j + e, clipped to [−1, 1], e drawn from the pilot's residuals.
+    """A dense world: y = μ + a_i + a_k − b_j + e, clipped so that y less the FPR is in [−1, 1], e drawn from the residuals.
 
     a and b: of `ClippedLinear` on symmetric scores, shrunk towards their mean by their reliability (a's from its intervals, b's
     from the residuals), so that noise of the pilot is not taken for differences between agents.
@@ -53,9 +54,11 @@ def imagine(pilot: World, *, seed: int) -> World:
     known = ~np.isnan(pilot.paired)
     left = (pilot.paired - mean)[known]
     rng = own_stream(seed)
-    paired = np.clip(mean + rng.choice(left, size=mean.shape), -1, 1)
+    apart = pilot.independent[known & ~np.isnan(pilot.independent)]
+    rate = float(apart.mean()) if len(apart) else 0.0
+    paired = np.clip(mean + rng.choice(left, size=mean.shape), rate - 1 + _ROUNDING, 1)
     paired[:, np.arange(K), np.arange(K)] = np.nan
-    independent = np.where(np.isnan(paired), np.nan, np.nanmean(pilot.independent[known]))
+    independent = np.where(np.isnan(paired), np.nan, rate)
     return World(
         paired,
         independent,

@@ -86,22 +86,37 @@ def recommend(study: BudgetStudy, goal: Goal) -> Recommendation:
 
 def budget_words(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
     """Plain sentences: the recommendation beside the ceiling, then what the figures do not support."""
-    return (_recommended(study, goal), *_doubts(study))
+    return (_recommended(study, goal), *_at_the_top(study, goal), *_doubts(study))
 
 
 def _recommended(study: BudgetStudy, goal: Goal) -> str:
     found = recommend(study, goal)
-    ceiling = f"The run's own ceiling, ρ between the dense rankings of two disjoint halves of its items, is {study.ceiling:.3f}."
+    rho = study.halves.rho
+    ceiling = f"The run's own ceiling, ρ between the dense rankings of two disjoint halves of its items, is {rho:.3f}."
     if found.row is not None:
         return f"Cheapest tried that reaches {goal}: {_named(found.design, found.row, goal)}. {ceiling}"
     design, row = found.best
-    beyond = goal.measure == "rho" and goal.value > study.ceiling
+    beyond = goal.measure == "rho" and goal.value > rho
     above = (
         " The goal lies above that: more calls on these items repeat their noise, more items are needed."
         if beyond
         else ""
     )
     return f"Short of the goal {goal}: the best tried is {_named(design, row, goal)}. {ceiling}{above}"
+
+
+def _at_the_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
+    """What the row spoken of finds of the best agents, beside what two halves of the items find of each other's."""
+    found = recommend(study, goal)
+    row = found.row or found.best[1]
+    if row.recalls is not None:
+        shares = ", ".join(
+            f"{share:.2f} of the top {k} ({study.halves.recalls[k]:.2f})" for k, share in row.recalls.items()
+        )
+        yield (
+            f"It finds {shares}; in brackets, what one half of the items finds of the other's. ρ is over all agents: read these "
+            "where the best ones are to be told apart."
+        )
 
 
 def _named(design: str | None, row: BudgetRow, goal: Goal) -> str:
@@ -129,12 +144,12 @@ def _doubts(study: BudgetStudy) -> Iterator[str]:
             if row.slots is not None and row.slots < FEW_SLOTS:
                 yield f"{place} has {row.slots:.0f} slots: under {FEW_SLOTS}, its intervals rest on too few rounds to be trusted."
             if row.coverage is not None and not 0.93 <= row.coverage <= 0.985:
-                kind = "too narrow" if row.coverage < 0.93 else "wider than they need be"
+                kind = "too narrow" if row.coverage < 0.93 else "wider than these items alone need"
                 yield f"{place}: its 95 % intervals hold the dense value {row.coverage:.1%} of the time, so they are {kind}."
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than where calls go: cell designs pay an independent twin for every paired call, as the "
-            "paper does, cyclic about 100 in all; half of the gain is that."
+            "paper does, cyclic about 100 in all (a tenth of a budget of 20 % or more); half of the gain is that."
         )
 
 
@@ -152,7 +167,7 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
                 "rho_sd": row.rho_sd,
                 "coverage": row.coverage,
                 "halfwidth": row.halfwidth,
-                f"top{study.top}_recall": row.recall,
+                **{f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in study.tops},
                 "why": row.why,
             }
             for row in rows
@@ -165,8 +180,9 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     return {
         "target": study.target,
         "dense_calls": study.dense_calls,
-        "ceiling": study.ceiling,
-        "ceiling_sd": study.ceiling_sd,
+        "ceiling": study.halves.rho,
+        "ceiling_sd": study.halves.rho_sd,
+        "ceiling_recall": {f"top{k}": share for k, share in study.halves.recalls.items()},
         "fpr": study.fpr,
         "r2": None if isnan(study.r2) else study.r2,
         "seeds": study.n_seeds,

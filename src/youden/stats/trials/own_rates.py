@@ -1,0 +1,70 @@
+"""Each agent's own rate of false positives, drawn towards the pooled rate by how little is known of it.
+
+Where agents' independent trials are few the pooled rate stands for all: own rates would be noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.nouns.arrays import Floats, Ids, freeze
+from youden.stats.base.validation import check_trials
+
+LEAST = 100
+"""Independent trials an agent, in the mean, from which on own rates are estimated: the pooled arm of a small plan has about 7."""
+_FARTHEST = 0.25
+"""A high rate is drawn at most this many of its standard errors towards the pooled one: who stands out is not averaged away."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRates:
+    """rate, error: float[K], each agent's false-positive rate and its standard error; pooled: the mean answer of all trials.
+
+    Where trials are fewer than `LEAST` an agent, or rates differ by chance alone, rate is `pooled` for everybody, and error 0.
+    """
+
+    rate: Floats
+    error: Floats
+    pooled: float
+
+    def __post_init__(self) -> None:
+        freeze([self.rate, self.error])
+
+    @property
+    def covariance(self) -> Floats:
+        """Of the rates less their mean: float[K, K]."""
+        centring = np.eye(len(self.error)) - 1 / max(len(self.error), 1)
+        return np.asarray(centring * self.error**2 @ centring)
+
+
+def own_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> OwnRates:
+    """Empirical Bayes: y of an agent's n_i trials has mean f_i and variance c·f_i, f_i a Gamma with the pooled mean μ.
+
+    c = Σy²/Σy (1 for yes and no), and variance τ² by moments; w_i = n_i/(n_i + cμ/τ²); f_i = w_i·ȳ_i + (1 − w_i)·μ, or where that
+    is lower ȳ_i − ¼√(cȳ_i/n_i) (limited translation); error² = w_i·c·f_i/n_i, there c·ȳ_i/n_i. A trial counts for both agents.
+
+    first, second: int[T] of independent trials; answer: float[T] in [0, 1].
+
+    Raises: StatisticsError [trial-columns], [trial-answer].
+    Source: none in the paper; limited translation: Efron and Morris (1972), JASA 67.
+    """
+    check_trials(first, second, answer=answer)
+    pooled = float(answer.mean()) if len(answer) else 0.0
+    agent = np.append(first, second)
+    n = np.bincount(agent, minlength=n_agents).astype(np.float64)
+    if 2 * len(answer) < LEAST * n_agents or pooled == 0 or (n == 0).any():
+        return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
+    mean = np.bincount(agent, np.tile(answer, 2), n_agents) / n
+    spread = float((answer**2).sum() / answer.sum())
+    noise = (n_agents - 1) * spread * pooled
+    between = (float(n @ (mean - pooled) ** 2) - noise) / (n.sum() - float(n @ n) / n.sum())
+    if between <= 0:
+        return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
+    w = n / (n + spread * pooled / between)
+    nearest = mean - _FARTHEST * np.sqrt(spread * mean / n)
+    drawn = w * mean + (1 - w) * pooled
+    stands_out = nearest > drawn
+    rate = np.where(stands_out, nearest, drawn)
+    return OwnRates(rate, np.sqrt(np.where(stands_out, 1, w) * spread * mean.clip(rate) / n), pooled)
