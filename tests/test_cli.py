@@ -30,8 +30,7 @@ RUN_FILES = {
     "signature.json",
     "report.html",
 }
-RANKING_COLUMNS = ["agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials", "error"]
-RANKING_COLUMNS += ["place_low", "place_high"]
+RANKING_COLUMNS = [
     "agent",
     "group",
     "ability",
