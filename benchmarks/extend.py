@@ -2,8 +2,8 @@
 
 Of 30 agents a random 25 (seed by seed others) are judged by a cyclic plan of 2 % of their dense calls; then 5 join at 2 % of the
 dense calls that they add. Beside it: all 30 at once at as many calls. Spearman to the dense ranking of 30; of those that
-join, how often the 95 % interval for these items covers the dense value on the first agents' scale; whether any old ability or interval moved
-by a bit.
+join, how often the 95 % interval for these items covers the dense value on the first agents' scale; whether any old ability or
+interval moved by a bit.
 It knows that the public data hold D only: a paired answer is D, an independent one 0. It refuses to call that a judge.
 `python benchmarks/extend.py [--seeds 50] [--joining 5] [--shared FOLDER] [--out FILE]` prints JSON. Nothing was tuned on it but
 the rule for drift (not measured here).
