@@ -45,8 +45,8 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. place: whether the family is drawn at random, is the strongest or weakest agents, or 7 in 10 of it are of the ten strongest
-    ('mixed')."""
+    """One row of the table. place: whether the family is drawn at random, is the strongest or weakest agents, or is mixed: 7 in
+    10 of it are of the ten strongest."""
 
     domain: str = "PubMed"
     plant: str = "yes-rate"

@@ -16,13 +16,15 @@ from youden.nouns.arrays import Floats, Ids
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
 _NOTHING = 1e-9
 _MOST_NOISE = 0.5
-"""Share of a covariate's spread that is taken for noise at most: beyond it, noise would be divided by noise."""
+"""Share of a covariate's spread that may be noise; beyond it nearly all is, little is flattened, and noise would be divided by
+noise: no part is taken out."""
 
 
 class CurvedRelation(NamedTuple):
-    """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k) with c = f'score / f'information f;
-    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error. shift, error: float[K], each agent off the curve, the spread of the other
-    agents in its error; p_value: float[K]; freedom: float[K], of Student's t. NaN for an agent that nothing is known of."""
+    """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
+    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error. shift,
+    error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
+    of Student's t. NaN for an agent that nothing is known of."""
 
     score: Floats
     information: Floats
@@ -120,7 +122,8 @@ def _labels(seen: _Seen, x: Floats, doubt: Floats, ratio: float) -> tuple[Floats
     V = V[:, size > _NOTHING] / np.sqrt(size[size > _NOTHING])
     noise, turned = np.linalg.eigh(V.T @ errors @ V)
     V = V @ turned
-    left = np.eye(len(x)) - G @ curve @ (V / (1 - noise.clip(0, _MOST_NOISE))) @ V.T @ curve.T
+    noise = np.where(noise > _MOST_NOISE, 0.0, noise.clip(0))
+    left = np.eye(len(x)) - G @ curve @ (V / (1 - noise)) @ V.T @ curve.T
     return left @ h, left @ G, left @ G @ left.T
 
 

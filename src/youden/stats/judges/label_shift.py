@@ -20,7 +20,8 @@ class LabelShift:
     """How far labelled agents lie above the others, at equal covariate.
 
     low, high: the interval at `level`; −∞, ∞ where so few ways to deal the labels cannot exclude anything, or where errors leave
-    no information (shift is then on the scale of the score's variance). p_value: two-sided, of no difference. n_deals: ways the labels were dealt. reachable: whether any data could have put 0 outside the interval.
+    no information (shift is then on the scale of the score's variance). p_value: two-sided, of no difference. n_deals: ways the
+    labels were dealt. reachable: whether any data could have put 0 outside the interval.
     """
 
     shift: float
@@ -49,9 +50,9 @@ def label_shift(
 
     For a fit with residual maker P of y ≈ … + c·F: score = Py, M = P (both between Z' and Z where F is one of agents and y one
     of trials). u(F; c) = F'(score − c·M·member)/√(F'VF), V the score's variance (None: M). The p-value of c counts deals F' with
-    u(F'; c) ≥ u(F; c), the true one included; u is linear in c, so each deal rules out one half-line and the interval is read from
-    sorted bounds. All deals where there are at most `n_deals`, else so many random ones. What agents differ by among themselves
-    is in every deal, so it is no preference for a label.
+    u(F'; c) ≥ u(F; c), the true one included; u is linear in c, so each deal rules out one half-line and the interval is read
+    from sorted bounds. All deals where there are at most `n_deals`, else so many random ones. What agents differ by among
+    themselves is in every deal, so it is no preference for a label.
 
     score: float[K], information, variance: float[K, K], no NaN; member: bool[K], some and not all.
 

@@ -30,8 +30,8 @@ MOST_CURVE_SHARE = 0.25
 draws; what a family beyond it gets is read off the curve's shape.
 """
 CURVE_ALLOWANCE = 0.15
-"""Part of the rise that a curve gives such a family over the rest by which the curve's own shape may be wrong: its interval has to
-lie that far from 0 before anybody is named. Grades mixed otherwise than the ability says bend it so far in replays."""
+"""Part of the rise that a curve gives such a family over the rest by which its shape may be wrong: the interval has to lie that
+far from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays."""
 
 
 @dataclass(frozen=True)
