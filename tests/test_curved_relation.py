@@ -93,10 +93,10 @@ def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() ->
     plain, freed = [], []
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        seen = ability + 0.03 * rng.standard_normal(30)
-        answer = (rng.random(len(first)) < 0.2 + ability[first] + ability[second]).astype(float)
+        seen = ability + 0.02 * rng.standard_normal(30)
+        answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
         luck = rng.standard_normal(len(first)) - seen[first] - seen[second]
-        for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.03**2), freed)):
+        for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
             found = curved_relation(first, second, seen, luck, answer, doubt=doubt)
             kept.append(strongest @ found.score / (strongest @ found.information @ strongest))
     assert np.mean(plain) > 0.01
