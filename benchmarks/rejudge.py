@@ -7,7 +7,7 @@ judge turns it round with a chance of its own ('noise': A's, B's), or, where noi
 on 'synthetic' ones. B's yes-chance for a trial is moved by a difference of each of its agents' own (normal, 'own_sd') and, where
 a preference is planted, by c for each agent of the family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent
 of the family; 'chance': c = .1 before chances are cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left).
-`python benchmarks/rejudge.py [--simulations 400] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON. Rows of
+`python benchmarks/rejudge.py [--simulations 400] [--first-seed 0] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON. Rows of
 the first six without a preference take 2.5 times as many simulations, for a rate near 5 % is told from 6; later rows a quarter.
 """
 
@@ -34,13 +34,19 @@ from youden.study.judges.judged_runs import JudgedRun, side_by_side
 from youden.study.replay import World, make_world
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {"PubMed": "pubmed_200_config_results", "SAMSum": "samsum_200_config_results"}
+DOMAINS = {
+    "PubMed": "pubmed_200_config_results",
+    "SAMSum": "samsum_200_config_results",
+    "ICLR": "peer_review_results_100",
+    "OPUS": "opus_translation_results",
+}
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. place: whether the family is drawn at random or is the strongest or weakest agents."""
+    """One row of the table. place: whether the family is drawn at random, is the strongest or weakest agents, or is mixed: 7 in
+    10 of it are of the ten strongest."""
 
     domain: str = "PubMed"
     plant: str = "yes-rate"
@@ -85,6 +91,8 @@ THRESHOLDS = [
         ("none", 3, "random"),
         ("yes-rate", 10, "random"),
         ("yes-rate", 10, "strongest"),
+        ("none", 10, "mixed"),
+        ("yes-rate", 10, "mixed"),
     )
 ]
 
@@ -136,7 +144,9 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
     else:
         a, b = (np.abs((D >= 0.5) - float(turned)) for turned in case.noise.split(","))
     worst = np.argsort(D.mean(axis=(0, 2)) + D.mean(axis=(0, 1)))
-    order = {"random": rng.permutation(K), "strongest": worst[::-1], "weakest": worst}[case.place]
+    n_top = case.family * 7 // 10
+    mixed = np.append(rng.permutation(worst[-10:])[:n_top], rng.permutation(worst[:-10]))
+    order = {"random": rng.permutation(K), "strongest": worst[::-1], "weakest": worst, "mixed": mixed}[case.place]
     member: Bools = np.zeros(K, dtype=np.bool_)
     member[order[: case.family]] = True
     own = case.own_sd * rng.standard_normal(K)
@@ -197,6 +207,7 @@ def effects(plan: Plan, answer: Floats, used: Bools) -> Floats:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=400)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="a few simulations of the first rows")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
@@ -205,14 +216,16 @@ def main() -> None:
         (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (BASE + OTHERS + THRESHOLDS, arguments.simulations)
     )
     worlds: dict[str, World] = {}
-    for domain, folder in DOMAINS.items():
+    for domain in sorted({"PubMed"} | {case.domain for case in cases} & DOMAINS.keys()):
+        folder = DOMAINS[domain]
         rates = import_results(arguments.shared / "eval_results" / folder).rates
         worlds[domain] = make_world(rates, difference_only=True)
     known = worlds["PubMed"]
     worlds["synthetic"] = replace(known, paired=synthetic(known.paired.shape))
     table = []
     for case in cases:
-        seeds = range(n // 4 if case not in BASE else n * 5 // 2 if case.plant == "none" else n)
+        size = n // 4 if case not in BASE else n * 5 // 2 if case.plant == "none" else n
+        seeds = range(arguments.first_seed, arguments.first_seed + size)
         draws = [simulate(case, worlds[case.domain], seed=seed) for seed in seeds]
         print(f"{case}: {len(seeds)} done", file=sys.stderr, flush=True)
         means = {name: float(np.mean([draw[name] for draw in draws])) for name in draws[0]}
@@ -223,7 +236,7 @@ def main() -> None:
             | {"shift_sd": float(np.std([draw["shift"] for draw in draws], ddof=1))}
         )
     said = {
-        "seeds": "0 … simulations − 1",
+        "seeds": f"{arguments.first_seed} … {arguments.first_seed} + simulations − 1",
         "bar": {"claimed, planted": 0.8, "not claimed, none": 0.93, "an agent moves, own_sd 0 and none": 0.07},
     }
     text = json.dumps(said | {"rows": table}, indent=2)

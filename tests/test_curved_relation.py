@@ -37,13 +37,16 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
     x = (a - a.mean()) / a.std()
     fixed = np.column_stack([np.ones(len(one)), agents @ x, agents @ x**2, luck, luck * (agents @ x)])
 
+    def off(known: Floats, inverse: Floats) -> Floats:
+        """P = V⁻¹ − V⁻¹X(X'V⁻¹X)⁻¹X'V⁻¹."""
+        return inverse - inverse @ known @ np.linalg.inv(known.T @ inverse @ known) @ known.T @ inverse
+
     def fit(known: Floats, random: Floats) -> tuple[float, float, Floats]:
-        """Restricted likelihood on a grid of τ²/σ²: the ratio, σ² and P, each by dense matrices."""
+        """Restricted likelihood on a grid of τ²/σ²: the ratio, σ² and V⁻¹, each by dense matrices."""
         best: tuple[float, float, float, Floats] | None = None
         for ratio in np.append(0.0, np.geomspace(1e-4, 10, 150)):
             inverse = np.linalg.inv(np.eye(len(one)) + ratio * random @ random.T)
-            normal = known.T @ inverse @ known
-            P = inverse - inverse @ known @ np.linalg.inv(normal) @ known.T @ inverse
+            normal, P = known.T @ inverse @ known, off(known, inverse)
             squares, freedom = float(other @ P @ other), len(one) - known.shape[1]
             log = -0.5 * (
                 freedom * np.log(squares)
@@ -52,16 +55,17 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
                 - np.linalg.slogdet(known.T @ known)[1]
             )
             if best is None or log > best[0]:
-                best = (log, ratio, squares / freedom, P)
+                best = (log, ratio, squares / freedom, inverse)
         assert best is not None
         return best[1:]
 
-    ratio, variance, P = fit(fixed, agents)
+    _, _, inverse = fit(fixed, agents)
+    P = off(np.column_stack([fixed[:, :3], one]), inverse)
     np.testing.assert_allclose(found.score, agents.T @ P @ other, atol=1e-8)
     np.testing.assert_allclose(found.information, agents.T @ P @ agents, atol=1e-8)
+    np.testing.assert_allclose(found.variance, agents.T @ P @ agents, atol=1e-8)
     i = 3
-    ratio, variance, _ = fit(np.column_stack([fixed, agents[:, i]]), np.delete(agents, i, axis=1))
-    inverse = np.linalg.inv(np.eye(len(one)) + ratio * np.delete(agents, i, axis=1) @ np.delete(agents, i, axis=1).T)
+    ratio, variance, inverse = fit(np.column_stack([fixed, agents[:, i]]), np.delete(agents, i, axis=1))
     known = np.column_stack([fixed, agents[:, i]])
     normal = np.linalg.inv(known.T @ inverse @ known)
     assert found.shift[i] == pytest.approx((normal @ known.T @ inverse @ other)[-1])
@@ -80,6 +84,23 @@ def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_do
         found += np.argmin(curved_relation(first, second, a, luck, more).p_value) == 4
     assert false <= 6
     assert found >= 36
+
+
+def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() -> None:
+    """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
+    first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
+    ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
+    plain, freed = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        seen = ability + 0.02 * rng.standard_normal(30)
+        answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
+        luck = rng.standard_normal(len(first)) - seen[first] - seen[second]
+        for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
+            found = curved_relation(first, second, seen, luck, answer, doubt=doubt)
+            kept.append(strongest @ found.score / (strongest @ found.information @ strongest))
+    assert np.mean(plain) > 0.01
+    assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
 
 
 def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> None:

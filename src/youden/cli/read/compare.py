@@ -115,7 +115,8 @@ def _show_shifts(shifts: JudgeShifts) -> None:
     for row in shifts.families:
         whose = f", that of {show.safe(' and '.join(row.judges))}" if row.judges else ""
         interval = "–" if row.low is None or row.high is None else f"{row.low:+.2f} … {row.high:+.2f} ({row.level:.0%})"
-        name = f"family {show.safe(row.family)} ({row.n_agents}{whose})"
+        apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
+        name = f"family {show.safe(row.family)} ({row.n_agents}{whose}{apart})"
         table.add_row(name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm))
     show.console().print(table)
 

@@ -28,8 +28,8 @@ class JudgeShift:
     as much; covariance: float[K, K] of e. one_seen, other_seen: float[K], effects from the trials both answered alone.
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
-    beyond what agents differ by. NaN for an agent without trials on both sides. score, information: float[K], float[K, K], from
-    which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
+    beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
+    float[K, K], from which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
     """
 
     one: Floats
@@ -45,12 +45,14 @@ class JudgeShift:
     p_holm: Floats
     score: Floats
     information: Floats
+    variance: Floats
     n_trials: int
     level: float
 
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
-        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score, self.information])
+        freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score])
+        freeze([self.information, self.variance])
 
     @property
     def known(self) -> Bools:
@@ -86,17 +88,17 @@ def judge_shift(
     place = np.cumsum(known) - 1
     answered = ~np.isnan(one) & known[first] & known[second]
     mine = place[first[answered]], place[second[answered]]
-    a = _effects(*mine, one[answered], K)[0]
+    a, unscaled = _effects(*mine, one[answered], K)
+    doubt = np.diag(unscaled) * _variance(one[answered] - a[mine[0]] - a[mine[1]], K)
     i, k = place[first[both]], place[second[both]]
     solved, inverse = _effects(i, k, other[both], K, beside=one[both])
     fitted = solved[i] + solved[k] + solved[K] * one[both]
-    freedom = max(n - K - 1, 1)
-    variance = float(((other[both] - fitted) ** 2).sum()) / freedom
+    variance = _variance(other[both] - fitted, K + 1)
     onto = np.column_stack([np.eye(K), a])
     e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
     line = np.column_stack([np.ones(K), a - a.mean()])
     slope = float((np.linalg.pinv(line) @ e)[1])
-    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both])
+    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
     half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
 
     def spread(values: Floats) -> Floats:
@@ -123,6 +125,7 @@ def judge_shift(
         p_holm=spread(holm(curved.p_value)),
         score=spread(curved.score),
         information=spread_pairs(curved.information),
+        variance=spread_pairs(curved.variance),
         n_trials=n,
         level=level,
     )
@@ -141,6 +144,10 @@ def _effects(first: Ids, second: Ids, answer: Floats, K: int, *, beside: Floats 
         right = np.append(right, beside @ answer)
     inverse = np.asarray(np.linalg.pinv(normal, rcond=1e-10, hermitian=True), dtype=np.float64)
     return inverse @ right, inverse
+
+
+def _variance(left: Floats, n_fitted: int) -> float:
+    return float(left @ left) / max(len(left) - n_fitted, 1)
 
 
 def _total(first: Ids, second: Ids, answer: Floats, K: int) -> Floats:

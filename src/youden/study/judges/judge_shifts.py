@@ -27,8 +27,11 @@ LEAST_AGENTS = 2
 """Agents on either side below which a family cannot be told from an agent's own way."""
 MOST_CURVE_SHARE = 0.25
 """Share of who belongs that a curve in ability may tell. Of 30 agents, families of 3 to 10 drawn at random pass it in 0–4 % of
-draws, the ten strongest and the four weakest in 97–100 %: what such a family gets is read off the curve's shape alone.
+draws; what a family beyond it gets is read off the curve's shape.
 """
+CURVE_ALLOWANCE = 0.15
+"""Part of the rise that a curve gives such a family over the rest by which its shape may be wrong: the interval has to lie that
+far from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class AgentShift:
 class FamilyShift:
     """A family's agents against all others, under the other judge relative to the one. low, high: the interval at `level`, None
     where so few agents leave any preference possible. curve_share: of who belongs, what a curve in ability tells, None where so
-    few agents say nothing; told_apart: whether it is small enough to tell a preference from a curved relation between the judges.
+    few agents say nothing; told_apart: whether it is small enough, or the shift large enough, to tell a preference from a curved
+    relation between the judges.
     judges: those of this family; favoured_by: those that are shown to favour it. p_value, p_holm: two-sided."""
 
     family: str
@@ -150,19 +154,27 @@ def _families(
     keys = np.array([_key(name) or "" for name in names])
     asked = {_key(own) for own in judges.values()} & set(keys.tolist())
     level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
-    tested: list[tuple[str, int, LabelShift, float]] = []
+    tested: list[tuple[str, int, LabelShift, float, float]] = []
+    other = found.other[known]
     for key in sorted(set(keys.tolist()) - {""}):
         member = keys == key
         n = int(member.sum())
         if n < len(keys):
             shift = label_shift(
-                found.score[known], found.information[np.ix_(known, known)], member, rng=rng, level=level
+                found.score[known],
+                found.information[np.ix_(known, known)],
+                member,
+                variance=found.variance[np.ix_(known, known)],
+                rng=rng,
+                level=level,
             )
             if min(n, len(keys) - n) < LEAST_AGENTS:
                 shift = replace(shift, low=-np.inf, high=np.inf)
             share = curve_share(found.one[known], member.astype(np.float64))
-            tested.append((next(str(name) for name in names if _key(name) == key), n, shift, share))
-    corrected = holm(np.array([shift.p_value for _, _, shift, _ in tested])) if tested else np.empty(0)
+            rise = float(other[member].mean() - other[~member].mean()) - shift.shift
+            leeway = _leeway(share, rise)
+            tested.append((next(str(name) for name in names if _key(name) == key), n, shift, share, leeway))
+    corrected = holm(np.array([row[2].p_value for row in tested])) if tested else np.empty(0)
     return tuple(
         FamilyShift(
             family=family,
@@ -174,21 +186,32 @@ def _families(
             p_value=shift.p_value,
             p_holm=float(p_holm),
             curve_share=None if np.isnan(share) else share,
-            told_apart=share <= MOST_CURVE_SHARE,
+            told_apart=share <= MOST_CURVE_SHARE or _side(shift, leeway) != 0,
             judges=tuple(judge for judge, own in judges.items() if _key(own) == _key(family)),
-            favoured_by=_favoured_by(family, shift, judges) if share <= MOST_CURVE_SHARE else (),
+            favoured_by=_favoured_by(family, _side(shift, leeway), judges),
         )
-        for (family, n, shift, share), p_holm in zip(tested, corrected, strict=True)
+        for (family, n, shift, share, leeway), p_holm in zip(tested, corrected, strict=True)
     )
 
 
-def _favoured_by(family: str, shift: LabelShift, judges: dict[str, str | None]) -> tuple[str, ...]:
+def _leeway(share: float, rise: float) -> float:
+    """How far the curve's shape may be wrong about a family of which it tells `share`; ∞ where the share is not known."""
+    if np.isnan(share):
+        return float("inf")
+    return CURVE_ALLOWANCE * abs(rise) if share > MOST_CURVE_SHARE else 0.0
+
+
+def _side(shift: LabelShift, leeway: float) -> int:
+    """1 where the interval lies above what the curve may be wrong by, −1 below, 0 where it does not tell."""
+    return int(shift.low > leeway) - int(shift.high < -leeway)
+
+
+def _favoured_by(family: str, side: int, judges: dict[str, str | None]) -> tuple[str, ...]:
     """The judge that favours this family, its own; nobody where both are of it, for what they share cannot be seen."""
     own = [judge for judge, of in judges.items() if _key(of) == _key(family)]
     if len(own) != 1:
         return ()
-    later = own[0] == list(judges)[1]
-    return (own[0],) if (shift.low > 0 if later else shift.high < 0) else ()
+    return (own[0],) if side == (1 if own[0] == list(judges)[1] else -1) else ()
 
 
 def _rho(one: Floats, other: Floats) -> float | None:

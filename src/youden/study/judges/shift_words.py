@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from youden.study.judges.judge_shifts import FamilyShift, JudgeShifts
+from youden.study.judges.judge_shifts import LEAST_AGENTS, FamilyShift, JudgeShifts
 
 MOST_NAMED = 6
 
@@ -76,7 +76,8 @@ def _of(judge: str, shifts: JudgeShifts) -> list[str]:
 
 def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
     figures = f"{own.shift:+.2f}{_interval(own)} in yes-rate under {shifts.other} relative to {shifts.one}"
-    if own.low is None:
+    fewest = min(own.n_agents, len(shifts.agents) - own.n_agents)
+    if own.curve_share is None or fewest < LEAST_AGENTS or (own.told_apart and own.low is None):
         return (
             f"{judge}'s family {own.family} has {own.n_agents} of {len(shifts.agents)} agents, too few on one side to claim a "
             f"preference whatever they got: agents' own ways would look like it too often. Seen: {figures}."
