@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,33 +13,34 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import JURY, REPLAY
-from youden.nouns import PAIRED, Plan, Rates, Verdicts
+from youden.nouns import PAIRED, Plan, Rates, Scores, Verdicts
 from youden.nouns.arrays import Bools, Floats, Positions
 from youden.protocol.extension.blocks import extensions_of, first_in_slots
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.run.abilities import abilities_of, learned_from, trial_weights
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.trials.item_contributions import Left, item_contributions, paired_difference, variance_left
+from youden.stats.additive.components import agent_components
+from youden.stats.additive.item_sandwich import item_moves
+from youden.stats.base.clusters import NOTHING
+from youden.stats.trials.item_contributions import ItemContributions, Left, item_contributions, variance_left
+from youden.stats.trials.quiet_differences import QuietDifference, quiet_difference
 from youden.study.replay import usd_per_call
 
-BY_TRIALS = "means of trials, residuals summed by item, Student t"
-BY_FIT = "clipped-linear abilities, HC2 covariance, Student t"
+BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
+BY_FIT = "clipped-linear abilities, residuals of cells summed by item, events not seen yet allowed for, Student t"
+UNLINKED = QuietDifference(math.nan, math.nan, 0, math.nan, math.nan)
 _STEPS = 4000
 
 
 class Outlook(NamedTuple):
-    """A difference of abilities now, and what more calls would leave of its variance.
+    """A difference of abilities now, its variance NaN where nothing says how two agents compare.
 
-    own + noise: its variance, the items' own part and what more trials on them take away.
-    n_items: those that say something about either.
-    calls: int64[n], calls more, up to all there are; left: what they leave of either part; items_then: int64[n].
+    calls: int64[n], calls more, up to all there are; left: what they leave of the items' own part of the variance and of the
+    noise; items_then: int64[n].
     """
 
-    value: float
-    own: float
-    noise: float
-    n_items: int
+    now: QuietDifference
     calls: Positions
     left: Left
     items_then: Positions
@@ -132,7 +134,7 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         slots = _steps(now, most)
         calls = (slots - now) * calls_a_slot(plan, n_agents=2)
         left = variance_left(slots, now=now, n_items=plan.n_items)
-        return Outlook(*paired_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
+        return Outlook(quiet_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
 
     return outlook
 
@@ -158,14 +160,34 @@ def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:
         then = _steps(now, int((on_item * (on_item - 1)).sum()))
         more, ratio = (then - now) * (2 if plan.independent == "twin" else 1), now / then
 
+    groups = cell_contributions(model, scores)
+
     def outlook(new: int, old: int) -> Outlook:
-        C = model.covariance_
-        variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
-        value = float(model.ability_[new] - model.ability_[old])
-        n_items = int((scores.weight[[new, old]] > 0).any(axis=0).sum())
-        return Outlook(value, max(variance, 0.0), 0.0, n_items, more, Left(ratio, ratio), np.full(len(more), n_items))
+        both = (of for of in groups if not np.isnan(of.ability[[new, old]]).any())
+        of = next(both, None)
+        now = UNLINKED if of is None else quiet_difference(of, new, old)
+        return Outlook(now, more, Left(ratio, ratio), np.full(len(more), now.n_items))
 
     return outlook
+
+
+def cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[ItemContributions, ...]:
+    """What items contribute to fitted abilities, once for each set of agents that more than one cell links.
+
+    A score of ±1 that the fit overshoots says nothing.
+    """
+    error = np.nan_to_num(model.residual_)
+    weight = np.where((np.abs(scores.value) == 1) & (error * scores.value < -NOTHING), 0.0, scores.weight)
+    linked = agent_components(*np.nonzero(weight), n_agents=weight.shape[0], n_items=weight.shape[1])
+    found = []
+    for moves in item_moves(weight, np.where(weight > 0, error, 0.0), component=linked):
+        ability: Floats = np.full(len(weight), np.nan)
+        ability[moves.agents] = model.ability_[moves.agents]
+        by_item, share, n_trials = np.zeros((3, *weight.shape))
+        by_item[moves.agents], share[moves.agents] = moves.by_item, moves.share
+        n_trials[moves.agents] = np.where(moves.share > 0, weight[moves.agents], 0.0)
+        found.append(ItemContributions(ability, by_item, share, n_trials, np.full(len(weight), np.nan)))
+    return tuple(found)
 
 
 def _steps(now: int, most: int) -> Positions:

@@ -37,7 +37,8 @@ def _undecided(gate: Gate, row: Gated) -> str:
     known = "An imported run cannot be asked more" if gate.calls is None else "Every comparison on these items is asked"
     if needed.chance is not None:
         known = f"Asking every comparison on these items decides it with a chance of {needed.chance:.0%}"
-    return f"{known}; for 90 % {more} items are needed, or a wider margin."
+    as_it_is = f" If the difference stays what it is, {needed.as_it_is:,} items do." if needed.as_it_is else ""
+    return f"{known}; for 90 % {more} items are needed, or a wider margin.{as_it_is}"
 
 
 def to_do(gate: Gate) -> str | None:

@@ -5,12 +5,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import inv
 
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.arrays import Floats, Ids, Positions
 from youden.stats.additive.sandwich import _EXACT, _references
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+
+
+class ItemMoves(NamedTuple):
+    """What each item does to the abilities of agents that are linked by more than one cell.
+
+    agents: int64[k]; by_item: float[k, J], U as in `item_covariance`; share: float[k, J], rows sum to 1; weight: float[k].
+    """
+
+    agents: Positions
+    by_item: Floats
+    share: Floats
+    weight: Floats
 
 
 def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
@@ -23,6 +38,16 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
     NaN: as in `hc2_covariance`, and for components of fewer than 3 agents.
     """
     covariance, freedom = np.full((len(weight), len(weight)), np.nan), np.full(len(weight), np.nan)
+    for own, U, share, n in item_moves(weight, error, component=component):
+        if ((share > 0).sum(axis=1) >= 2).sum() < 3:
+            continue
+        found = covariance_over_clusters(U, share, size=1 / n)
+        covariance[np.ix_(own, own)], freedom[own] = found.covariance, found.freedom
+    return CentredCovariance(covariance, freedom)
+
+
+def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[ItemMoves]:
+    """One for each component, of its largest set of agents that stay linked without any one cell. Arguments: `item_covariance`."""
     seen = np.flatnonzero(component >= 0)
     A, error, part = weight[seen], error[seen], component[seen]
     n, m = A.sum(axis=1), A.sum(axis=0)
@@ -39,9 +64,4 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
     for group in _references(part, free):
         R = V[group] - V[group].mean(axis=0)
         U = R @ moving - (R @ C) * moving.sum(axis=0)
-        if (free[group].sum(axis=1) >= 2).sum() < 3:
-            continue
-        found = covariance_over_clusters(U, np.where(free[group], share[group], 0.0), size=1 / n[group])
-        own = seen[group]
-        covariance[np.ix_(own, own)], freedom[own] = found.covariance, found.freedom
-    return CentredCovariance(covariance, freedom)
+        yield ItemMoves(seen[group], U, np.where(free[group], share[group], 0.0), n[group])

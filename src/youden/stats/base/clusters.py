@@ -99,8 +99,8 @@ def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Float
     return CentredCovariance(covariance, freedom)
 
 
-def unseen_square(moved: Floats, n: Floats | Positions) -> Floats:
-    """q²·(1 − 3r/n), at least 0; r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
+def unseen_square(moved: Floats, n: Floats | Positions, *, least: float = 0.0) -> Floats:
+    """q²·max(1 − 3r/n, `least`); r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
 
     r is the number of clusters that make up the variance: k where k of n move by as much and the others not at all, n/3 where
     moves are normal. Few among many are rare events, and the next one may not have been seen. Where nothing moves it is 1.
@@ -109,7 +109,7 @@ def unseen_square(moved: Floats, n: Floats | Positions) -> Floats:
     """
     squares, fourth = (moved**2).sum(axis=1), (moved**4).sum(axis=1)
     r = np.divide(squares**2, fourth, out=np.zeros(len(moved)), where=squares > NOTHING**2)
-    return np.asarray((1 + squares) / (1 + r) * np.maximum(0.0, 1 - 3 * r / n))
+    return np.asarray((1 + squares) / (1 + r) * np.maximum(least, 1 - 3 * r / n))
 
 
 def _between(matrix: Floats, factor: Floats) -> Floats:
