@@ -99,12 +99,26 @@ class ExtensionFacts:
 
 
 @dataclass(frozen=True)
+class PartnerFacts:
+    """How much the ranking owes to who else was in the pool, from random halves of the agents taken as partners.
+
+    correlation: Spearman of the two halves' rankings, mean over n_splits; agents: those that move most, with the places between
+    their two places on average.
+    """
+
+    correlation: float
+    n_splits: int
+    agents: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """The whole of `fit.json`.
 
     ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
     fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
-    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended.
+    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended. partners: None
+    where too few agents were compared, and in runs fitted by an earlier version.
     """
 
     version: int
@@ -124,3 +138,4 @@ class RunFacts:
     links_missing: dict[ScoreKind, str]
     warnings: tuple[str, ...]
     growth: ExtensionFacts | None = None
+    partners: PartnerFacts | None = None
