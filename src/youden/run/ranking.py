@@ -18,7 +18,7 @@ from youden.run.abilities import TRIALS, Abilities, abilities_of, cell_abilities
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
 from youden.stats.base.ranks import rank_ranges
-from youden.stats.trials.false_positives import false_positive_alarms
+from youden.stats.trials.false_positives import Alarm, false_positive_alarms
 
 EVERYTHING_ASKED = (
     "Every comparison there is was asked: the intervals are about this judge on these items, so they have no width, and they "
@@ -87,13 +87,17 @@ def ranking_warnings(result: Verdicts, found: Abilities, *, message: str) -> lis
     return said
 
 
-def _false_positive_words(result: Verdicts) -> list[str]:
-    """One sentence for each agent or pair that the judge mistakes for the same source on unrelated texts."""
+def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
+    """Agents and pairs that the judge takes for the same source on unrelated texts, more often than chance allows."""
     plan = result.plan
     apart = (plan.arm == INDEPENDENT) & result.answered
-    alarms = false_positive_alarms(
+    return false_positive_alarms(
         plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
     )
+
+
+def _false_positive_words(result: Verdicts) -> list[str]:
+    plan = result.plan
     return [
         f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
         f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
@@ -102,5 +106,5 @@ def _false_positive_words(result: Verdicts) -> list[str]:
             if plan.independent == "twin"
             else "; one pooled rate ranks them too high (independent: twin gives each its own)."
         )
-        for alarm in alarms
+        for alarm in alarms_of(result)
     ]

@@ -76,7 +76,7 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         alarms = false_alarms(evidence.result)
     return ReportData(
         summary=summary,
-        advice=advise(summary, alarms, notes),
+        advice=advise(summary, notes),
         agents=agent_grid(evidence, ranked, fpr=summary.facts.fpr),
         cells=cell_grid(evidence, ranked),
         items=order_items(folder, texts),

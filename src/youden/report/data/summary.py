@@ -22,11 +22,12 @@ class LinkLine:
 
 @dataclass(frozen=True)
 class Summary:
-    """The head of a report. labels: how far the ranking agrees with labels, None where it was held against none."""
+    """The head of a report. n_compared: items on which a comparison was answered. labels: how far the ranking agrees with labels, None where it was held against none."""
 
     name: str
     n_agents: int
     n_items: int
+    n_compared: int
     n_missing_cells: int | None
     headline: str
     warnings: tuple[str, ...]
@@ -44,6 +45,12 @@ class Summary:
     def shows_length(self) -> bool:
         """Whether the ranking by length alone belongs beside this one."""
         return any(agent.length_place is not None for agent in self.ranking)
+
+    @property
+    def items(self) -> str:
+        """`40 items`, or `40 items, of which 30 were compared`."""
+        said = f"{self.n_items:,} items"
+        return said if self.n_compared == self.n_items else f"{said}, of which {self.n_compared:,} were compared"
 
     @property
     def percent_of_dense(self) -> float | None:
@@ -77,6 +84,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         name=folder.path.resolve().name,
         n_agents=len(pool.agents),
         n_items=len(pool.item_ids),
+        n_compared=sum(item.n_trials > 0 for item in folder.read_items()),
         n_missing_cells=pool.n_missing,
         headline=headline(ranking),
         warnings=facts.warnings if stale is None else (*facts.warnings, stale),

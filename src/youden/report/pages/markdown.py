@@ -18,7 +18,7 @@ def render_markdown(data: ReportData) -> str:
     """Headline, warnings, ranking with bars, cost and signature."""
     run = data.summary
     lines = [
-        f"## {quoted(run.name)}: {run.n_agents} agents on {run.n_items} items",
+        f"## {quoted(run.name)}: {run.n_agents} agents on {run.items}",
         "",
         f"**{quoted(run.headline)}**",
         "",
