@@ -38,7 +38,10 @@ class HoldoutFacts:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """What was asked and what came back. missing: reason → calls, by arm. usd: spent, None where a price is unknown."""
+    """What was asked and what came back. missing: reason → calls, by arm. usd: spent, None where a price is unknown.
+
+    n_reused: answered from the store by calls that were not made for this run, such as a calibration's; usd leaves them out.
+    """
 
     n_paired: int
     n_independent: int
@@ -51,6 +54,7 @@ class CallFacts:
     usd: float | None = 0.0
     seconds_mean: float | None = None
     models: tuple[str, ...] = ()
+    n_reused: int = 0
 
     @property
     def n_calls(self) -> int:

@@ -204,6 +204,7 @@ def call_facts(result: Verdicts) -> CallFacts:
         usd=_or_none(result.total_usd),
         seconds_mean=float(timed.mean()) if len(timed) else None,
         models=result.models,
+        n_reused=int(result.reused.sum()),
     )
 
 

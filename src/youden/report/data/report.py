@@ -72,7 +72,7 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         sources = find_sources(folder, texts, evidence.result)
         notes = list(sources.missing)
         trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
-        cost = count_cost(evidence.result)
+        cost = count_cost(folder, evidence.result)
         alarms = false_alarms(evidence.result)
     return ReportData(
         summary=summary,

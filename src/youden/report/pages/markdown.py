@@ -40,6 +40,10 @@ def render_markdown(data: ReportData) -> str:
             f"{run.calls.n_calls:,} calls ({_fixed(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
         ]
+        if run.calls.n_reused:
+            cost = None if data.cost is None else data.cost.reused_usd
+            then = "" if cost is None else f"; they cost ${cost:,.4f} then"
+            lines += [f"{run.calls.n_reused:,} answers were asked before this run{then}. "]
     if run.holdout is not None:
         lines += [
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
