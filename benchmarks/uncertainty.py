@@ -3,7 +3,7 @@
 A paired answer is D, an independent one 0; cyclic plans, 100 calls of each budget set aside for the independent arm. `kind`: the
 items of a run are drawn from the domain's with replacement, and the truth is the domain's dense value. `these`: the run has the
 domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`trial_mean`) on the same
-answers. Places all at once are tried in every fifth draw. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
+answers. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
 drawn anew each time.
 
 `python benchmarks/uncertainty.py [--draws 100] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON, and a table to stderr.
@@ -117,16 +117,14 @@ def found_of(D: Floats, plan: Trials) -> Found:
     return Found(old.mean, old, kind, these, items)
 
 
-def figures_of(
-    found: Found, of: CentredCovariance, truth: Floats, rng: np.random.Generator, *, at_once: bool
-) -> Columns:
+def figures_of(found: Found, of: CentredCovariance, truth: Floats) -> Columns:
     """Shares that hold, and widths, of one draw. gate_width: what rare events not seen add to a gate's, of neighbours."""
     off = found.ability - found.ability.mean() - truth
     half, old_half = of.half_width(), (found.old.high - found.old.low) / 2
     apart = differences(found.ability, of)
     true_difference = truth[:, None] - truth
     place, old_place = tied_places(truth), rank_ranges(found.old.low, found.old.high)
-    one, every = apart.places, places_at_once(found.ability, of, rng=rng) if at_once else None
+    one, every = apart.places, places_at_once(apart)
     order = np.argsort(-found.ability)
     next_to = [quiet_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]
     plain = [student.ppf(1 - ALPHA, pair.n_items - 1) * pair.variance**0.5 for pair in next_to]
@@ -142,8 +140,8 @@ def figures_of(
         "place": ((one.low <= place) & (place <= one.high)).astype(np.float64),
         "place_width": float((one.high - one.low + 1).mean()),
         "old_place_width": float((old_place.high - old_place.low + 1).mean()),
-        "at_once": np.nan if every is None else float(((every.low <= place) & (place <= every.high)).all()),
-        "at_once_width": np.nan if every is None else float((every.high - every.low + 1).mean()),
+        "at_once": float(((every.low <= place) & (place <= every.high)).all()),
+        "at_once_width": float((every.high - every.low + 1).mean()),
         "named_best": float(apart.best is not None),
         "wrong_best": float(apart.best is not None and (place <= place[apart.best]).sum() > 1),
         "gate_width": float(np.sum([pair.half_width(ALPHA) for pair in next_to]) / np.sum(plain)),
@@ -170,9 +168,7 @@ def tried(draw: Draw, *, target: str, percent: float, n_draws: int) -> Figures:
         rng = np.random.default_rng([seed, round(10 * percent)])
         D, truth = draw(rng)
         found = found_of(D, plan_of(D.shape, percent, rng))
-        rows.append(
-            figures_of(found, found.kind if target == "kind" else found.these, truth, rng, at_once=seed % 5 == 0)
-        )
+        rows.append(figures_of(found, found.kind if target == "kind" else found.these, truth))
     return summary(rows)
 
 

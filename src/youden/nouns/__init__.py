@@ -30,7 +30,7 @@ from youden.nouns.planning import (
     SplitRule,
 )
 from youden.nouns.pool import Agent, Item, Json, Pool
-from youden.nouns.results import Fit, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Signature
+from youden.nouns.results import Fit, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Signature, Target
 from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "Slotted",
     "Split",
     "SplitRule",
+    "Target",
     "Trials",
     "Validation",
     "Verdicts",

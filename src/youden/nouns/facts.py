@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from youden.nouns.results import ScoreKind
+from youden.nouns.results import ScoreKind, Target
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,9 @@ class RunFacts:
     fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
     without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended. partners: None
     where too few agents were compared, and in runs fitted by an earlier version.
+
+    target: what the intervals speak of; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
+    agents whose difference is told from 0. target and told_apart are None in a folder of 0.1.0, which did not say.
     """
 
     version: int
@@ -143,3 +146,6 @@ class RunFacts:
     warnings: tuple[str, ...]
     growth: ExtensionFacts | None = None
     partners: PartnerFacts | None = None
+    target: Target | None = None
+    best: str | None = None
+    told_apart: int | None = None

@@ -17,6 +17,8 @@ from youden.nouns.pool import Json
 
 ScoreKind = Literal["row", "symmetric"]
 ScoreRole = Literal["train", "holdout"]
+Target = Literal["items-like-these", "these-items"]
+"""What intervals speak of: more items of this kind, or these items alone, all their comparisons asked."""
 
 
 @dataclass(frozen=True, eq=False)

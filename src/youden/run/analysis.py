@@ -25,13 +25,14 @@ from youden.nouns import (
     Scores,
     Signature,
     Split,
+    Target,
     Verdicts,
 )
 from youden.nouns.arrays import Bools
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
 from youden.run.extension import extension_facts
-from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings
+from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings, told_apart
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import links_table
@@ -65,30 +66,32 @@ def analyse(
     result: Verdicts | None = None,
     groups: Groups | None = None,
     warnings: tuple[str, ...] = (),
+    target: Target = "items-like-these",
 ) -> Analysis:
     """Scores, fit and ranking from rates; with `result`, the trials themselves rank a cyclic plan.
 
-    groups: agent id → group, shown and never used in a fit.
+    groups: agent id → group, shown and never used in a fit. target: what intervals speak of.
     """
     row, symmetric = (train_scores(rates, split, kind=kind) for kind in SCORE_KINDS)
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
     held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    by_trials = abilities_of(result) if result is not None else None
+    by_trials = abilities_of(result, target=target) if result is not None else None
     fpr = pooled_fpr(rates)
-    found = by_trials or cell_abilities(model, symmetric, fpr=fpr)
+    found = by_trials or cell_abilities(model, symmetric, fpr=fpr, target=target)
     component = components_of(result) if by_trials and result is not None else model.component_
+    apart = told_apart(found, component=component)
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = list(warnings)
     if result is not None:
-        said += ranking_warnings(result, found, message=model.message_)
+        said += ranking_warnings(result, message=model.message_)
     elif model.message_:
         said.append(model.message_)
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=found.ranking,
         interval=found.method,
-        level=fit.level,
+        level=apart.level,
         estimator="clipped-linear",
         status=fit.status,
         message=model.message_,
@@ -103,6 +106,9 @@ def analyse(
         warnings=tuple(said),
         growth=extension_facts(result, found) if result is not None else None,
         partners=partner_facts(rates, split),
+        target=target,
+        best=None if apart.best is None else rates.agent_ids[apart.best],
+        told_apart=int(apart.above.sum()),
     )
     items = pd.DataFrame(
         {
@@ -118,7 +124,7 @@ def analyse(
         symmetric=symmetric,
         holdout=held,
         fit=fit,
-        ranking=ranking_table(found, rates.agent_ids, component=component, groups=groups),
+        ranking=ranking_table(found, rates.agent_ids, apart=apart, groups=groups),
         items=items,
         facts=facts,
     )
@@ -171,7 +177,7 @@ def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Si
             "options": plan.said,
             "models": list(result.models),
         }
-    return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval})
+    return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval, "target": facts.target})
 
 
 def _links(scores: Mapping[ScoreKind, Scores]) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str]]:

@@ -21,10 +21,10 @@ from youden.run.abilities import (
     place_added,
     scale_from,
 )
-from youden.stats.base.ranks import ranks
 from youden.stats.trials.anchored import stretch_of
 from youden.stats.trials.comparisons import holm
 from youden.stats.trials.drift import drift_beside, drift_in_slots
+from youden.stats.trials.places import tied_places
 
 
 def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None:
@@ -35,7 +35,7 @@ def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None
     last, earlier = extensions.steps[-1], before_last_extension(result)
     before = abilities_of(earlier) or anchors_of(earlier)
     found = _drift(result, earlier)
-    place_before, place_after = ranks(before.ability), ranks(after.ability)
+    place_before, place_after = tied_places(before.ability), tied_places(after.ability)
     return ExtensionFacts(
         kind=last.kind,
         n_calls=len(plan) - last.row,
@@ -97,7 +97,8 @@ def _two_sided(change: Floats, variance: Floats) -> Floats:
 def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     plan, extensions = result.plan, extensions_of(result.plan)
     new = np.arange(len(plan)) >= extensions.steps[-1].row
-    anchors = anchors_of(earlier)
+    # new answers are held against old ones on the same items
+    anchors = anchors_of(earlier, target="these-items")
     scale = scale_from(result, anchors, rows=~new)
     n_old, n_before = extensions.anchors, earlier.plan.n_agents
     drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)

@@ -22,7 +22,7 @@ from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
-from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Verdicts
+from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Target, Verdicts
 from youden.protocol.rates import tally
 from youden.run.analysis import Analysis, analyse, sign
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
@@ -173,7 +173,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     asks = planned.judge.needs_store and planned.judge.backend != REPLAY
     with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
         earlier = _paid_for(folder)
-        result = run_rounds(planned.plan, planned.pool, answered)
+        result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
         _write_config(planned)
@@ -188,19 +188,22 @@ def _paid_for(folder: RunFolder) -> Verdicts | None:
     return folder.read_verdicts(plan) if folder.judged_plan() == plan.digest else None
 
 
-def fit_run(folder: RunFolder) -> Analysis:
+def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
     """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
+
+    target: what intervals speak of, remembered in config.yaml; None for what the folder says, and else items like these.
 
     Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    target = _target_of(folder, target)
     result = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         result = folder.read_verdicts(plan)
-        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups)
+        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups, target=target)
     else:
-        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes())
+        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target)
     folder.write_rates(analysis.rates)
     folder.write_scores("symmetric", analysis.symmetric)
     folder.write_scores("row", analysis.row)
@@ -213,6 +216,19 @@ def fit_run(folder: RunFolder) -> Analysis:
     folder.write_facts(analysis.facts)
     folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
     return analysis
+
+
+def _target_of(folder: RunFolder, wanted: Target | None) -> Target:
+    """The target to fit for. An import has no config: its fit.json remembers."""
+    if folder.has("config.yaml"):
+        config = folder.read_config()
+        if wanted is not None and wanted != config.target:
+            config = config.model_copy(update={"target": wanted})
+            folder.write_config(config)
+        return config.target
+    if wanted is None and folder.has("fit.json"):
+        wanted = folder.read_facts().target
+    return wanted or "items-like-these"
 
 
 def import_peer_prediction(path: Path, out: Path) -> Imported:

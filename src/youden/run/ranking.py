@@ -10,42 +10,47 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from youden.nouns import INDEPENDENT, Plan, Verdicts
+from youden.nouns import INDEPENDENT, Plan, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.abilities import TRIALS, Abilities, abilities_of, cell_abilities, learned_from
+from youden.run.abilities import LEVEL, Abilities, abilities_of, cell_abilities, learned_from
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
-from youden.stats.base.ranks import rank_ranges
+from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.false_positives import Alarm, false_positive_alarms
+from youden.stats.trials.places import Differences, differences, places_at_once
 
-EVERYTHING_ASKED = (
-    "Every comparison there is was asked: the intervals are about this judge on these items, so they have no width, and they "
-    "say nothing of other items. Rank on more items to learn how far the ranking carries."
-)
 Groups = Mapping[str, str | None]
 
 
-def rank(plan: Plan, result: Verdicts, *, groups: Groups | None = None) -> pd.DataFrame:
+def rank(
+    plan: Plan, result: Verdicts, *, groups: Groups | None = None, target: Target = "items-like-these"
+) -> pd.DataFrame:
     """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
 
     Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
-    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; rank_low and rank_high
-    are the places those intervals allow, 1 being best. `attrs["warnings"]` says what a reader has to know.
+    ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; error is its standard error.
+    place_low and place_high are the places an agent can hold, 1 being best, by the differences to all others: each agent's hold
+    with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places.
+
+    target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
+    comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
     """
-    found = abilities_of(result)
+    found = abilities_of(result, target=target)
     if found is None:
         rates = tally(result)
         scores = train_scores(rates, plan.split)
         model = ClippedLinear().fit(scores)
-        found = cell_abilities(model, scores, fpr=pooled_fpr(rates))
+        found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
         component, message = model.component_, model.message_
     else:
         component = components_of(result)
         message = disconnected(component)
-    table = ranking_table(found, plan.agent_ids, component=component, groups=groups)
-    table.attrs["warnings"] = ranking_warnings(result, found, message=message)
+    apart = told_apart(found, component=component)
+    table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
+    table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
+    table.attrs["warnings"] = ranking_warnings(result, message=message)
     return table
 
 
@@ -58,11 +63,18 @@ def components_of(result: Verdicts) -> Ids:
     return agent_components(*np.nonzero(seen), n_agents=plan.n_agents, n_items=plan.n_items)
 
 
+def told_apart(found: Abilities, *, component: Ids) -> Differences:
+    """All differences of abilities, and who is told apart by them; agents of two components are not compared."""
+    same = component[:, None] == component
+    covariance = np.where(same, found.covariance.covariance, np.nan)
+    return differences(found.ability, CentredCovariance(covariance, found.covariance.freedom), level=LEVEL)
+
+
 def ranking_table(
-    found: Abilities, agent_ids: Sequence[str], *, component: Ids, groups: Groups | None = None
+    found: Abilities, agent_ids: Sequence[str], *, apart: Differences, groups: Groups | None = None
 ) -> pd.DataFrame:
-    """Abilities and the places they allow, best first; agents of two components bar each other from no place."""
-    places = rank_ranges(found.low, found.high, component=component)
+    """Abilities and the places their differences allow, best first."""
+    places, at_once = apart.places, places_at_once(apart)
     return pd.DataFrame(
         {
             "agent": list(agent_ids),
@@ -70,20 +82,21 @@ def ranking_table(
             "ability": found.ability,
             "low": found.low,
             "high": found.high,
-            "rank_low": places.low,
-            "rank_high": places.high,
+            "rank_low": at_once.low,
+            "rank_high": at_once.high,
             "n_trials": found.n_trials,
+            "error": found.covariance.error,
+            "place_low": places.low,
+            "place_high": places.high,
         }
     ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
 
 
-def ranking_warnings(result: Verdicts, found: Abilities, *, message: str) -> list[str]:
+def ranking_warnings(result: Verdicts, *, message: str) -> list[str]:
     """What a reader of the ranking has to know. message: of the components, or of the fit; empty where all is well."""
     said = [*result.warnings, *_false_positive_words(result)]
     if message:
         said.append(message)
-    if found.ranking == TRIALS and (found.low == found.high).all():
-        said.append(EVERYTHING_ASKED)
     return said
 
 

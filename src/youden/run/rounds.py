@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import Plan, Pool, Verdicts
+from youden.nouns import Plan, Pool, Target, Verdicts
 from youden.protocol.designs.adaptive import adaptive_of
 from youden.protocol.next_round import with_round
 from youden.run.abilities import standing_of
@@ -25,11 +25,11 @@ REASONS = {
 }
 
 
-def run_rounds(plan: Plan, pool: Pool, ask: Ask) -> Verdicts:
+def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like-these") -> Verdicts:
     """Carry an adaptive `plan` (its pilot, or as far as it came) to its end: verdicts on the whole of it.
 
     ask: answers a whole plan; each round asks again what earlier ones asked, so it should answer from a store what it can.
-    What earlier rounds cost is kept. Any other plan is asked once.
+    What earlier rounds cost is kept. target: what the intervals speak of that it stops by. Any other plan is asked once.
     """
     rounds = plan.rounds
     if rounds is None:
@@ -39,7 +39,7 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask) -> Verdicts:
     while True:
         rounds = result.plan.rounds or rounds
         # the very numbers that drew the pilot draw the slots that go on from it
-        standing, rng = standing_of(result.plan, result), stream("trials", plan.seed)
+        standing, rng = standing_of(result, target=target), stream("trials", plan.seed)
         round_ = design.next_round(result.plan, rounds, standing, eligible=plan.split.train, rng=rng)
         if round_.over is not None:
             said = f"{_ENDED}{len(rounds.starts)} looks; {REASONS[round_.over]}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Verdicts
-from youden.nouns.arrays import Bools
-from youden.stats.base.validation import uneven_columns
-from youden.stats.trials.trial_mean import trial_mean
+from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Verdicts
+from youden.run.trial_covariance import trial_covariance
+from youden.stats.base.validation import check_level, uneven_columns
 
 
 class TrialMean:
@@ -18,13 +17,17 @@ class TrialMean:
     (0 where there is none: `n_independent_` is 0 then, and `method_` says so). Where a plan holds cells out, trials that
     touch one in either arm are left out, under both rules.
 
-    Learned: ability_, low_, high_: float[K], as `trial_mean` gives them less fpr_ (the interval is for θ_i − θ̄, around θ_i);
-    error_, freedom_: float[K], of that interval; n_trials_, n_slots_: int32[K]; n_missing_: paired trials without an answer;
-    fpr_: float; n_independent_: int; method_: str.
+    target: what intervals speak of, more items of this kind or these items alone; see `trial_covariance`.
+
+    Learned: ability_, low_, high_: float[K] (the interval is for θ_i − θ̄, around θ_i); covariance_: CentredCovariance, of the
+    θ_i − θ̄; error_: float[K], its standard errors; by_item_: what items contribute, None on these items; n_trials_: int32[K];
+    n_missing_: paired trials without an answer; fpr_: float; n_independent_: int; method_: str, how intervals were made, or why
+    they are NaN.
     """
 
-    def __init__(self, *, level: float = 0.95) -> None:
+    def __init__(self, *, level: float = 0.95, target: Target = "items-like-these") -> None:
         self.level = level
+        self.target = target
 
     def fit(self, plan: Plan, result: Verdicts) -> TrialMean:
         """Learn from the answers to `plan`.
@@ -34,6 +37,7 @@ class TrialMean:
         """
         if len(plan) != len(result):
             raise uneven_columns(f"a plan of {len(plan)} trials and {len(result)} verdicts")
+        check_level(self.level)
         train = plan.split.train
         other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
         allowed = train[plan.first, plan.item] & train[plan.second, other]
@@ -46,28 +50,29 @@ class TrialMean:
                 "Run the judge, or look at why its answers are missing.",
                 slug="trial-none",
             )
-        found = trial_mean(
-            plan.first[used],
-            plan.second[used],
+        first, second, answer = plan.first[used], plan.second[used], result.answer[used]
+        agent = np.append(first, second)
+        n_trials = np.bincount(agent, minlength=plan.n_agents)
+        mean = np.full(plan.n_agents, np.nan)
+        np.divide(np.bincount(agent, np.tile(answer, 2), plan.n_agents), n_trials, out=mean, where=n_trials > 0)
+        found = trial_covariance(
+            first,
+            second,
+            plan.item[used],
             plan.slot[used],
-            result.answer[used],
-            n_agents=plan.n_agents,
-            n_population=_n_ordered_pairs(train),
-            level=self.level,
+            answer,
+            ability=mean,
+            weight=np.ones(len(answer)),
+            n_items=plan.n_items,
+            target=self.target,
         )
+        half = found.covariance.half_width(self.level)
         self.n_independent_ = int(independent.sum())
         self.fpr_ = float(result.answer[independent].mean()) if self.n_independent_ else 0.0
-        self.ability_ = found.mean - self.fpr_
-        self.error_, self.freedom_ = found.error, found.freedom
-        self.low_ = found.low - self.fpr_
-        self.high_ = found.high - self.fpr_
-        self.n_trials_ = found.n_trials
-        self.n_slots_ = found.n_slots
+        self.ability_ = mean - self.fpr_
+        self.covariance_, self.error_, self.by_item_ = found.covariance, found.covariance.error, found.by_item
+        self.low_, self.high_ = self.ability_ - half, self.ability_ + half
+        self.n_trials_ = n_trials.astype(np.int32)
         self.n_missing_ = int(paired.sum() - used.sum())
         self.method_ = found.method + ("" if self.n_independent_ else "; FPR taken as 0: no independent trial answered")
         return self
-
-
-def _n_ordered_pairs(present: Bools) -> int:
-    per_item = present.sum(axis=0, dtype=np.int64)
-    return int((per_item * (per_item - 1)).sum())

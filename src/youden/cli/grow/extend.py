@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     metavar="W",
     help="As many calls as give the new agents intervals of ± W.",
 )
+@options.target
 @options.spending
 @options.asking
 @options.dry_run
@@ -45,6 +46,7 @@ def command(
     calls: int | None,
     focus: tuple[str, ...],
     width: float | None,
+    target: str | None,
     overrides: options.Overrides,
     asking: options.Asking,
     dry_run: bool,
@@ -72,7 +74,10 @@ def command(
         raise click.UsageError("Give --agents first and --items in a second extension.")
     if focus and (agents is not None or items is not None):
         raise click.UsageError("--focus goes with --calls alone.")
+    overrides = replace(overrides, target=target)
     kept = RunFolder(run).read_config()
+    if target is not None:
+        kept = kept.model_copy(update={"target": target})
     step = Extension(agents=agents, items=items, calls=calls, focus=list(focus))
     planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)

@@ -12,8 +12,9 @@ from youden.cli.terms import options, ranking
 @click.command("fit")
 @options.run
 @options.labels
+@options.target
 @options.json
-def command(run: Path, labels: Path | None, as_json: bool) -> None:
+def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
     Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
@@ -26,7 +27,7 @@ def command(run: Path, labels: Path | None, as_json: bool) -> None:
 
     folder = RunFolder(run)
     table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
-    fit_run(folder)
+    fit_run(folder, target=options.said_target(target))
     if table is not None:
         validate(folder, table)
     ranking.show_result(summarise_run(folder), as_json=as_json)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.asking.terms import Asking as Terms
     from youden.judging.asking.terms import Batching
-    from youden.nouns import Progress, ScoreKind, SplitRule
+    from youden.nouns import Progress, ScoreKind, SplitRule, Target
 
 R = TypeVar("R")
 
@@ -41,6 +41,12 @@ retry_failed = click.option(
 )
 log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
 
+target = click.option(
+    "--target",
+    type=click.Choice(["items-like-these", "these-items"]),
+    help="What intervals speak of: more items of this kind, or these items alone. The run remembers it. "
+    "[default: what the run says, else items-like-these]",
+)
 labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -69,6 +75,12 @@ above = click.option("--above", default="faithful", show_default=True, help="Gro
 below = click.option(
     "--below", default="strategic,low-effort", show_default=True, help="Groups that should rank last, by commas."
 )
+
+
+def said_target(target: str | None) -> Target | None:
+    if target is None:
+        return None
+    return "these-items" if target == "these-items" else "items-like-these"
 
 
 def split_rule(rule: str) -> SplitRule:
@@ -124,6 +136,7 @@ class Overrides:
     out: Path | None
     max_cost: float | None
     max_missing: float | None = None
+    target: str | None = None
 
     def apply(self, path: Path) -> RunConfig:
         """The run config at `path` with these changes."""
@@ -134,18 +147,20 @@ class Overrides:
             "out": None if self.out is None else str(self.out),
             "max_cost": self.max_cost,
             "max_missing": self.max_missing,
+            "target": self.target,
         }
         return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --judge, --out and --max-cost, and hands them over as one `overrides`."""
+    """Adds --judge, --out, --max-cost and --target, and hands them over as one `overrides`."""
 
     @spending
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
+    @target
     @wraps(function)
-    def wrapped(*, overrides: Overrides, out: Path | None, **rest: object) -> R:
-        return function(overrides=replace(overrides, out=out), **rest)
+    def wrapped(*, overrides: Overrides, out: Path | None, target: str | None, **rest: object) -> R:
+        return function(overrides=replace(overrides, out=out, target=target), **rest)
 
     return wrapped
 

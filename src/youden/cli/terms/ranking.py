@@ -100,6 +100,9 @@ def show_result(data: Summary, *, as_json: bool) -> None:
                 "rank_low": agent.rank_low,
                 "rank_high": agent.rank_high,
                 "n_trials": agent.n_trials,
+                "error": agent.error,
+                "place_low": agent.place_low,
+                "place_high": agent.place_high,
                 "length_place": agent.length_place,
             }
             for agent in data.ranking

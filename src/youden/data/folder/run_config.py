@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError
-from youden.nouns import MAX_MISSING, Json, SplitRule
+from youden.nouns import MAX_MISSING, Json, SplitRule, Target
 from youden.resources import find
 from youden.streams import DRAW
 from youden.text.misfits import misfit
@@ -77,6 +77,7 @@ class RunConfig(BaseModel):
     or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     max_missing: share of trials without an answer above which the run stops.
+    target: what intervals speak of, items-like-these (more items of this kind) or these-items (these alone).
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
@@ -96,6 +97,7 @@ class RunConfig(BaseModel):
     n_independent: Annotated[int, Field(ge=0)] | None = None
     holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
     rule: SplitRule = "shared"
+    target: Target = "items-like-these"
     holdout_partners: Annotated[int, Field(ge=1)] = 3
     seed: Annotated[int, Field(ge=0)] = 0
     extensions: list[Extension] = Field(default_factory=list)

@@ -158,7 +158,7 @@ class RunFolder:
         return sheets.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
 
     def write_ranking(self, ranking: pd.DataFrame) -> None:
-        """The columns agent, group, ability, low, high, rank_low, rank_high, n_trials, in this order."""
+        """The columns of `sheets.RANKING`, in this order."""
         sheets.write_ranking(self.file("ranking.csv"), ranking)
 
     def read_ranking(self) -> tuple[RankingRow, ...]:

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,8 @@ from youden.data.folder.run_files import damaged, read_bytes
 from youden.errors import RunFolderError
 from youden.nouns import ScoreKind, ScoreRole, Scores
 
-RANKING = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
+RANKING_0_1 = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
+RANKING = (*RANKING_0_1, "error", "place_low", "place_high")
 ITEMS = ("item", "difficulty", "n_trials")
 
 Field = str | int | float | None
@@ -28,7 +29,11 @@ Field = str | int | float | None
 
 @dataclass(frozen=True)
 class RankingRow:
-    """One line of `ranking.csv`. None: the ability or its interval cannot be given."""
+    """One line of `ranking.csv`. None: the ability or its interval cannot be given.
+
+    rank_low, rank_high: places that hold for all agents at once; place_low, place_high: for this agent; error: of its distance
+    from the average agent. A file of 0.1.0 ends with n_trials.
+    """
 
     agent: str
     group: str | None
@@ -38,6 +43,9 @@ class RankingRow:
     rank_low: int
     rank_high: int
     n_trials: int
+    error: float | None = None
+    place_low: int | None = None
+    place_high: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def write_items(path: Path, items: pd.DataFrame) -> None:
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     """The ranking, best first. Raises: RunFolderError."""
     header, *rows = _read(path)
-    if tuple(header) != RANKING:
+    if tuple(header) not in (RANKING, RANKING_0_1):
         raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(RANKING)}")
     return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
 
@@ -122,7 +130,11 @@ def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept
 def _ranked(path: Path, row: Mapping[str, str]) -> RankingRow:
     ability, low, high = (_number_or_none(path, row[name]) for name in ("ability", "low", "high"))
     rank_low, rank_high, n_trials = (_count(path, row[name]) for name in ("rank_low", "rank_high", "n_trials"))
-    return RankingRow(row["agent"], row["group"] or None, ability, low, high, rank_low, rank_high, n_trials)
+    line = RankingRow(row["agent"], row["group"] or None, ability, low, high, rank_low, rank_high, n_trials)
+    if "error" not in row:
+        return line
+    place_low, place_high = _count(path, row["place_low"]), _count(path, row["place_high"])
+    return replace(line, error=_number_or_none(path, row["error"]), place_low=place_low, place_high=place_high)
 
 
 def _number(path: Path, field: str) -> float:

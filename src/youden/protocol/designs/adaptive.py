@@ -1,6 +1,8 @@
 """Cyclic slots in rounds: a pilot on all agents, then rounds on those whose places are least sure.
 
-Each look at the data spends an equal part of the error rate (Bonferroni over looks), so stopping early is no luck.
+Whether the top is separated is asked at every look, and each look spends an equal part of the error rate (Bonferroni), so
+stopping early is no luck. How wide intervals are does not depend on who is ahead: stopping where they are narrow needs no such
+price.
 """
 
 from __future__ import annotations
@@ -15,27 +17,34 @@ from scipy.stats import t as student
 
 from youden.errors import PlanError
 from youden.nouns import Drawn, IndependentRule, Plan, Rounds, Trials
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.arrays import Bools, Floats
 from youden.protocol.designs.checks import PairRule, check_count, check_pairs, check_positive, check_share
 from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, check_shared, numbered, slots
 
-_PRIOR_SLOTS = 5
 ALPHA = 0.05
-"""Chance, over all looks together, that a rule stops on something untrue."""
+"""Chance, over all looks together, that a run stops because a top is separated that is none; and of an interval to miss."""
 
 
 class Standing(NamedTuple):
     """What is known after a look.
 
-    ability, error: float[K], the error of ability − mean against the dense value; n_slots, n_trials: int32[K]; left: float[K],
-    the share of the agent's comparisons not yet asked.
+    ability: float[K]; covariance: float[K, K], of abilities less their mean, NaN where unknown; freedom: float[K], Student's.
     """
 
     ability: Floats
-    error: Floats
-    n_slots: Ids
-    n_trials: Ids
-    left: Floats
+    covariance: Floats
+    freedom: Floats
+
+    @property
+    def error(self) -> Floats:
+        """Standard errors of abilities less their mean: float[K]."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def apart(self) -> Floats:
+        """Standard errors of the differences of two agents: float[K, K]."""
+        own = np.diag(self.covariance)
+        return np.asarray(np.sqrt(np.maximum(own[:, None] + own - 2 * self.covariance, 0)))
 
 
 class NextRound(NamedTuple):
@@ -50,8 +59,9 @@ class NextRound(NamedTuple):
 class Adaptive:
     """A pilot of `pilot` of the budget, then up to `rounds` rounds on the share `active` of agents whose places are least sure.
 
-    An agent's unsureness is Σ_k Φ(−|θ_i − θ_k|/se) over the others, or over those on the other side of the top's edge where
-    `top` is set. A slot of a round asks the pairs that hold an active agent, and counts for the active ones alone.
+    An agent's unsureness is Σ_k Φ(−|θ_i − θ_k|/se), se of the difference, over the others, or over those on the other side of
+    the top's edge where `top` is set. A slot of a round asks the pairs that hold an active agent, and counts for the active ones
+    alone.
     Stops when the top `top` agents are separated from the rest, or every half width is ≤ `width`, or the budget is spent.
 
     Raises: PlanError [budget-adaptive] without a budget or with one too small for the pilot, [design-option].
@@ -83,11 +93,6 @@ class Adaptive:
     def n_looks(self) -> int:
         """How often the data may be looked at: after the pilot and after every round."""
         return self.rounds + 1
-
-    @property
-    def look_level(self) -> float:
-        """The level at which intervals hold at all looks together with 1 − ALPHA; 1 − ALPHA itself without a stopping rule."""
-        return 1 - ALPHA / self.n_looks if self.top is not None or self.width is not None else 1 - ALPHA
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
@@ -139,24 +144,18 @@ class Adaptive:
         if self.top is not None and known and self._separated(standing):
             return "separated"
         if self.width is not None and known:
-            half = student.ppf((1 + self.look_level) / 2, standing.n_slots + _PRIOR_SLOTS) * standing.error
+            half = student.ppf(1 - ALPHA / 2, standing.freedom) * standing.error
             return "narrow" if half.max() <= self.width else None
         return None
 
     def _separated(self, standing: Standing) -> bool:
-        """Every agent of the estimated top against every other, ALPHA shared among looks and pairs.
-
-        Against more items of the same kind, not these alone: two equal agents differ on any items, and all calls would show it.
-        """
-        left = np.sqrt(standing.left)
-        whole = np.divide(standing.error, left, out=np.full(len(left), np.inf), where=left > 0)
+        """Every agent of the estimated top against every other, by their difference, ALPHA shared among looks and pairs."""
         above = self._above(standing)
-        n_pairs = int(above.sum() * (~above).sum())
-        freedom = int(standing.n_slots.min()) + _PRIOR_SLOTS
-        z = float(student.ppf(1 - ALPHA / (self.n_looks * n_pairs), freedom))
+        across = np.ix_(above, ~above)
+        one_sided = 1 - ALPHA / (self.n_looks * int(above.sum() * (~above).sum()))
+        z = np.asarray(student.ppf(one_sided, standing.freedom))
         gap = standing.ability[above][:, None] - standing.ability[~above]
-        error = np.hypot(whole[above][:, None], whole[~above])
-        return bool((gap > z * error).all())
+        return bool((gap > np.maximum(z[above][:, None], z[~above]) * standing.apart[across]).all())
 
     def _above(self, standing: Standing) -> Bools:
         above = np.zeros(len(standing.ability), dtype=np.bool_)
@@ -164,8 +163,8 @@ class Adaptive:
         return above
 
     def _least_sure(self, standing: Standing) -> Bools:
-        ability, error = np.nan_to_num(standing.ability), np.where(np.isnan(standing.error), 1.0, standing.error)
-        apart = np.abs(ability[:, None] - ability) / np.maximum(np.hypot(error[:, None], error), 1e-12)
+        ability, error = np.nan_to_num(standing.ability), np.nan_to_num(standing.apart, nan=1.0)
+        apart = np.abs(ability[:, None] - ability) / np.maximum(error, 1e-12)
         confused = ndtr(-apart)
         np.fill_diagonal(confused, 0.0)
         if self.top is not None:

@@ -34,6 +34,9 @@ class RankedAgent:
     rank_low: int
     rank_high: int
     n_trials: int
+    error: float | None
+    place_low: int | None
+    place_high: int | None
     length_place: int | None
     bar: IntervalBar | None
     tied: tuple[str, ...] | None

@@ -6,14 +6,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from youden.nouns import Fit, Scores
 from youden.nouns.arrays import Floats, Ids, freeze
 from youden.stats.additive.cells import cells_of
 from youden.stats.additive.components import agent_components
-from youden.stats.additive.sandwich import hc2_covariance
+from youden.stats.additive.item_sandwich import item_covariance
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
+from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.estimator import Estimator, not_fitted
 from youden.stats.base.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
 
@@ -31,10 +31,11 @@ class ClippedLinear(Estimator):
 
     Learned by `fit`, for K agents and J items; NaN for an agent or item without a cell:
     ability_: float[K]; difficulty_: float[J], in the scores' unit.
-    low_, high_: float[K], the HC2 interval of θ_i − θ̄ (what a ranking needs) put around θ_i; θ̄ is the mean over the agents
-    that have an interval, in the agent's component. NaN where nothing says how sure it is: an agent seen once, one that a
-    single cell links to the rest, an agent alone.
-    covariance_: float[K, K], HC2, of the θ_i − θ̄; NaN likewise and across components.
+    low_, high_: float[K], the interval of θ_i − θ̄ (what a ranking needs) put around θ_i, over items of this kind, each of which
+    is one draw; θ̄ is the mean over the agents that have an interval, in the agent's component. NaN where nothing says how sure
+    it is: an agent seen once, one that a single cell links to the rest, a component of fewer than 3 agents.
+    covariance_: float[K, K], of the θ_i − θ̄, as `item_covariance` gives it; NaN likewise and across components. freedom_:
+    float[K], of Student's t.
     Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the
     intervals are those of a fit without it.
     status_, message_, kkt_, n_components_, component_: see `youden.stats.additive.solver.Solution`.
@@ -43,7 +44,7 @@ class ClippedLinear(Estimator):
     all scores are equal.
 
     Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
-    as close to their level and cheaper.
+    by item.
     """
 
     ability_: Floats
@@ -51,6 +52,7 @@ class ClippedLinear(Estimator):
     low_: Floats
     high_: Floats
     covariance_: Floats
+    freedom_: Floats
     status_: SolutionStatus
     message_: str
     kkt_: float
@@ -87,8 +89,9 @@ class ClippedLinear(Estimator):
             binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
             component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
         self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
-        self.covariance_ = hc2_covariance(binding, error, component=component)
-        half = float(ndtri((1 + self.level) / 2)) * np.sqrt(np.maximum(np.diag(self.covariance_), 0))
+        found = item_covariance(binding, error, component=component)
+        self.covariance_, self.freedom_ = found.covariance, found.freedom
+        half = found.half_width(self.level)
         self.low_, self.high_ = self.ability_ - half, self.ability_ + half
         freeze([self.residual_, self.covariance_, self.low_, self.high_])
         return self
@@ -101,6 +104,12 @@ class ClippedLinear(Estimator):
         self._check_fitted()
         return np.clip(self._linear(), -1, 1)
 
+    @property
+    def centred_covariance(self) -> CentredCovariance:
+        """`covariance_` and `freedom_` together. Raises: StatisticsError [not-fitted]."""
+        self._check_fitted()
+        return CentredCovariance(self.covariance_, self.freedom_)
+
     def as_fit(self) -> Fit:
         """What was learned, as the run's noun. Raises: StatisticsError [not-fitted]."""
         self._check_fitted()
@@ -110,7 +119,7 @@ class ClippedLinear(Estimator):
             low=self.low_,
             high=self.high_,
             level=self.level,
-            method="clipped-linear/hc2",
+            method="clipped-linear/items",
             status=self.status_,
             kkt=self.kkt_,
         )

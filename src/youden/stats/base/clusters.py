@@ -51,7 +51,9 @@ class CentredCovariance:
         return CentredCovariance(self.covariance * root[:, None] * root, self.freedom)
 
 
-def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Floats | None = None) -> CentredCovariance:
+def covariance_over_clusters(
+    contribution: Floats, share: Floats, *, size: Floats | None = None, anchors: Bools | None = None
+) -> CentredCovariance:
     """C = Σ_j g_j g_jᵀ, g_ij = (U_ij − Ū_j)/√(1 − p_ij), Ū_j over agents; shrunk, and never 0.
 
     With n_i clusters that hold agent i, v_i = C_ii becomes (v_i(n_i − 1) + 6·s_i·mean(v/s))/(n_i + 5), and covariances go towards
@@ -60,7 +62,8 @@ def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Float
 
     contribution: float[K, J], U_ij, what cluster j does to θ̂_i, 0 where it holds no trial of i; share: float[K, J], p_ij, the
     cluster's share in i's weight, rows sum to 1, or to 0 for an agent without a trial. size: float[K] > 0, s_i, how variances are
-    expected to differ, such as one over trials; without it, all alike. NaN: an agent in fewer than 2 clusters.
+    expected to differ, such as one over trials; without it, all alike. anchors: bool[K], over whom θ̄, Ū and the mean of v/s are;
+    without it, all agents. NaN: an agent in fewer than 2 clusters.
 
     Raises: StatisticsError [cluster-shape], [cluster-agents] with fewer than 3 agents in 2 clusters.
     Source: MacKinnon and White (1985), J. Econometrics 29, by cluster; shrinkage and the unseen: project statistics.
@@ -78,20 +81,22 @@ def covariance_over_clusters(contribution: Floats, share: Floats, *, size: Float
     n_agents = len(contribution)
     n_clusters = (share > 0).sum(axis=1)
     known = n_clusters >= 2
-    if (K := int(known.sum())) < 3:
+    among = known if anchors is None else known & anchors
+    if (K := int(among.sum())) < 3:
         raise StatisticsError(
             f"{K} agents were asked in 2 clusters (items or slots); errors need 3 such agents. Ask the judge about more.",
             slug="cluster-agents",
         )
     U, p, n = contribution[known], share[known], n_clusters[known].astype(np.float64)
-    g = (U - U.mean(axis=0)) / np.sqrt(np.maximum(1 - p, NOTHING))
-    s = np.ones(K) if size is None else size[known]
+    of_mean = among[known]
+    g = (U - U[of_mean].mean(axis=0)) / np.sqrt(np.maximum(1 - p, NOTHING))
+    s = np.ones(len(U)) if size is None else size[known]
     own, m = (g**2).sum(axis=1), 1 / (p**2).sum(axis=1)
-    prior = s * (own / s).mean()
+    prior = s * (own / s)[of_mean].mean()
     trust = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
     unseen = unseen_square(g * m[:, None], n)
     added = (1 - trust) * prior + UNSEEN / 2 * unseen / m**2
-    independent = (np.eye(K) - 1 / K) * K / (K - 1)
+    independent = _between(np.eye(len(U)) - np.outer(of_mean, of_mean) / K, np.where(of_mean, K / (K - 1), 1.0))
     C = _between(g @ g.T, trust) + _between(independent, added)
     covariance, freedom = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
     covariance[np.ix_(known, known)] = C

@@ -7,6 +7,7 @@ linking error.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +25,8 @@ class Scale:
     of it that is an agent's own on an item; pair_variance: of what two agents have in common beyond their effects.
 
     effect, effect_variance: float[K0], of the additive effects, mean 0; level, level_variance: float[J], of the items, shrunk
-    to 0 by how far they differ beyond noise; an unseen item has level 0 and the variance of all. share: float[J], of the anchors'
-    trials on each item.
+    to 0 by how far they differ beyond noise; an unseen item has level 0 and the variance of all. residual: float[J], mean of an
+    item's residuals, not shrunk; share: float[J], of the anchors' trials on each item.
     """
 
     centre: float
@@ -37,10 +38,11 @@ class Scale:
     effect_variance: Floats
     level: Floats
     level_variance: Floats
+    residual: Floats
     share: Floats
 
     def __post_init__(self) -> None:
-        freeze([self.effect, self.effect_variance, self.level, self.level_variance, self.share])
+        freeze([self.effect, self.effect_variance, self.level, self.level_variance, self.residual, self.share])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,7 @@ def scale_of(
         effect_variance=(np.nan_to_num(error) / stretch) ** 2,
         level=trust * mean,
         level_variance=between * (1 - trust),
+        residual=mean,
         share=share,
     )
 
@@ -180,6 +183,37 @@ def place(
         left *= 1 - of_slot + of_slot * _left_of_items(of_item)
     linking = np.where(n > 0, linking, np.nan)
     return Placed(effect, variance * left + linking, linking, n.astype(np.int32), n_slots.astype(np.int32))
+
+
+class PlacedByItem(NamedTuple):
+    """contribution, share: float[M, J], what an item does to an agent's ability, and its share in the agent's trials."""
+
+    contribution: Floats
+    share: Floats
+
+
+def placed_by_item(
+    item: Ids, agent: Ids, partner: Ids, answer: Floats, *, effect: Floats, scale: Scale, anchors: Floats
+) -> PlacedByItem:
+    """What each item contributes to the ability of a placed agent less the anchors' mean, over items of the kind.
+
+    U_ij = stretch·[Σ_{t on j} (r_t − effect_i)/n_i − q_j·(1 − Σ_l p_il·level_l/r̄_l)·r̄_j] − Σ_k p_ik·U_kj, r as in `place`, p_il
+    and p_ik the shares of item l and anchor k in i's trials, q_j that of item j in the anchors', r̄_j its mean residual there.
+    So an item's level cancels as far as it is known or met alike, and what an item did to the anchors moves whom they placed.
+
+    item, agent, partner, answer: as for `place`; effect: float[M], as it found them; anchors: float[K0, J], U_kj.
+    """
+    n_agents, n_items = len(effect), len(scale.level)
+    residual = answer - scale.centre - scale.effect[partner] - scale.level[item] - effect[agent]
+    share = _shares(agent, item, n_agents, n_items)
+    n = np.maximum(np.bincount(agent, minlength=n_agents), 1)
+    cell = agent.astype(np.int64) * n_items + item
+    own = np.bincount(cell, residual, n_agents * n_items).reshape(n_agents, n_items) / n[:, None]
+    trust = np.divide(scale.level, scale.residual, out=np.zeros(n_items), where=scale.residual != 0)
+    centre = (1 - share @ trust)[:, None] * scale.share * scale.residual
+    linked = _shares(agent, partner, n_agents, len(scale.effect)) @ (anchors - anchors.mean(axis=0))
+    found = stretch_of(len(scale.effect)) * (own - centre) - linked
+    return PlacedByItem(np.where((share.sum(axis=1) > 0)[:, None], found, 0.0), share)
 
 
 def _shares(agent: Ids, other: Ids, n_agents: int, n_others: int) -> Floats:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
@@ -13,25 +12,27 @@ from youden.nouns.arrays import Bools, Floats, Ids, freeze
 from youden.stats.base.clusters import CentredCovariance, same_value
 from youden.stats.base.ranks import RankRange
 from youden.stats.base.validation import check_level
-from youden.stats.trials.comparisons import rank_sets
+from youden.stats.trials.comparisons import holm
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
     """Every two agents, row less column: float[K, K] each, NaN on the diagonal and where nothing says how they compare.
 
-    value: θ_i − θ_k; error: its standard error, covariances included; half_width: of its interval at `level`. above: bool[K, K],
-    whether the interval lies above 0. Each pair errs with 1 − level, of which half is to call it the wrong way round.
+    value: θ_i − θ_k; error: its standard error, covariances included; freedom: of Student's t; half_width: of its interval at
+    `level`. above: bool[K, K], whether the interval lies above 0. Each pair errs with 1 − level, of which half is to call it the
+    wrong way round.
     """
 
     value: Floats
     error: Floats
+    freedom: Floats
     half_width: Floats
     above: Bools
     level: float
 
     def __post_init__(self) -> None:
-        freeze([self.value, self.error, self.half_width, self.above])
+        freeze([self.value, self.error, self.freedom, self.half_width, self.above])
 
     @property
     def apart(self) -> Bools:
@@ -81,7 +82,7 @@ def differences(ability: Floats, of: CentredCovariance, *, level: float = 0.95) 
     for column in (value, error, half):
         column[np.isnan(half) | np.isnan(value)] = np.nan
         np.fill_diagonal(column, np.nan)
-    return Differences(value, error, half, np.asarray(value > half), level)
+    return Differences(value, error, freedom, half, np.asarray(value > half), level)
 
 
 def tied_places(ability: Floats) -> Ids:
@@ -95,14 +96,17 @@ def tied_places(ability: Floats) -> Ids:
     return np.asarray(1 + above.sum(axis=1), dtype=np.int32)
 
 
-def places_at_once(
-    ability: Floats, of: CentredCovariance, *, rng: np.random.Generator, level: float = 0.95
-) -> RankRange:
-    """Places that are all true at once with `level`: `rank_sets`, its errors widened from the normal's to Student's t.
+def places_at_once(of: Differences) -> RankRange:
+    """Places that are all true at once with the level of the differences: int32[K] each, 1 is first.
 
-    Raises: StatisticsError [comparison-shape], [level].
+    One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, rejected by Holm's rule; place low = 1 + agents shown to
+    be better, high = K − agents shown to be worse. An agent without an estimate may hold any place and bars nobody else's.
+    Source: Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, with Holm's critical values.
     """
-    check_level(level)
-    tail = (1 + level) / 2
-    wider = np.asarray((student.ppf(tail, of.freedom) / norm.ppf(tail)) ** 2, dtype=np.float64)
-    return rank_sets(ability, of.scaled(wider).covariance, rng=rng, level=level)
+    known = ~np.isnan(of.half_width)
+    t = np.divide(of.value, of.error, out=np.zeros(of.value.shape), where=known & (of.error > 0))
+    p = np.where(known, student.sf(t, np.where(known, of.freedom, 1.0)), 1.0)
+    better = np.zeros(p.shape, dtype=np.bool_)
+    better[known] = holm(p[known]) <= 1 - of.level
+    low, high = 1 + better.sum(axis=0), len(p) - better.sum(axis=1)
+    return RankRange(low.astype(np.int32), high.astype(np.int32))
