@@ -160,7 +160,9 @@ def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Pa
     assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 95
     page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
     assert "95 answers, by a calibration or another run on the same store; they cost $0.0000 then" in page
-    assert "95 answers were asked before this run; they cost $0.0000 then" in youden("report", "runs/notes", "--format", "md").out.replace("\\", "")
+    assert "95 answers were asked before this run; they cost $0.0000 then" in youden(
+        "report", "runs/notes", "--format", "md"
+    ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
     assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 95
 

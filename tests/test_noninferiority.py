@@ -82,7 +82,5 @@ def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> N
     fresh = -0.025 + rng.standard_normal(4000) / np.sqrt(1 / later - 1 / now)
     half = student.ppf(1 - 0.0125, freedom) * later**0.5
     values = later * (value / now + fresh * (1 / later - 1 / now))
-    decided = np.mean(
-        [decide(v, half, margin=0.05).verdict != "undecided" for v in values]
-    )
+    decided = np.mean([decide(v, half, margin=0.05).verdict != "undecided" for v in values])
     assert chance == pytest.approx(decided, abs=0.025)

@@ -37,21 +37,31 @@ def rank(
     target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
     comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
     """
-    found = abilities_of(result, target=target)
-    if found is None:
-        rates = tally(result)
-        scores = train_scores(rates, plan.split)
-        model = ClippedLinear().fit(scores)
-        found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
-        component, message = model.component_, model.message_
-    else:
-        component = components_of(result)
-        message = disconnected(component)
+    found, component, message = _ranked(result, target)
     apart = told_apart(found, component=component)
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
     table.attrs["warnings"] = ranking_warnings(result, message=message)
     return table
+
+
+def differences_of(result: Verdicts, *, target: Target) -> Differences:
+    """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
+    found, component, _ = _ranked(result, target)
+    return told_apart(found, component=component)
+
+
+def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:
+    """Abilities, the components of their agents, and what is wrong with these."""
+    found = abilities_of(result, target=target)
+    if found is not None:
+        component = components_of(result)
+        return found, component, disconnected(component)
+    rates = tally(result)
+    scores = train_scores(rates, result.plan.split)
+    model = ClippedLinear().fit(scores)
+    found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
+    return found, model.component_, model.message_
 
 
 def components_of(result: Verdicts) -> Ids:

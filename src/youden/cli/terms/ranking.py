@@ -118,6 +118,7 @@ def show_result(data: Summary, *, as_json: bool) -> None:
         )
         return
     show_ranking(data)
+    show.note(data.target)
     if data.labels is not None:
         show_labels(data.labels)
     show.note(f"signature: {data.signature}")

@@ -231,7 +231,9 @@ def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: f
     if found.verdict == "undecided":
         alpha = look_error(look.look + 1, n_asked=n_asked)
         needed = _needed(outlook, n_items=n_items, margin=margin, alpha=alpha, usd=usd)
-    return Gated(look.agent, found.verdict, now.value, found.low, found.high, look.level, look.look, now.n_items, needed)
+    return Gated(
+        look.agent, found.verdict, now.value, found.low, found.high, look.level, look.look, now.n_items, needed
+    )
 
 
 def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd: float | None) -> Needed:

@@ -89,8 +89,8 @@ def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Fi
     return Figure(
         "ranking",
         "Distance from the average agent",
-        f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents that "
-        "are told apart may overlap: what counts is the error of their difference.",
+        f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents "
+        "that are told apart may overlap: what counts is the error of their difference.",
         source,
         sized(spec.properties(height=30 + 17 * len(known))),
         frame,

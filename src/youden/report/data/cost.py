@@ -28,7 +28,7 @@ class Latency:
 class Cost:
     """The plan in numbers and the fate of its calls.
 
-    fates: every reason of MISSING_REASONS with its number of calls, 'answered' first. latency: None where nothing was timed.
+    fates: every reason of MISSING_REASONS with its number of calls, 'answered' first. notes: the plan's. latency: None where nothing was timed.
     reused_usd: what the answers that were not asked for this run cost when they were; None where that cannot be told.
     """
 
@@ -36,6 +36,7 @@ class Cost:
     options: tuple[tuple[str, str], ...]
     independent: str
     seed: int
+    notes: tuple[str, ...]
     n_cells: int
     n_cells_all: int
     fates: tuple[tuple[str, int], ...]
@@ -53,6 +54,7 @@ def count_cost(folder: RunFolder, result: Verdicts) -> Cost:
         options=tuple((name, str(value)) for name, value in plan.said.items()),
         independent=plan.independent,
         seed=plan.seed,
+        notes=plan.notes,
         n_cells=plan.n_cells,
         n_cells_all=plan.n_agents * plan.n_items,
         fates=tuple((name, int(n)) for name, n in zip(MISSING_REASONS, counts, strict=True)),

@@ -6,6 +6,7 @@ import regex
 
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData
+from youden.report.data.summary import ABILITY
 from youden.text.printable import printable
 
 MAX_AGENTS = 30
@@ -21,6 +22,8 @@ def render_markdown(data: ReportData) -> str:
         f"## {quoted(run.name)}: {run.n_agents} agents on {run.items}",
         "",
         f"**{quoted(run.headline)}**",
+        "",
+        f"{quoted(ABILITY)} {quoted(run.target)}",
         "",
     ]
     lines += [
@@ -48,6 +51,8 @@ def render_markdown(data: ReportData) -> str:
         lines += [
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
         ]
+    if run.partners is not None:
+        lines += [quoted(run.partners)]
     if run.facts.growth is not None:
         lines += ["", *(f"- {quoted(line)}" for line in run.moved)]
     if run.labels is not None:

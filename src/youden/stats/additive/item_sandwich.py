@@ -47,7 +47,7 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
 
 
 def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[ItemMoves]:
-    """One for each component, of its largest set of agents that stay linked without any one cell. Arguments: `item_covariance`."""
+    """One for each component, of its largest set of agents that stay linked without any one cell. As `item_covariance`."""
     seen = np.flatnonzero(component >= 0)
     A, error, part = weight[seen], error[seen], component[seen]
     n, m = A.sum(axis=1), A.sum(axis=0)

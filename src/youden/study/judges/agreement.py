@@ -38,8 +38,9 @@ class Curl:
 class Pairing:
     """Two judges. ranking: Spearman of the two rankings as they stand in ranking.csv, over agents in both; fits, difficulty: of
     abilities and of difficulties fitted anew to what the runs share, which is `ranking` too where a run has no ranking.
-    Intervals as if agents (items) were a sample; None where one side does not vary. n_units: answered by both; same: share of equal yes-or-no answers; kappa: Cohen's; alpha:
-    Krippendorff's on the same answers; alpha_soft: on graded answers, interval. NaN agreement (one answer throughout) is None."""
+    Intervals as if agents (items) were a sample; None where one side does not vary. n_units: answered by both; same: share of
+    equal yes-or-no answers; kappa: Cohen's; alpha: Krippendorff's on the same answers; alpha_soft: on graded answers, interval.
+    NaN agreement (one answer throughout) is None."""
 
     one: str
     other: str
