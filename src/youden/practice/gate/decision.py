@@ -15,7 +15,7 @@ import numpy as np
 from youden.data.folder.gate_ledger import FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
-from youden.nouns import Json
+from youden.nouns import Json, Target
 from youden.nouns.arrays import Floats, Positions
 from youden.practice.gate.answers import GateAnswers, Outlook, read_answers
 from youden.stats.trials.item_contributions import Left
@@ -79,6 +79,7 @@ class Gate:
     extends: bool
     signature: str
     agents: tuple[Gated, ...]
+    target: Target = "items-like-these"
 
     @property
     def verdict(self) -> Verdict:
@@ -127,11 +128,17 @@ def next_looks(
 
 
 def gate_run(
-    folder: RunFolder, agents: Sequence[str], *, baseline: str, margin: float = MARGIN, ledger: Path | None = None
+    folder: RunFolder,
+    agents: Sequence[str],
+    *,
+    baseline: str,
+    margin: float = MARGIN,
+    ledger: Path | None = None,
+    target: Target = "items-like-these",
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
-    margin: how much worse, on the scale of abilities, still counts as no worse. The interval's error is shared by the agents
+    target: what differences speak of. margin: how much worse, on the scale of abilities, still counts as no worse. The interval's error is shared by the agents
     asked together and by all looks (`look_error`).
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart]; RunFolderError where the run
@@ -142,7 +149,7 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
-    answers, path = read_answers(folder), _ledger(folder, ledger)
+    answers, path = read_answers(folder, target=target), _ledger(folder, ledger)
     kept = read_ledger(path)
     looks = _looks(answers, agents, baseline, kept)
     old = answers.agent_ids.index(baseline)
@@ -170,6 +177,7 @@ def gate_run(
         extends=answers.extends,
         signature=answers.signature,
         agents=rows,
+        target=target,
     )
 
 

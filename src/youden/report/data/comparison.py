@@ -164,6 +164,10 @@ def _lines(one: Summary, two: Summary) -> tuple[SlopeLine, ...]:
 
 
 def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> list[bool]:
+    ranges = [(mine.place_range, other.place_range) for mine, other, *_ in known]
+    by_places = [one[1] < two[0] or two[1] < one[0] for one, two in ranges]
+    if len(known) < 2:
+        return by_places
     ability, error = (
         np.array([pick(line) for line in known], dtype=np.float64).reshape(-1, 2).T
         for pick in (
@@ -173,8 +177,7 @@ def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> li
     )
     spread = ability.std(axis=1, keepdims=True)
     if np.isnan(error).all() or (spread == 0).any():
-        ranges = [(mine.place_range, other.place_range) for mine, other, *_ in known]
-        return [one[1] < two[0] or two[1] < one[0] for one, two in ranges]
+        return by_places
     distance, error = (ability - ability.mean(axis=1, keepdims=True)) / spread, error / spread
     far: list[bool] = (np.abs(distance[0] - distance[1]) > ndtri(0.975) * np.hypot(*error)).tolist()
     return far

@@ -28,8 +28,9 @@ class Latency:
 class Cost:
     """The plan in numbers and the fate of its calls.
 
-    fates: every reason of MISSING_REASONS with its number of calls, 'answered' first. notes: the plan's. latency: None where nothing was timed.
-    reused_usd: what the answers that were not asked for this run cost when they were; None where that cannot be told.
+    fates: every reason of MISSING_REASONS with its number of calls, 'answered' first. notes: the plan's.
+    latency: None where nothing was timed. reused_usd: what the answers that were not asked for this run cost
+    when they were; None where that cannot be told.
     """
 
     design: str

@@ -18,8 +18,8 @@ PRIOR_CLUSTERS = 6
 """An agent's variance is shrunk as if the average one had been seen in this many clusters more."""
 UNSEEN = 3.54
 """(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
-NOTHING = 1e-9
-"""A contribution of a cluster, and a difference of abilities, below this is rounding."""
+NOTHING = 1e-6
+"""What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def _between(matrix: Floats, factor: Floats) -> Floats:
 
 
 def same_value(one: Floats, other: Floats) -> Bools:
-    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-9·max(1, |a|, |b|); never where one is NaN."""
+    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-6·max(1, |a|, |b|); never where one is NaN."""
     return np.asarray(
         np.abs(one - other) <= NOTHING * np.maximum(1, np.maximum(np.abs(one), np.abs(other))), dtype=np.bool_
     )
