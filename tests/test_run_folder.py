@@ -69,12 +69,13 @@ def test_a_ranking_reads_back_to_the_last_bit(
 ) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "n_trials": 3, "rank_low": 1, "rank_high": 4})
-    frame["ability"] = frame["low"] = frame["high"] = values[: len(agents)]
+    frame["place_low"], frame["place_high"] = 2, 3
+    frame["ability"] = frame["low"] = frame["high"] = frame["error"] = values[: len(agents)]
     frame.loc[0, "group"] = "NA"
     folder.write_ranking(frame)
     numbers_back = [None if np.isnan(value) else value for value in values]
     assert folder.read_ranking() == tuple(
-        RankingRow(agent, "NA" if n == 0 else None, numbers_back[n], numbers_back[n], numbers_back[n], 1, 4, 3)
+        RankingRow(agent, "NA" if n == 0 else None, *[numbers_back[n]] * 3, 1, 4, 3, numbers_back[n], 2, 3)
         for n, agent in enumerate(agents)
     )
 

@@ -16,6 +16,8 @@ from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Trials, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.run.trial_mean import TrialMean
+from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.trials.item_contributions import item_contributions
 from youden.stats.trials.trial_mean import trial_mean
 
 
@@ -232,8 +234,19 @@ def test_the_pooled_fpr_is_taken_off_and_missing_answers_are_counted() -> None:
     assert model.fpr_ == 0.5
     assert (model.n_independent_, model.n_missing_) == (2, 1)
     np.testing.assert_allclose(model.ability_, core.mean - 0.5)
-    np.testing.assert_allclose(model.low_, core.low - 0.5)
-    np.testing.assert_allclose(model.high_, core.high - 0.5)
+    of = item_contributions(
+        drawn.first[used],
+        drawn.second[used],
+        drawn.item[used],
+        answer[:20][used],
+        ability=core.mean,
+        first_weight=np.ones(19),
+        second_weight=np.ones(19),
+        n_items=5,
+    )
+    half = covariance_over_clusters(of.by_item, of.weight, size=1 / core.n_trials).half_width()
+    np.testing.assert_allclose(model.low_, core.mean - 0.5 - half)
+    np.testing.assert_allclose(model.high_, core.mean - 0.5 + half)
     assert model.n_trials_.sum() == 38
 
 

@@ -111,14 +111,14 @@ def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none
     assert hidden_none == 1
 
 
-def test_an_agent_that_was_never_asked_has_no_error_and_two_agents_alone_are_refused() -> None:
+def test_an_agent_that_was_never_asked_has_no_error_and_one_agent_alone_is_refused() -> None:
     U, p = np.random.default_rng(0).normal(size=(5, 9)), np.full((5, 9), 1 / 9)
     U[2], p[2] = 0, 0
     found = covariance_over_clusters(U, p)
     assert np.isnan(found.covariance[2]).all()
     assert np.isfinite(np.delete(found.error, 2)).all()
     with pytest.raises(StatisticsError, match="cluster-agents"):
-        covariance_over_clusters(U[:2], p[:2])
+        covariance_over_clusters(U[:1], p[:1])
     with pytest.raises(StatisticsError, match="cluster-shape"):
         covariance_over_clusters(U, p[:2])
 
@@ -304,6 +304,21 @@ def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_c
     many, fewer = (places_at_once(differences(ability, c)) for c in (of, few))
     widths = [int((r.high - r.low).sum()) for r in (one, many, fewer)]
     assert widths[0] < widths[1] < widths[2]
+
+
+def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_at_once() -> None:
+    K, J, one, every = 12, 40, [], []
+    plan = cyclic(K, J, 80)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        c = 0.2 * rng.standard_normal((J, K))
+        answer = c[plan.item, plan.first] + c[plan.item, plan.second] + 0.35 * rng.standard_normal(len(plan))
+        found = differences(means(plan, answer), over_items(plan, answer))
+        one.append((found.places.low == 1) & (found.places.high == K))
+        at_once = places_at_once(found)
+        every.append((at_once.low == 1).all() and (at_once.high == K).all())
+    assert np.mean(one) >= 0.95
+    assert np.mean(every) >= 0.93
 
 
 def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twenty() -> None:

@@ -138,8 +138,8 @@ def gate_run(
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
-    target: what differences speak of. margin: how much worse, on the scale of abilities, still counts as no worse. The interval's error is shared by the agents
-    asked together and by all looks (`look_error`).
+    target: what differences speak of. margin: how much worse, on the scale of abilities, still counts as no worse. The interval's
+    error is shared by the agents asked together and by all looks (`look_error`).
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart]; RunFolderError where the run
     is not judged and fitted, or [gate-ledger].

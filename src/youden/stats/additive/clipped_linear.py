@@ -33,7 +33,7 @@ class ClippedLinear(Estimator):
     ability_: float[K]; difficulty_: float[J], in the scores' unit.
     low_, high_: float[K], the interval of θ_i − θ̄ (what a ranking needs) put around θ_i, over items of this kind, each of which
     is one draw; θ̄ is the mean over the agents that have an interval, in the agent's component. NaN where nothing says how sure
-    it is: an agent seen once, one that a single cell links to the rest, a component of fewer than 3 agents.
+    it is: an agent seen once, one that a single cell links to the rest, an agent alone.
     covariance_: float[K, K], of the θ_i − θ̄, as `item_covariance` gives it; NaN likewise and across components. freedom_:
     float[K], of Student's t.
     Under `censored` a saturated score that is overshot says nothing more, and no interval rests on it; under `box` the

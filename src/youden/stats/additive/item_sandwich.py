@@ -1,6 +1,6 @@
 """How sure the additive model's abilities are over items of the kind: residuals of cells, summed by item.
 
-`hc2_covariance` takes cells for independent; here an item is one draw. Its own effect, which the fit takes out, is no doubt.
+An item is one draw, whatever its cells have in common. Its own effect, which the fit takes out, is no doubt.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import inv
 
-from youden.nouns.arrays import Floats, Ids, Positions
-from youden.stats.additive.sandwich import _EXACT, _references
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.stats.additive.components import agent_components
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+
+_EXACT = 1e-9
+"""A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
 
 
 class ItemMoves(NamedTuple):
@@ -31,15 +34,19 @@ class ItemMoves(NamedTuple):
 def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
     """Of the θ_i − θ̄, θ̄ the mean over the agents of i's component that have one, by `covariance_over_clusters` with
 
-    U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), p_kj = A_kj/n_k; R, T, h as in `hc2_covariance`,
-    n and m the weights of agents and items. In a dense matrix the root is 1.
+    U_ij = Σ_k A_kj(R_ik − T_ij)·e_kj·√((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)), p_kj = A_kj/n_k. With V any inverse of XᵀAX on what
+    the cells determine, centred R, T = R·A/m, θ̂_i moves with the score of cell (k, j) by A_kj(R_ik − T_ij), and
+    h = A_kj(V_kk − 2V_kj + V_jj); n and m are the weights of agents and items, cells that are fitted exactly left out. In a dense
+    matrix the root is 1.
 
     weight: float[K, J], 0 where unseen; error: float[K, J], residuals, 0 where unseen; component: as `agent_components` gives.
-    NaN: as in `hc2_covariance`, and for components of fewer than 3 agents.
+    NaN: an agent seen once, one that a single cell links to the rest, an agent alone, and every pair of two components.
+
+    Source: MacKinnon and White (1985), J. Econometrics 29, for weights taken as fixed, by item.
     """
     covariance, freedom = np.full((len(weight), len(weight)), np.nan), np.full(len(weight), np.nan)
     for own, U, share, n in item_moves(weight, error, component=component):
-        if ((share > 0).sum(axis=1) >= 2).sum() < 3:
+        if ((share > 0).sum(axis=1) >= 2).sum() < 2:
             continue
         found = covariance_over_clusters(U, share, size=1 / n)
         covariance[np.ix_(own, own)], freedom[own] = found.covariance, found.freedom
@@ -58,10 +65,26 @@ def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[Ite
     across = V @ C
     leverage = A * (np.diag(V)[:, None] - 2 * across + w + (C * across).sum(axis=0))
     free = (A > 0) & (leverage < 1 - _EXACT)
-    share = A / n[:, None]
-    root = np.divide(np.maximum((1 - C) * (1 - share), 0), 1 - leverage, out=np.zeros_like(A), where=free)
+    tells = np.where(free, A, 0.0)
+    own, of_item = tells.sum(axis=1, keepdims=True), tells.sum(axis=0)
+    share = np.divide(tells, own, out=np.zeros_like(A), where=own > 0)
+    among = np.divide(tells, of_item, out=np.zeros_like(A), where=of_item > 0)
+    root = np.divide(np.maximum((1 - among) * (1 - share), 0), 1 - leverage, out=np.zeros_like(A), where=free)
     moving = A * error * np.sqrt(root)
     for group in _references(part, free):
         R = V[group] - V[group].mean(axis=0)
         U = R @ moving - (R @ C) * moving.sum(axis=0)
-        yield ItemMoves(seen[group], U, np.where(free[group], share[group], 0.0), n[group])
+        yield ItemMoves(seen[group], U, share[group], own[group, 0])
+
+
+def _references(component: Ids, free: Bools) -> list[Bools]:
+    """For each component, its largest set of agents that stay linked without any one cell; none of a single agent."""
+    linked = agent_components(*np.nonzero(free), n_agents=free.shape[0], n_items=free.shape[1])
+    groups = []
+    for one in range(int(component.max()) + 1):
+        within = linked[(component == one) & (linked >= 0)]
+        if within.size:
+            group = linked == np.bincount(within).argmax()
+            if group.sum() > 1:
+                groups.append(group)
+    return groups

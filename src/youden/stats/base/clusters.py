@@ -65,7 +65,7 @@ def covariance_over_clusters(
     expected to differ, such as one over trials; without it, all alike. anchors: bool[K], over whom θ̄, Ū and the mean of v/s are;
     without it, all agents. NaN: an agent in fewer than 2 clusters.
 
-    Raises: StatisticsError [cluster-shape], [cluster-agents] with fewer than 3 agents in 2 clusters.
+    Raises: StatisticsError [cluster-shape], [cluster-agents] with fewer than 2 agents in 2 clusters.
     Source: MacKinnon and White (1985), J. Econometrics 29, by cluster; shrinkage and the unseen: project statistics.
 
     >>> g = np.array([[0.1, -0.1, 0.0, 0.0], [-0.1, 0.1, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
@@ -82,9 +82,9 @@ def covariance_over_clusters(
     n_clusters = (share > 0).sum(axis=1)
     known = n_clusters >= 2
     among = known if anchors is None else known & anchors
-    if (K := int(among.sum())) < 3:
+    if (K := int(among.sum())) < 2:
         raise StatisticsError(
-            f"{K} agents were asked in 2 clusters (items or slots); errors need 3 such agents. Ask the judge about more.",
+            f"{K} agents were asked in 2 clusters (items or slots); errors need 2 such agents. Ask the judge about more.",
             slug="cluster-agents",
         )
     U, p, n = contribution[known], share[known], n_clusters[known].astype(np.float64)
