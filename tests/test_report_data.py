@@ -65,8 +65,8 @@ def test_the_headline_calls_best_only_whom_the_fit_told_apart_from_everybody() -
     assert said(ROWS, best="a") == (
         "a is best: it is told apart from every other agent by their difference, with an error of at most 5%."
     )
-    assert said(ROWS).startswith("a and b can each be first: they are not told apart at 95%")
-    assert said(ROWS, told=False).startswith("a and b can each be first: they overlap in their intervals")
+    assert said(ROWS).startswith("a and b can each be first: nobody is told apart from everybody at 95%")
+    assert said(ROWS, told=False).startswith("a and b can each be first: their intervals overlap")
     assert said(ROWS[3:]).startswith("No agent has an interval")
     assert said([replace(ROWS[0], agent=name) for name in "abcde"]).startswith("a, b, c and 2 more can each be first")
     assert "nobody is called best" in said((replace(ROWS[0], rank_high=1),), told=False)
@@ -86,7 +86,7 @@ def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(t
         tied = data.tied[line.agent]
         assert tied is not None
         assert line.agent not in tied
-        assert line.place_range[1] - line.place_range[0] == len(tied)
+        assert line.place_range[1] - line.place_range[0] >= len(tied)
         assert line.rank_low <= line.place_range[0] <= line.place_range[1] <= line.rank_high
         apart_though_overlapping += len(set(overlap[line.agent] or ()) - set(tied))
     assert apart_though_overlapping > 0

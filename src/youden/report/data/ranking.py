@@ -89,7 +89,6 @@ def headline(ranking: Sequence[RankedAgent], *, best: str | None, told: bool, le
             f"{1 - level:.0%}."
         )
     first = [agent.agent for agent in sure if agent.place_range[0] == 1]
-    by = "are not told apart" if told else "overlap in their intervals"
     if len(first) == 1:
         others = (
             "is not told apart from all others" if told else "has the highest interval by an earlier version's rule"
@@ -97,7 +96,8 @@ def headline(ranking: Sequence[RankedAgent], *, best: str | None, told: bool, le
         return f"{first[0]} may be first, but {others}, so nobody is called best."
     rest = len(first) - 3
     names = ", ".join(first[:3]) + f" and {rest} more" if rest > 0 else ", ".join(first[:-1]) + f" and {first[-1]}"
-    return f"{names} can each be first: they {by} at {level:.0%}, so nobody is called best."
+    nobody = "nobody is told apart from everybody" if told else "their intervals overlap"
+    return f"{names} can each be first: {nobody} at {level:.0%}, so nobody is called best."
 
 
 def tied_by_overlap(rows: Sequence[RankedAgent]) -> Tied:
