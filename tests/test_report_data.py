@@ -118,6 +118,22 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
         assert "Two random halves of the partners rank agents alike at ρ = " in text
 
 
+def test_a_run_that_0_1_fitted_opens_and_says_that_ties_go_by_overlap(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", holdout=0.0)
+    rows = [line.split(",")[:8] for line in folder.file("ranking.csv").read_text(encoding="utf-8").splitlines()]
+    folder.file("ranking.csv").write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+    said = json.loads(folder.file("fit.json").read_text(encoding="utf-8"))
+    for name in ("target", "best", "told_apart", "partners"):
+        del said[name]
+    folder.file("fit.json").write_text(json.dumps(said), encoding="utf-8")
+    data = build_report(folder)
+    assert data.tied == tied_by_overlap(data.summary.ranking)
+    assert "nobody is called best" in data.summary.headline
+    assert "go by whether intervals overlap" in render_page(data)
+    assert "`youden fit` makes them anew" in data.summary.target
+    assert compare_runs(folder, folder).lines[0].apart is False
+
+
 def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
     def answers(plan: Plan) -> Floats:
         template = (plan.first == 2) | (plan.second == 2)

@@ -115,7 +115,9 @@ def summarise_run(folder: RunFolder) -> Summary:
         name=folder.path.resolve().name,
         n_agents=len(pool.agents),
         n_items=len(pool.item_ids),
-        n_compared=sum(item.n_trials > 0 for item in folder.read_items()),
+        n_compared=sum(item.n_trials > 0 for item in folder.read_items())
+        if folder.has("items.csv")
+        else len(pool.item_ids),
         n_missing_cells=pool.n_missing,
         headline=headline(ranking, best=facts.best, told=facts.target is not None, level=facts.level),
         warnings=facts.warnings if stale is None else (*facts.warnings, stale),
