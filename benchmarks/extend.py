@@ -2,8 +2,8 @@
 
 Of 30 agents a random 25 (seed by seed others) are judged by a cyclic plan of 2 % of their dense calls; then 5 join at 2 % of the
 dense calls that they add. Beside it: all 30 at once at as many calls. Spearman to the dense ranking of 30; of those that
-join, how often the 95 % interval covers the dense value on the first agents' scale; whether any old ability or interval moved
-by a bit.
+join, how often the 95 % interval for these items covers the dense value on the first agents' scale; whether any old ability or
+interval moved by a bit.
 It knows that the public data hold D only: a paired answer is D, an independent one 0. It refuses to call that a judge.
 `python benchmarks/extend.py [--seeds 50] [--joining 5] [--shared FOLDER] [--out FILE]` prints JSON. Nothing was tuned on it but
 the rule for drift (not measured here).
@@ -45,7 +45,8 @@ def empty_pool(n_agents: int, n_items: int) -> Pool:
 def ranked(plan: Plan, D: Floats) -> Abilities:
     """Abilities from the answers D: float[J, K, K]."""
     answer = np.where(plan.arm == PAIRED, D[plan.item, plan.first, plan.second], 0.0)
-    found = abilities_of(Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "D"}))
+    result = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "D"})
+    found = abilities_of(result, target="these-items")
     if found is None:
         raise ValueError("a cyclic plan is ranked by its trials")
     return found

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,19 @@ RUN_FILES = {
     "signature.json",
     "report.html",
 }
-RANKING_COLUMNS = ["agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials"]
+RANKING_COLUMNS = [
+    "agent",
+    "group",
+    "ability",
+    "low",
+    "high",
+    "rank_low",
+    "rank_high",
+    "n_trials",
+    "error",
+    "place_low",
+    "place_high",
+]
 
 
 def write_scores(folder: Path, value: np.ndarray) -> None:
@@ -224,12 +237,26 @@ def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path
     assert all(row["rank_high"] - row["rank_low"] >= 3 for row in said["ranking"])
 
 
-def test_when_everything_was_asked_the_intervals_say_that_they_have_no_width(youden: Youden, tmp_path: Path) -> None:
+def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything_was_asked(
+    youden: Youden, tmp_path: Path
+) -> None:
     write_pool(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12 + 10, n_independent=10)
-    ended = youden("run", "mine.yaml")
-    assert ended.code == 0
-    assert "Every comparison there is was asked" in ended.err
+
+    def said(*command: str) -> dict[str, Any]:
+        ended = youden(*command, "--json")
+        assert ended.code == 0, ended.err
+        found: dict[str, Any] = json.loads(ended.out)
+        assert all(row["high"] > row["low"] and row["error"] > 0 for row in found["ranking"])
+        return found
+
+    kind = said("run", "mine.yaml")
+    these = said("fit", "runs/mine", "--target", "these-items")
+    assert (kind["facts"]["target"], these["facts"]["target"]) == ("items-like-these", "these-items")
+    assert max(row["error"] for row in these["ranking"]) < 0.2 * min(row["error"] for row in kind["ranking"])
+    assert said("fit", "runs/mine") == these
+    assert "|target:these-items|" in these["signature"]
+    assert RunFolder(tmp_path / "runs/mine").read_config().target == "these-items"
 
 
 def test_imports_write_over_neither_a_judged_run_nor_another_pool(

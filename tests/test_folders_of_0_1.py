@@ -104,10 +104,13 @@ def test_a_plan_of_0_1_0_is_the_same_written_anew(tmp_path: Path) -> None:
 def test_a_run_of_0_1_0_resumes_without_a_call_and_ranks_as_before(
     youden: Youden, here: Path, redrawn: None, run: str
 ) -> None:
-    before = (here / "runs" / run / "ranking.csv").read_bytes()
+    before = RunFolder(here / "runs" / run).read_ranking()
     ended = youden("run", f"runs/{run}/config.yaml")
     assert ended.code == 0, ended.err
-    assert (here / "runs" / run / "ranking.csv").read_bytes() == before
+    after = RunFolder(here / "runs" / run).read_ranking()
+    assert [(row.agent, row.n_trials) for row in after] == [(row.agent, row.n_trials) for row in before]
+    assert [row.ability for row in after] == pytest.approx([row.ability for row in before], abs=1e-12)
+    assert all(row.error is None and now.error for row, now in zip(before, after, strict=True))
     if run in ("default", "adaptive"):
         ended = youden("run", f"{run}.yaml", "--out", f"runs/{run}")
         assert ended.code == 0, ended.err

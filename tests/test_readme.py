@@ -33,7 +33,7 @@ def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     example, _ = blocks("python")
     names: dict[str, object] = {}
     exec(example, names)  # noqa: S102
-    assert "rank_low" in capsys.readouterr().out
+    assert "place_low" in capsys.readouterr().out
     assert getattr(names["model"], "ability_").shape == (12,)  # noqa: B009
 
 
