@@ -15,6 +15,7 @@ from scipy.stats import binom
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer
+from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.judging.cassette.tape import Tape, inserted
@@ -156,6 +157,14 @@ def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Pa
     n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
     assert youden("run", "notes-run.yaml").code == 0
     assert server.n_requests == 150 + n_calls - 95
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 95
+    page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
+    assert "95 answers, by a calibration or another run on the same store; they cost $0.0000 then" in page
+    assert "95 answers were asked before this run; they cost $0.0000 then" in youden(
+        "report", "runs/notes", "--format", "md"
+    ).out.replace("\\", "")
+    assert youden("run", "notes-run.yaml").code == 0
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 95
 
 
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(

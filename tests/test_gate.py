@@ -87,6 +87,38 @@ def test_cells_gaps_and_a_holdout_have_the_differences_of_the_fit(tmp_path: Path
     assert found.verdict == "better"
 
 
+@pytest.mark.parametrize("plan", [{"design": "cyclic", "percent": 100}, {"design": "dense", "holdout": 0.0}])
+def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_items_enough(
+    youden: Youden, tmp_path: Path, plan: dict[str, object]
+) -> None:
+    write(tmp_path / "few", np.ones((12, 5, 5)), pool=make_pool(5, 12), **plan)
+    ended = youden("gate", "few", "--agent", "a0", "--baseline", "a1", "--json")
+    (row,) = json.loads(ended.out)["agents"]
+    assert (ended.code, row["verdict"], row["difference"]) == (3, "undecided", pytest.approx(0.0, abs=1e-9))
+    assert row["low"] < -0.2
+    assert row["high"] > 0.2
+    needed = row["needed"]["as_it_is"]
+    assert 72 <= needed <= 100
+    write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
+    assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
+    said = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
+    assert f"If the difference stays what it is, {needed} items do." in said
+
+
+@pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
+def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: dict[str, object]) -> None:
+    run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
+    kind = gate_run(run, ["a0"], baseline="a1").agents[0]
+    these = gate_run(run, ["a0"], baseline="a1", target="these-items")
+    assert these.agents[0].difference == kind.difference
+    assert None not in (kind.low, kind.high, these.agents[0].low, these.agents[0].high)
+    assert 0 < these.agents[0].high - these.agents[0].low < 0.9 * (kind.high - kind.low)
+    ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items", "--json")
+    assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
+    said = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").err
+    assert "these items alone" in said
+
+
 def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:
     from functools import partial
 

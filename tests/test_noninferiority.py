@@ -28,13 +28,13 @@ from youden.stats.trials.noninferiority import chance_decided, decide, look_erro
     ],
 )
 def test_verdicts_at_a_margin_of_a_twentieth(value: float, error: float, verdict: str) -> None:
-    found = decide(value, error**2, freedom=1000, margin=0.05, alpha=0.025)
+    found = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
     assert found.verdict == verdict
     assert found.high - found.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)
 
 
 def test_a_value_surely_below_zero_but_within_the_margin_is_no_worse() -> None:
-    assert decide(-0.02, 0.001**2, freedom=100, margin=0.05, alpha=0.025).verdict == "no worse"
+    assert decide(-0.02, 0.002, margin=0.05).verdict == "no worse"
 
 
 def test_all_looks_at_all_agents_together_err_at_most_a_twentieth_of_the_time() -> None:
@@ -57,6 +57,7 @@ def test_a_half_width_of_half_the_margin_always_decides_and_less_data_never_more
         left=(left, left),
         freedom=50,
         later_freedom=np.full(6, 50),
+        hidden=np.zeros(6),
         margin=0.05,
         alpha=0.0125,
     )
@@ -73,13 +74,13 @@ def test_the_chance_is_that_of_a_simulation_at_the_least_convenient_truth() -> N
         left=(np.ones(1), np.array([later / now])),
         freedom=freedom,
         later_freedom=np.array([freedom]),
+        hidden=np.zeros(1),
         margin=0.05,
         alpha=0.0125,
     )[0]
     rng = np.random.default_rng(0)
     fresh = -0.025 + rng.standard_normal(4000) / np.sqrt(1 / later - 1 / now)
+    half = student.ppf(1 - 0.0125, freedom) * later**0.5
     values = later * (value / now + fresh * (1 / later - 1 / now))
-    decided = np.mean(
-        [decide(v, later, freedom=freedom, margin=0.05, alpha=0.0125).verdict != "undecided" for v in values]
-    )
+    decided = np.mean([decide(v, half, margin=0.05).verdict != "undecided" for v in values])
     assert chance == pytest.approx(decided, abs=0.025)

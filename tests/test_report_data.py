@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +18,23 @@ from report_runs import by_ability, judged
 from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Trials
+from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
+from youden.report.charts.figures import figures
 from youden.report.charts.frames import Frame
 from youden.report.data.checks import false_alarms
 from youden.report.data.comparison import compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
 from youden.report.data.openings import sample_trials
-from youden.report.data.ranking import headline, rank_agents
+from youden.report.data.ranking import headline, rank_agents, tied_by_overlap
 from youden.report.data.report import build_report
 from youden.report.data.shown import clipped, readable
 from youden.report.data.trials import KINDS, Chosen, TrialBook, answers_differ, same_trials
+from youden.report.pages.markdown import render_markdown
+from youden.report.pages.page import render_page
 from youden.run.pipeline import fit_run
+from youden.study.judges.agreement import study_judges
+from youden.study.judges.judged_runs import read_judged, side_by_side
 
 ROWS = (
     RankingRow("a", "g", 0.8, 0.7, 0.9, 1, 2, 10),
@@ -38,9 +45,9 @@ ROWS = (
 POOL = PoolSummary.of_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
 
 
-def test_agents_that_cannot_be_told_apart_are_named_and_places_follow_intervals() -> None:
+def test_in_a_run_of_0_1_ties_and_places_follow_intervals() -> None:
     ranking = rank_agents(ROWS, POOL)
-    assert [agent.tied for agent in ranking] == [("b",), ("a",), (), None]
+    assert tied_by_overlap(ranking) == {"a": ("b",), "b": ("a",), "c": (), "d": None}
     assert [agent.places for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
     assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
         (75.0, 25.0),
@@ -50,15 +57,105 @@ def test_agents_that_cannot_be_told_apart_are_named_and_places_follow_intervals(
     ]
 
 
-def test_the_headline_calls_nobody_best_whose_interval_overlaps() -> None:
-    ranking = rank_agents(ROWS, POOL)
-    assert headline(ranking).startswith("a and b can each be first")
-    assert headline(rank_agents((replace(ROWS[0], rank_high=1),), POOL)) == (
-        "a is best: its interval lies above everybody else's."
+def said(rows: Sequence[RankingRow], *, best: str | None = None, told: bool = True) -> str:
+    return headline(rank_agents(rows, POOL), best=best, told=told, level=0.95)
+
+
+def test_the_headline_calls_best_only_whom_the_fit_told_apart_from_everybody() -> None:
+    assert said(ROWS, best="a") == (
+        "a is best: it is told apart from every other agent by their difference, with an error of at most 5%."
     )
-    assert headline(rank_agents(ROWS[3:], POOL)).startswith("No agent has an interval")
-    many = rank_agents([replace(ROWS[0], agent=name) for name in "abcde"], POOL)
-    assert headline(many).startswith("a, b, c and 2 more can each be first")
+    assert said(ROWS).startswith("a and b can each be first: nobody is told apart from everybody at 95%")
+    assert said(ROWS, told=False).startswith("a and b can each be first: their intervals overlap")
+    assert said(ROWS[3:]).startswith("No agent has an interval")
+    assert said([replace(ROWS[0], agent=name) for name in "abcde"]).startswith("a, b, c and 2 more can each be first")
+    assert "nobody is called best" in said((replace(ROWS[0], rank_high=1),), told=False)
+
+
+def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        rng = np.random.default_rng(0)
+        ability = 0.5 + np.array([0.05, 0.0, -0.15, -0.2, -0.25])
+        chance = (ability[plan.first] + ability[plan.second]) / 2
+        return np.where(plan.arm == PAIRED, (rng.random(len(plan)) < chance).astype(float), 0.0)
+
+    apart_though_overlapping = 0
+    data = build_report(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
+    lines, overlap = data.summary.ranking, tied_by_overlap(data.summary.ranking)
+    for line in lines:
+        tied = data.tied[line.agent]
+        assert tied is not None
+        assert line.agent not in tied
+        assert line.place_range[1] - line.place_range[0] >= len(tied)
+        assert line.rank_low <= line.place_range[0] <= line.place_range[1] <= line.rank_high
+        apart_though_overlapping += len(set(overlap[line.agent] or ()) - set(tied))
+    assert apart_though_overlapping > 0
+
+
+def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        return np.where(plan.arm == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
+
+    data = build_report(judged(tmp_path / "run", answers=answers))
+    assert data.summary.facts.best is None
+    assert "can each be first" in data.summary.headline
+    for line in data.summary.ranking:
+        assert line.places == line.places_at_once == "1–5"
+        assert line.low is not None
+        assert line.high is not None
+        assert line.low < line.high
+        assert len(data.tied[line.agent] or ()) == 4
+
+
+def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(5, 12), missing=lambda plan: plan.item >= 9, holdout=0.0)
+    data = build_report(folder)
+    assert data.summary.items == "12 items, of which 9 were compared"
+    for text in (render_page(data), render_markdown(data).replace("\\", "")):
+        assert "12 items, of which 9 were compared" in text
+        assert "is no proof of correctness" in text
+        assert "Intervals and places speak of more items of this kind." in text
+        assert "Two random halves of the partners rank agents alike at ρ = " in text
+
+
+def test_a_run_that_0_1_fitted_opens_and_says_that_ties_go_by_overlap(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", holdout=0.0)
+    rows = [line.split(",")[:8] for line in folder.file("ranking.csv").read_text(encoding="utf-8").splitlines()]
+    folder.file("ranking.csv").write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+    said = json.loads(folder.file("fit.json").read_text(encoding="utf-8"))
+    for name in ("target", "best", "told_apart", "partners"):
+        del said[name]
+    folder.file("fit.json").write_text(json.dumps(said), encoding="utf-8")
+    data = build_report(folder)
+    assert data.tied == tied_by_overlap(data.summary.ranking)
+    assert "nobody is called best" in data.summary.headline
+    assert "go by whether intervals overlap" in render_page(data)
+    assert "`youden fit` makes them anew" in data.summary.target
+    assert compare_runs(folder, folder).lines[0].apart is False
+
+
+def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        template = (plan.first == 2) | (plan.second == 2)
+        by_chance = (template & (np.arange(len(plan)) % 2 == 0)).astype(float)
+        return np.where(plan.arm == PAIRED, by_ability(plan), by_chance)
+
+    data = build_report(judged(tmp_path / "run", pool=make_pool(6, 20), answers=answers, holdout=0.0))
+    (banner,) = (advice.text for advice in data.advice if "False-positive alarm" in advice.text)
+    assert [line.agent for line in data.alarms if line.alarmed] == ["a2"]
+    assert "texts of a2 on unrelated items" in banner
+    (chart,) = (figure for figure in figures(data) if figure.slug == "alarms")
+    drawn = zip(chart.frame.columns["agent"], chart.frame.columns["alarm"], strict=True)
+    assert [agent for agent, alarm in drawn if alarm == "alarm"] == ["a2"]
+
+
+def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
+    (chart,) = (figure for figure in figures(build_report(judged(tmp_path / "run"))) if figure.slug == "ranking")
+    columns = chart.frame.columns
+    assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
+    for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
+        assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
+    assert "less the average agent's" in json.dumps(chart.spec)
 
 
 def small_plan(**columns: list[int]) -> Plan:
@@ -298,6 +395,10 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     data = compare_runs(one, two)
     assert data.correlation is not None
     assert data.correlation.value == pytest.approx(-1)
+    pair = study_judges(side_by_side([read_judged(one), read_judged(two)])).pairings[0]
+    assert pair.ranking == data.correlation
+    assert any(line.startswith("one and two rank agents alike at ρ = -1.00") for line in data.words)
+    assert [line.apart for line in data.lines] == [True, True, False, True, True]
     assert [(line.agent, line.one, line.two) for line in data.lines] == [
         ("a0", 1, 5),
         ("a1", 2, 4),

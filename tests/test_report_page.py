@@ -181,7 +181,7 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
     data = build_report(judged(tmp_path / "run"))
     spec = picture_spec(data, "ranking")
     text = json.dumps(spec)
-    for expected in ("run: Ability with its interval", "TPR", "Source: ranking.csv, 320 answers"):
+    for expected in ("run: Distance from the average agent", "TPR", "Source: ranking.csv, 320 answers"):
         assert expected in text or json.dumps(expected)[1:-1] in text
     other = replace(data, summary=replace(data.summary, name="else"))
     assert mark(spec) != mark(picture_spec(other, "ranking"))

@@ -4,7 +4,7 @@ Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
 from youden.nouns.extension import Block, Extension, ExtensionKind, Extensions, Rounds
-from youden.nouns.facts import AgentMove, CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, RunFacts
+from youden.nouns.facts import AgentMove, CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, RunFacts
 from youden.nouns.judging import (
     MAX_MISSING,
     MISSING_REASONS,
@@ -64,6 +64,7 @@ __all__ = [
     "LabelFacts",
     "LinkFacts",
     "Message",
+    "PartnerFacts",
     "Plan",
     "PlanJudge",
     "Pool",

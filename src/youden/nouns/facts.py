@@ -38,7 +38,10 @@ class HoldoutFacts:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """What was asked and what came back. missing: reason → calls, by arm. usd: spent, None where a price is unknown."""
+    """What was asked and what came back. missing: reason → calls, by arm. usd: spent, None where a price is unknown.
+
+    n_reused: answered from the store by calls that were not made for this run, such as a calibration's; usd leaves them out.
+    """
 
     n_paired: int
     n_independent: int
@@ -51,6 +54,7 @@ class CallFacts:
     usd: float | None = 0.0
     seconds_mean: float | None = None
     models: tuple[str, ...] = ()
+    n_reused: int = 0
 
     @property
     def n_calls(self) -> int:
@@ -99,12 +103,26 @@ class ExtensionFacts:
 
 
 @dataclass(frozen=True)
+class PartnerFacts:
+    """How much the ranking owes to who else was in the pool, from random halves of the agents taken as partners.
+
+    correlation: Spearman of the two halves' rankings, mean over n_splits; agents: those that move most, with the places between
+    their two places on average.
+    """
+
+    correlation: float
+    n_splits: int
+    agents: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """The whole of `fit.json`.
 
     ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
     fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
-    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended.
+    without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended. partners: None
+    where too few agents were compared, and in runs fitted by an earlier version.
 
     target: what the intervals speak of; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
     agents whose difference is told from 0. target and told_apart are None in a folder of 0.1.0, which did not say.
@@ -127,6 +145,7 @@ class RunFacts:
     links_missing: dict[ScoreKind, str]
     warnings: tuple[str, ...]
     growth: ExtensionFacts | None = None
+    partners: PartnerFacts | None = None
     target: Target | None = None
     best: str | None = None
     told_apart: int | None = None

@@ -136,6 +136,14 @@ class Verdicts:
         return np.asarray(self.missing == 0)
 
     @property
+    def reused(self) -> Bools:
+        """bool[N]: answered from the store by a call that no pass of this run paid for."""
+        if self.key is None or self.seconds is None:
+            return np.zeros(len(self), dtype=np.bool_)
+        made = (self.seconds > 0) | (np.nan_to_num(self.usd, nan=1.0) > 0 if self.usd is not None else False)
+        return np.asarray(self.answered & (self.key != b"") & ~np.isin(self.key, self.key[made]))
+
+    @property
     def total_usd(self) -> float:
         """USD spent on calls made for these verdicts (answers found in the store cost nothing again)."""
         return 0.0 if self.usd is None else float(self.usd.sum())

@@ -18,6 +18,7 @@ from youden.nouns import (
     HoldoutFacts,
     Json,
     LinkFacts,
+    PartnerFacts,
     Rates,
     RunFacts,
     ScoreKind,
@@ -35,8 +36,12 @@ from youden.run.ranking import Groups, components_of, ranking_table, ranking_war
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import links_table
+from youden.stats.trials.partner_halves import partner_halves
+from youden.streams import own_stream
 
 FACTS_VERSION = 1
+N_DEPENDENT = 3
+"""Agents named that depend most on who else was in the pool."""
 SCORE_KINDS: tuple[ScoreKind, ...] = ("row", "symmetric")
 
 
@@ -100,6 +105,7 @@ def analyse(
         links_missing=links_missing,
         warnings=tuple(said),
         growth=extension_facts(result, found) if result is not None else None,
+        partners=partner_facts(rates, split),
         target=target,
         best=None if apart.best is None else rates.agent_ids[apart.best],
         told_apart=int(apart.above.sum()),
@@ -122,6 +128,32 @@ def analyse(
         items=items,
         facts=facts,
     )
+
+
+def partner_facts(rates: Rates, split: Split | None) -> PartnerFacts | None:
+    """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents."""
+    used = rates.n_paired > 0
+    if split is not None:
+        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
+    own_rate = rates.fpr if rates.independent == "twin" else np.zeros(len(rates))
+    value = rates.tpr - np.nan_to_num(own_rate)
+    try:
+        found = partner_halves(
+            rates.first[used],
+            rates.second[used],
+            rates.item[used],
+            value[used],
+            weight=rates.n_paired[used].astype(np.float64),
+            n_agents=rates.n_agents,
+            rng=own_stream(0),
+        )
+    except StatisticsError:
+        return None
+    if np.isnan(found.correlation):
+        return None
+    order = np.argsort(-np.nan_to_num(found.moved), kind="stable")[:N_DEPENDENT]
+    agents = tuple((rates.agent_ids[i], float(found.moved[i])) for i in order if found.moved[i] > 0)
+    return PartnerFacts(found.correlation, found.n_splits, agents)
 
 
 def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:
@@ -178,6 +210,7 @@ def call_facts(result: Verdicts) -> CallFacts:
         usd=_or_none(result.total_usd),
         seconds_mean=float(timed.mean()) if len(timed) else None,
         models=result.models,
+        n_reused=int(result.reused.sum()),
     )
 
 

@@ -18,7 +18,7 @@ from youden.run.abilities import LEVEL, Abilities, abilities_of, cell_abilities,
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.false_positives import false_positive_alarms
+from youden.stats.trials.false_positives import Alarm, false_positive_alarms
 from youden.stats.trials.places import Differences, differences, places_at_once
 
 Groups = Mapping[str, str | None]
@@ -37,21 +37,31 @@ def rank(
     target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
     comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
     """
-    found = abilities_of(result, target=target)
-    if found is None:
-        rates = tally(result)
-        scores = train_scores(rates, plan.split)
-        model = ClippedLinear().fit(scores)
-        found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
-        component, message = model.component_, model.message_
-    else:
-        component = components_of(result)
-        message = disconnected(component)
+    found, component, message = _ranked(result, target)
     apart = told_apart(found, component=component)
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
     table.attrs["warnings"] = ranking_warnings(result, message=message)
     return table
+
+
+def differences_of(result: Verdicts, *, target: Target) -> Differences:
+    """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
+    found, component, _ = _ranked(result, target)
+    return told_apart(found, component=component)
+
+
+def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:
+    """Abilities, the components of their agents, and what is wrong with these."""
+    found = abilities_of(result, target=target)
+    if found is not None:
+        component = components_of(result)
+        return found, component, disconnected(component)
+    rates = tally(result)
+    scores = train_scores(rates, result.plan.split)
+    model = ClippedLinear().fit(scores)
+    found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
+    return found, model.component_, model.message_
 
 
 def components_of(result: Verdicts) -> Ids:
@@ -100,13 +110,17 @@ def ranking_warnings(result: Verdicts, *, message: str) -> list[str]:
     return said
 
 
-def _false_positive_words(result: Verdicts) -> list[str]:
-    """One sentence for each agent or pair that the judge mistakes for the same source on unrelated texts."""
+def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
+    """Agents and pairs that the judge takes for the same source on unrelated texts, more often than chance allows."""
     plan = result.plan
     apart = (plan.arm == INDEPENDENT) & result.answered
-    alarms = false_positive_alarms(
+    return false_positive_alarms(
         plan.first[apart], plan.second[apart], result.hard[apart] >= 0.5, n_agents=plan.n_agents
     )
+
+
+def _false_positive_words(result: Verdicts) -> list[str]:
+    plan = result.plan
     return [
         f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
         f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
@@ -115,5 +129,5 @@ def _false_positive_words(result: Verdicts) -> list[str]:
             if plan.independent == "twin"
             else "; one pooled rate ranks them too high (independent: twin gives each its own)."
         )
-        for alarm in alarms
+        for alarm in alarms_of(result)
     ]

@@ -58,6 +58,8 @@ def command(
         show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
     else:
         show.note(
-            f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, ${show.fixed(calls.usd, 4)} spent now; "
+            f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
+            f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
+            f"${show.fixed(calls.usd, 4)} spent now; "
             f"rank with: youden fit {planned.folder.path}"
         )

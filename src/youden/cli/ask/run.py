@@ -22,6 +22,9 @@ def command(
     """Rank the agents of CONFIG, from its pool to report.html.
 
     The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
+
+    Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
+    items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.pages.write import write_report

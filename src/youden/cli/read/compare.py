@@ -36,7 +36,8 @@ def command(*, runs: tuple[Path, ...], scores: str, match: str, families: dict[s
     """Do the judges of RUNs agree, on the agents and items they share?
 
     The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
-    Krippendorff's α), and where they differ most. Where two answered the same trials, also the agents that the later run's judge
+    Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of
+    additive fits to what the runs share. Where two answered the same trials, also the agents that the later run's judge
     moves beyond chance, and whether a judge favours agents of its own family (meta.family of the pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder
@@ -63,13 +64,14 @@ def show_judges(study: JudgesStudy) -> None:
         title_justify="left",
     )
     table.add_column("judges")
-    for column in ("agents ρ", "items ρ", study.units, "same", "κ", "α", "α graded"):
+    for column in ("rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"):
         table.add_column(column, justify="right")
     for pair in study.pairings:
         figures = (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)
         table.add_row(
             f"{show.safe(pair.one)} / {show.safe(pair.other)}",
             _with_interval(pair.ranking),
+            _with_interval(pair.fits),
             _with_interval(pair.difficulty),
             f"{pair.n_units:,}",
             *(show.fixed(figure) for figure in figures),

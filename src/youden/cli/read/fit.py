@@ -19,6 +19,9 @@ def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -
 
     Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
     with --labels also labels.json, which says how far the ranking agrees with them.
+
+    Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
+    items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.labels.validation import open_labels, validate

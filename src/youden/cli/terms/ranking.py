@@ -20,7 +20,7 @@ BAR_CELLS = 22
 
 def show_ranking(data: Summary) -> None:
     """The ranking with groups, intervals and small bars."""
-    table = Table(title=f"{show.safe(data.name)}: {data.n_agents} agents on {data.n_items} items", title_justify="left")
+    table = Table(title=f"{show.safe(data.name)}: {data.n_agents} agents on {data.items}", title_justify="left")
     table.add_column("places", justify="right")
     table.add_column("agent")
     table.add_column("group")
@@ -118,6 +118,7 @@ def show_result(data: Summary, *, as_json: bool) -> None:
         )
         return
     show_ranking(data)
+    show.note(data.target)
     if data.labels is not None:
         show_labels(data.labels)
     show.note(f"signature: {data.signature}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,33 +13,34 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import JURY, REPLAY
-from youden.nouns import PAIRED, Plan, Rates, Verdicts
+from youden.nouns import PAIRED, Plan, Rates, Scores, Target, Verdicts
 from youden.nouns.arrays import Bools, Floats, Positions
 from youden.protocol.extension.blocks import extensions_of, first_in_slots
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.abilities import abilities_of, learned_from, trial_weights
+from youden.run.abilities import Abilities, abilities_of, cell_abilities, learned_from, trial_weights
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.trials.item_contributions import Left, item_contributions, paired_difference, variance_left
+from youden.stats.additive.components import agent_components
+from youden.stats.additive.item_sandwich import item_moves
+from youden.stats.base.clusters import NOTHING
+from youden.stats.trials.item_contributions import ItemContributions, Left, item_contributions, variance_left
+from youden.stats.trials.quiet_differences import QuietDifference, quiet_difference
 from youden.study.replay import usd_per_call
 
-BY_TRIALS = "means of trials, residuals summed by item, Student t"
-BY_FIT = "clipped-linear abilities, HC2 covariance, Student t"
+BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
+BY_FIT = "clipped-linear abilities, residuals of cells summed by item, events not seen yet allowed for, Student t"
+UNLINKED = QuietDifference(math.nan, math.nan, 0, math.nan, math.nan)
 _STEPS = 4000
 
 
 class Outlook(NamedTuple):
-    """A difference of abilities now, and what more calls would leave of its variance.
+    """A difference of abilities now, its variance NaN where nothing says how two agents compare.
 
-    own + noise: its variance, the items' own part and what more trials on them take away.
-    n_items: those that say something about either.
-    calls: int64[n], calls more, up to all there are; left: what they leave of either part; items_then: int64[n].
+    calls: int64[n], calls more, up to all there are; left: what they leave of the items' own part of the variance and of the
+    noise; items_then: int64[n].
     """
 
-    value: float
-    own: float
-    noise: float
-    n_items: int
+    now: QuietDifference
     calls: Positions
     left: Left
     items_then: Positions
@@ -63,10 +65,10 @@ class GateAnswers:
     usd_a_call: float | None
 
 
-def read_answers(folder: RunFolder) -> GateAnswers:
-    """The answers in `folder`. Raises: RunFolderError where it is not judged and fitted."""
+def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
+    """The answers in `folder`. target: what a difference speaks of. Raises: RunFolderError where it is not judged and fitted."""
     if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
-        return _imported(folder)
+        return _imported(folder, target)
     plan = folder.read_plan()
     result = folder.read_verdicts(plan)
     used = (plan.arm == PAIRED) & result.answered
@@ -77,8 +79,8 @@ def read_answers(folder: RunFolder) -> GateAnswers:
         agent_ids=plan.agent_ids,
         n_items=plan.n_items,
         judged=judged,
-        outlook=outlooks(result),
-        method=BY_FIT if abilities_of(result) is None else BY_TRIALS,
+        outlook=outlooks(result, target=target),
+        method=_method(fitted=abilities_of(result) is None, target=target),
         digest=hasher.hexdigest(),
         signature=folder.read_signature().text,
         n_calls=len(plan),
@@ -87,21 +89,44 @@ def read_answers(folder: RunFolder) -> GateAnswers:
     )
 
 
-def outlooks(result: Verdicts) -> Callable[[int, int], Outlook]:
+def outlooks(result: Verdicts, *, target: Target = "items-like-these") -> Callable[[int, int], Outlook]:
     """The outlook on (new, old), positions of two agents, by the estimator that ranks the plan."""
-    found = abilities_of(result)
-    return _by_fit(tally(result), result.plan) if found is None else _by_trials(result, found.ability)
+    found = abilities_of(result, target=target)
+    if found is None:
+        return _by_fit(tally(result), result.plan, target)
+    outlook = _by_trials(result, found.ability)
+    return outlook if target == "items-like-these" else _on_these(found, outlook)
 
 
-def _imported(folder: RunFolder) -> GateAnswers:
+def _method(*, fitted: bool, target: Target) -> str:
+    method = BY_FIT if fitted else BY_TRIALS
+    return method if target == "items-like-these" else f"{method.split(',')[0]}, errors as in the ranking, Student t"
+
+
+def _on_these(found: Abilities, kind: Callable[[int, int], Outlook]) -> Callable[[int, int], Outlook]:
+    """The same outlook, with the variance that the ranking has on these items: more calls on them take it all away.
+
+    It is forecast to go as one over the calls, and does so at least.
+    """
+
+    def outlook(new: int, old: int) -> Outlook:
+        than, C = kind(new, old), found.covariance.covariance
+        variance = max(float(C[new, new] + C[old, old] - 2 * C[new, old]), 0.0)
+        now = than.now._replace(variance=variance, noise=variance, hidden=0.0)
+        return Outlook(now, than.calls, Left(than.left.noise, than.left.noise), than.items_then)
+
+    return outlook
+
+
+def _imported(folder: RunFolder, target: Target) -> GateAnswers:
     rates = folder.read_rates()
     judged = np.bincount(np.append(rates.first, rates.second), minlength=rates.n_agents) > 0
     return GateAnswers(
         agent_ids=rates.agent_ids,
         n_items=rates.n_items,
         judged=judged,
-        outlook=_by_fit(rates, None),
-        method=BY_FIT,
+        outlook=_by_fit(rates, None, target),
+        method=_method(fitted=True, target=target),
         digest=rates.digest,
         signature=folder.read_signature().text,
         n_calls=None,
@@ -132,7 +157,7 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         slots = _steps(now, most)
         calls = (slots - now) * calls_a_slot(plan, n_agents=2)
         left = variance_left(slots, now=now, n_items=plan.n_items)
-        return Outlook(*paired_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
+        return Outlook(quiet_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
 
     return outlook
 
@@ -142,7 +167,7 @@ def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
     return 2 * n_agents * (2 if plan.independent == "twin" else 1)
 
 
-def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:
+def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], Outlook]:
     """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
     scores = train_scores(rates, None if plan is None else plan.split, kind="symmetric")
     model = ClippedLinear().fit(scores)
@@ -158,14 +183,36 @@ def _by_fit(rates: Rates, plan: Plan | None) -> Callable[[int, int], Outlook]:
         then = _steps(now, int((on_item * (on_item - 1)).sum()))
         more, ratio = (then - now) * (2 if plan.independent == "twin" else 1), now / then
 
-    def outlook(new: int, old: int) -> Outlook:
-        C = model.covariance_
-        variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
-        value = float(model.ability_[new] - model.ability_[old])
-        n_items = int((scores.weight[[new, old]] > 0).any(axis=0).sum())
-        return Outlook(value, max(variance, 0.0), 0.0, n_items, more, Left(ratio, ratio), np.full(len(more), n_items))
+    groups = cell_contributions(model, scores)
 
+    def outlook(new: int, old: int) -> Outlook:
+        both = (of for of in groups if not np.isnan(of.ability[[new, old]]).any())
+        of = next(both, None)
+        now = UNLINKED if of is None else quiet_difference(of, new, old)
+        return Outlook(now, more, Left(ratio, ratio), np.full(len(more), now.n_items))
+
+    if target == "these-items":
+        return _on_these(cell_abilities(model, scores, fpr=None, target=target), outlook)
     return outlook
+
+
+def cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[ItemContributions, ...]:
+    """What items contribute to fitted abilities, once for each set of agents that more than one cell links.
+
+    A score of ±1 that the fit overshoots says nothing.
+    """
+    error = np.nan_to_num(model.residual_)
+    weight = np.where((np.abs(scores.value) == 1) & (error * scores.value < -NOTHING), 0.0, scores.weight)
+    linked = agent_components(*np.nonzero(weight), n_agents=weight.shape[0], n_items=weight.shape[1])
+    found = []
+    for moves in item_moves(weight, np.where(weight > 0, error, 0.0), component=linked):
+        ability: Floats = np.full(len(weight), np.nan)
+        ability[moves.agents] = model.ability_[moves.agents]
+        by_item, share, n_trials = np.zeros((3, *weight.shape))
+        by_item[moves.agents], share[moves.agents] = moves.by_item, moves.share
+        n_trials[moves.agents] = np.where(moves.share > 0, weight[moves.agents], 0.0)
+        found.append(ItemContributions(ability, by_item, share, n_trials, np.full(len(weight), np.nan)))
+    return tuple(found)
 
 
 def _steps(now: int, most: int) -> Positions:

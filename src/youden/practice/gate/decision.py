@@ -15,11 +15,12 @@ import numpy as np
 from youden.data.folder.gate_ledger import FILE, GateLedger, read_ledger, write_ledger
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
-from youden.nouns import Json
+from youden.nouns import Json, Target
 from youden.nouns.arrays import Floats, Positions
 from youden.practice.gate.answers import GateAnswers, Outlook, read_answers
 from youden.stats.trials.item_contributions import Left
 from youden.stats.trials.noninferiority import Verdict, chance_decided, decide, look_error
+from youden.stats.trials.quiet_differences import items_that_decide, unseen_share
 
 MARGIN = 0.05
 FEWEST_ITEMS = 6
@@ -33,14 +34,15 @@ class Needed:
     """What decides with a chance of .9, wherever the truth is.
 
     calls: more on these items, with their price where it is known. items: about how many, every comparison asked, where no
-    number of calls on these does; chance: that of asking every comparison on these, None where none can be asked. All None below
-    6 items.
+    number of calls on these does; chance: that of asking every comparison on these, None where none can be asked; as_it_is: the
+    items at which the difference decides if it stays what it is. All None below 6 items.
     """
 
     calls: int | None = None
     usd: float | None = None
     items: int | None = None
     chance: float | None = None
+    as_it_is: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Gate:
     extends: bool
     signature: str
     agents: tuple[Gated, ...]
+    target: Target = "items-like-these"
 
     @property
     def verdict(self) -> Verdict:
@@ -125,12 +128,18 @@ def next_looks(
 
 
 def gate_run(
-    folder: RunFolder, agents: Sequence[str], *, baseline: str, margin: float = MARGIN, ledger: Path | None = None
+    folder: RunFolder,
+    agents: Sequence[str],
+    *,
+    baseline: str,
+    margin: float = MARGIN,
+    ledger: Path | None = None,
+    target: Target = "items-like-these",
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
-    margin: how much worse, on the scale of abilities, still counts as no worse. The interval's error is shared by the agents
-    asked together and by all looks (`look_error`).
+    target: what differences speak of. margin: how much worse, on the scale of abilities, still counts as no worse. The interval's
+    error is shared by the agents asked together and by all looks (`look_error`).
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart]; RunFolderError where the run
     is not judged and fitted, or [gate-ledger].
@@ -140,7 +149,7 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
-    answers, path = read_answers(folder), _ledger(folder, ledger)
+    answers, path = read_answers(folder, target=target), _ledger(folder, ledger)
     kept = read_ledger(path)
     looks = _looks(answers, agents, baseline, kept)
     old = answers.agent_ids.index(baseline)
@@ -168,6 +177,7 @@ def gate_run(
         extends=answers.extends,
         signature=answers.signature,
         agents=rows,
+        target=target,
     )
 
 
@@ -215,40 +225,36 @@ def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: f
 
     Raises: InputError [gate-apart].
     """
-    if np.isnan(outlook.own):
+    now, alpha = outlook.now, look_error(look.look, n_asked=n_asked)
+    if np.isnan(now.variance):
         raise InputError(
             f"Nothing says how '{look.agent}' and the baseline compare: no chain of scores links them, or one hangs on a single "
             "cell. Judge more comparisons of both.",
             slug="gate-apart",
         )
-    if outlook.n_items < FEWEST_ITEMS:
-        return Gated(
-            look.agent, "undecided", outlook.value, None, None, look.level, look.look, outlook.n_items, Needed()
-        )
-    now = decide(
-        outlook.value,
-        outlook.own + outlook.noise,
-        freedom=outlook.n_items - 1,
-        margin=margin,
-        alpha=look_error(look.look, n_asked=n_asked),
-    )
+    if now.n_items < FEWEST_ITEMS:
+        return Gated(look.agent, "undecided", now.value, None, None, look.level, look.look, now.n_items, Needed())
+    found = decide(now.value, now.half_width(alpha), margin=margin)
     needed = None
-    if now.verdict == "undecided":
+    if found.verdict == "undecided":
         alpha = look_error(look.look + 1, n_asked=n_asked)
         needed = _needed(outlook, n_items=n_items, margin=margin, alpha=alpha, usd=usd)
     return Gated(
-        look.agent, now.verdict, outlook.value, now.low, now.high, look.level, look.look, outlook.n_items, needed
+        look.agent, found.verdict, now.value, found.low, found.high, look.level, look.look, now.n_items, needed
     )
 
 
 def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd: float | None) -> Needed:
+    now = outlook.now
+
     def chance(left: Left, items: Positions) -> Floats:
         return chance_decided(
-            outlook.value,
-            (outlook.own, outlook.noise),
+            now.value,
+            (now.variance - now.noise, now.noise),
             left=left,
-            freedom=outlook.n_items - 1,
+            freedom=now.n_items - 1,
             later_freedom=items - 1,
+            hidden=now.hidden * unseen_share(alpha, np.minimum(now.n_equal / left.own, items)) ** 2,
             margin=margin,
             alpha=alpha,
         )
@@ -261,5 +267,7 @@ def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd:
     own, noise = (float(min(part, default=1.0)) for part in outlook.left)
     sure = chance(Left(own * n_items / items, noise * n_items / items), items) >= _SURE
     return Needed(
-        items=int(items[sure.argmax()]) if sure.any() else None, chance=float(known.max()) if len(known) else None
+        items=int(items[sure.argmax()]) if sure.any() else None,
+        chance=float(known.max()) if len(known) else None,
+        as_it_is=items_that_decide(now, margin=margin, alpha=alpha),
     )

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+from youden.nouns import Target
 from youden.practice.gate.decision import FEWEST_ITEMS, Gate, Gated
+
+SPEAKS_OF: dict[Target, str] = {
+    "items-like-these": "items of this kind, not these alone",
+    "these-items": "these items alone, as if every comparison of them had been asked",
+}
 
 
 def interval(row: Gated) -> str:
@@ -37,7 +43,8 @@ def _undecided(gate: Gate, row: Gated) -> str:
     known = "An imported run cannot be asked more" if gate.calls is None else "Every comparison on these items is asked"
     if needed.chance is not None:
         known = f"Asking every comparison on these items decides it with a chance of {needed.chance:.0%}"
-    return f"{known}; for 90 % {more} items are needed, or a wider margin."
+    as_it_is = f" If the difference stays what it is, {needed.as_it_is:,} items do." if needed.as_it_is else ""
+    return f"{known}; for 90 % {more} items are needed, or a wider margin.{as_it_is}"
 
 
 def to_do(gate: Gate) -> str | None:
@@ -65,5 +72,5 @@ def footing(gate: Gate) -> str:
     together = f", shared by {len(gate.agents)} agents asked together (Bonferroni)" if len(gate.agents) > 1 else ""
     return (
         f"Margin {gate.margin:g}; look {number} at these answers{together}. A wrong 'worse', or a wrong pass, has a chance of at "
-        f"most 5 % over all looks. {gate.method[0].upper()}{gate.method[1:]}; about items of this kind, not these alone."
+        f"most 5 % over all looks. {gate.method[0].upper()}{gate.method[1:]}; about {SPEAKS_OF[gate.target]}."
     )

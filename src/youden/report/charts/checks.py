@@ -112,7 +112,8 @@ def alarms(data: ReportData) -> Iterator[Figure]:
         "alarms",
         "False-positive rate of each agent",
         "Share of yes-answers when the two responses come from different items; exact intervals that hold for all agents at once "
-        f"with 95 %. An alarm lies wholly above the rate of all.{left_out}",
+        f"with 95 %. Alarm: a warning above names the agent, alone or in a pair, for it gets more than twice the yeses of all "
+        f"others and more than chance allows.{left_out}",
         f"verdicts.parquet, {answers(data.summary)}",
         sized(spec.properties(height=30 + 15 * len(lines))),
         frame,

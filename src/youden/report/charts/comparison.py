@@ -20,7 +20,7 @@ def slope(data: Comparison) -> Figure:
         place=[line.one for line in lines] + [line.two for line in lines],
         places=[line.places_one for line in lines] + [line.places_two for line in lines],
         ability=[line.ability_one for line in lines] + [line.ability_two for line in lines],
-        apart=["apart" if line.apart else "intervals overlap" for _ in runs for line in lines],
+        apart=["moved" if line.apart else "not told to move" for _ in runs for line in lines],
     )
     base = frame_chart().encode(
         x=alt.X("run:N", title=None, scale=ordered(runs), axis=alt.Axis(labelAngle=0, orient="top", labelLimit=200)),
@@ -36,7 +36,7 @@ def slope(data: Comparison) -> Figure:
     drawn = base.mark_line(strokeWidth=2).encode(
         detail="agent:N",
         strokeDash=alt.StrokeDash(
-            "apart:N", legend=None, scale=alt.Scale(domain=["apart", "intervals overlap"], range=[[1, 0], [4, 4]])
+            "apart:N", legend=None, scale=alt.Scale(domain=["moved", "not told to move"], range=[[1, 0], [4, 4]])
         ),
     )
     dots = base.mark_point(filled=True, size=50, opacity=1)
@@ -46,8 +46,8 @@ def slope(data: Comparison) -> Figure:
     return Figure(
         "slope",
         "Places in both rankings",
-        "One line an agent, from its place in the first ranking to its place in the second, among agents in both. Solid: the "
-        "ranges of places do not overlap; dashed: they do.",
+        "One line an agent, from its place in the first ranking to its place in the second, among agents in both. Solid: its "
+        "distance from the average agent, in SDs of each ranking, differs by more than its 95 % error; dashed: it does not.",
         f"ranking.csv of both runs, {answers(data.one)} and {answers(data.two)}",
         sized(spec.properties(height=max(200, 20 * len(lines)))),
         frame,

@@ -50,14 +50,20 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
 
 
 def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Figure:
-    """Abilities with intervals, in the order given; agents without an ability are left out."""
+    """Distances from the average agent with intervals, in the order given; agents without an ability are left out."""
     known = [agent for agent in agents if agent.ability is not None]
+    average = float(np.mean([agent.ability for agent in known]))
+
+    def distances(ends: Sequence[float | None]) -> list[float | None]:
+        return [None if end is None else end - average for end in ends]
+
     frame = Frame.of(
         agent=[agent.agent for agent in known],
         group=[agent.group or "no group" for agent in known],
         ability=[agent.ability for agent in known],
-        low=[agent.low for agent in known],
-        high=[agent.high for agent in known],
+        distance=distances([agent.ability for agent in known]),
+        low=distances([agent.low for agent in known]),
+        high=distances([agent.high for agent in known]),
         places=[agent.places for agent in known],
         trials=[agent.n_trials for agent in known],
     )
@@ -69,21 +75,22 @@ def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Fi
             alt.Tooltip("group:N"),
             alt.Tooltip("places:N"),
             alt.Tooltip("ability:Q", format=".3f"),
-            alt.Tooltip("low:Q", format=".3f"),
-            alt.Tooltip("high:Q", format=".3f"),
+            alt.Tooltip("distance:Q", format="+.3f"),
+            alt.Tooltip("low:Q", format="+.3f"),
+            alt.Tooltip("high:Q", format="+.3f"),
             alt.Tooltip("trials:Q", format=","),
         ],
     )
     spec = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False))
+        x=alt.X("distance:Q", title=f"ability less the average agent's, {SCORE}", scale=alt.Scale(zero=False))
     )
     if any(agent.low is not None for agent in known):
         spec += base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q")
     return Figure(
         "ranking",
-        "Ability with its interval",
-        f"Dot: ability; line: {level:.0%} interval for the distance from the average agent. Agents whose lines overlap are not "
-        "told apart.",
+        "Distance from the average agent",
+        f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents "
+        "that are told apart may overlap: what counts is the error of their difference.",
         source,
         sized(spec.properties(height=30 + 17 * len(known))),
         frame,

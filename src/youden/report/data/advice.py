@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from youden.report.data.checks import FalseAlarm
 from youden.report.data.summary import Summary
 
 MISSING_SHARE = 0.01
@@ -22,7 +21,7 @@ class Advice:
     todo: str | None = None
 
 
-def advise(summary: Summary, alarms: Sequence[FalseAlarm], notes: Sequence[str]) -> tuple[Advice, ...]:
+def advise(summary: Summary, notes: Sequence[str]) -> tuple[Advice, ...]:
     """Warnings the run itself gave, then what its figures call for, then what this report lacks (`notes`)."""
     facts, calls = summary.facts, summary.calls
     found = [Advice("run", warning) for warning in summary.warnings]
@@ -51,14 +50,6 @@ def advise(summary: Summary, alarms: Sequence[FalseAlarm], notes: Sequence[str])
                 "fpr",
                 f"The judge says yes to {facts.fpr:.1%} of pairs from different items.",
                 "Look at those trials below (kind: independent yes): are the items too much alike, or is the judge too lenient?",
-            )
-        )
-    if named := [alarm.agent for alarm in alarms if alarm.alarmed]:
-        found.append(
-            Advice(
-                "alarm",
-                f"Beside responses to other items these agents get a yes more often than the rest: {', '.join(named)}.",
-                "A response that fits every item gains without information: read their independent trials.",
             )
         )
     r2 = [line.facts.r2 for line in summary.links if (line.scores, line.link) == ("symmetric", "identity")]

@@ -11,6 +11,7 @@ from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, Scores, Verdicts
 from youden.nouns.arrays import Floats, freeze
 from youden.report.data.evidence import Evidence
+from youden.run.ranking import alarms_of
 from youden.stats.base.links import LINKS
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 from youden.streams import own_stream
@@ -38,7 +39,8 @@ class CurlCurve:
 class FalseAlarm:
     """Yes-answers among the independent trials an agent takes part in on either side.
 
-    low, high: exact interval of the rate, wide enough to hold for all agents at once. alarmed: it lies above the rate of all.
+    low, high: exact interval of the rate, wide enough to hold for all agents at once. alarmed: a warning of the run names the
+    agent, alone or in a pair.
     """
 
     agent: str
@@ -80,7 +82,7 @@ def curl_curves(scores: Scores) -> tuple[CurlCurve, ...]:
 
 
 def false_alarms(result: Verdicts) -> tuple[FalseAlarm, ...]:
-    """One line for each agent with independent trials that answered, the highest rate first.
+    """One line for each agent with independent trials that answered, the highest rate first; alarms are those of `alarms_of`.
 
     Intervals are Clopper–Pearson at 1 − .05/K, so that all of them hold together with 95 %.
     """
@@ -89,13 +91,13 @@ def false_alarms(result: Verdicts) -> tuple[FalseAlarm, ...]:
     agent = np.concatenate([plan.first[asked], plan.second[asked]])
     n = np.bincount(agent, minlength=plan.n_agents)
     n_yes = np.bincount(agent, weights=np.tile(result.hard[asked], 2), minlength=plan.n_agents).astype(int)
-    overall = float(result.hard[asked].mean()) if asked.any() else 0.0
+    named = {position for alarm in alarms_of(result) for position in alarm.agents}
     level = 1 - (1 - FAMILY_LEVEL) / plan.n_agents
     lines = []
     for i in np.flatnonzero(n):
         interval = binomtest(int(n_yes[i]), int(n[i])).proportion_ci(level, method="exact")
         low, high = float(interval.low), float(interval.high)
-        lines.append(FalseAlarm(plan.agent_ids[i], int(n[i]), int(n_yes[i]), low, high, alarmed=low > overall))
+        lines.append(FalseAlarm(plan.agent_ids[i], int(n[i]), int(n_yes[i]), low, high, alarmed=i in named))
     return tuple(sorted(lines, key=lambda line: -line.rate))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
@@ -16,20 +17,24 @@ from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats
 from youden.report.data.evidence import gather, open_texts
 from youden.report.data.openings import find_sources, sample_trials
+from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import Trials
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import TrialBook, same_trials
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.base.ranks import ranks
 from youden.streams import own_stream
-from youden.study.judges.judge_shifts import judge_shifts
+from youden.study.judges.agreement import study_judges
 from youden.study.judges.judged_runs import read_judged, side_by_side
-from youden.study.judges.shift_words import shift_words
 
 
 @dataclass(frozen=True)
 class SlopeLine:
-    """One agent in both rankings. one, two: its places among the shared agents; apart: whether the place ranges are disjoint."""
+    """One agent in both rankings. one, two: its places among the shared agents.
+
+    apart: whether its distance from the average shared agent, in SDs of either ranking, differs by more than its own error; by
+    places that do not overlap where an earlier version ranked.
+    """
 
     agent: str
     group: str | None
@@ -65,8 +70,7 @@ class Disagreement:
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Two fitted runs. correlation: Spearman of abilities, None below 3 shared agents or where all are equal; trials: the
-    first run's with the second judge's answers, None where a run was imported; shifts: what trials both answered say of agents
-    that move and of judges that favour their own family, in sentences."""
+    first run's with the second judge's answers, None where a run was imported; words: what `youden compare` says of both."""
 
     one: Summary
     two: Summary
@@ -74,7 +78,7 @@ class Comparison:
     correlation: Metric | None
     disagreements: tuple[Disagreement, ...]
     trials: Trials | None
-    shifts: tuple[str, ...]
+    words: tuple[str, ...]
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
 
@@ -110,16 +114,16 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         correlation=spearman(abilities[0], abilities[1]) if comparable else None,
         disagreements=disagreements,
         trials=trials,
-        shifts=() if trials is None else _shifts(one, two),
+        words=() if trials is None else _words(one, two),
         agent_ids=evidence.rates.agent_ids,
         item_ids=evidence.rates.item_ids,
     )
 
 
-def _shifts(one: RunFolder, two: RunFolder) -> tuple[str, ...]:
+def _words(one: RunFolder, two: RunFolder) -> tuple[str, ...]:
     try:
         both = side_by_side([read_judged(one), read_judged(two)])
-        return tuple(shift_words(judge_shifts(both, 0, 1)))
+        return study_judges(both).words
     except (ConfigError, StatisticsError) as error:
         return (error.message,)
 
@@ -142,6 +146,7 @@ def _lines(one: Summary, two: Summary) -> tuple[SlopeLine, ...]:
     ]
     known = [(mine, other, a, b) for mine, other, a, b in shared if a is not None and b is not None]
     places = _places([a for _, _, a, _ in known]), _places([b for _, _, _, b in known])
+    apart = _apart(known)
     return tuple(
         SlopeLine(
             agent=mine.agent,
@@ -152,10 +157,30 @@ def _lines(one: Summary, two: Summary) -> tuple[SlopeLine, ...]:
             places_two=other.places,
             ability_one=a,
             ability_two=b,
-            apart=mine.rank_high < other.rank_low or other.rank_high < mine.rank_low,
+            apart=differs,
         )
-        for (mine, other, a, b), place, other_place in zip(known, *places, strict=True)
+        for (mine, other, a, b), place, other_place, differs in zip(known, *places, apart, strict=True)
     )
+
+
+def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> list[bool]:
+    ranges = [(mine.place_range, other.place_range) for mine, other, *_ in known]
+    by_places = [one[1] < two[0] or two[1] < one[0] for one, two in ranges]
+    if len(known) < 2:
+        return by_places
+    ability, error = (
+        np.array([pick(line) for line in known], dtype=np.float64).reshape(-1, 2).T
+        for pick in (
+            lambda line: (line[2], line[3]),
+            lambda line: [np.nan if end.error is None else end.error for end in line[:2]],
+        )
+    )
+    spread = ability.std(axis=1, keepdims=True)
+    if np.isnan(error).all() or (spread == 0).any():
+        return by_places
+    distance, error = (ability - ability.mean(axis=1, keepdims=True)) / spread, error / spread
+    far: list[bool] = (np.abs(distance[0] - distance[1]) > ndtri(0.975) * np.hypot(*error)).tolist()
+    return far
 
 
 def _places(abilities: Sequence[float]) -> list[int]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from youden.data.folder.run_folder import PoolSummary, RankingRow
 from youden.stats.base.ranks import ranks
+from youden.stats.trials.places import Differences
+
+Tied = Mapping[str, tuple[str, ...] | None]
+"""For each agent those it is not told apart from, best first; None where nothing says how it compares."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +29,8 @@ class IntervalBar:
 class RankedAgent:
     """One line of the ranking.
 
-    length_place: the agent's place by mean response length alone, None where unknown. tied: the agents whose intervals
-    overlap this one's, best first; None where the agent has no interval.
+    rank_low, rank_high: places that hold for all agents at once; place_low, place_high: for this one, None in a run of 0.1.0.
+    length_place: the agent's place by mean response length alone, None where unknown.
     """
 
     agent: str
@@ -39,12 +46,21 @@ class RankedAgent:
     place_high: int | None
     length_place: int | None
     bar: IntervalBar | None
-    tied: tuple[str, ...] | None
+
+    @property
+    def place_range(self) -> tuple[int, int]:
+        """The best and the worst place this agent can hold."""
+        return self.place_low or self.rank_low, self.place_high or self.rank_high
 
     @property
     def places(self) -> str:
-        """`3` or `3–5`: the places the interval allows."""
-        return str(self.rank_low) if self.rank_low == self.rank_high else f"{self.rank_low}–{self.rank_high}"
+        """`3` or `3–5`: the places this agent can hold."""
+        return _range(*self.place_range)
+
+    @property
+    def places_at_once(self) -> str:
+        """The same, so that all agents' are true at once."""
+        return _range(self.rank_low, self.rank_high)
 
 
 def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAgent, ...]:
@@ -59,37 +75,62 @@ def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAg
         low, middle, high = (100 * (end - left) / span for end in (row.low, row.ability, row.high))
         return IntervalBar(low=low, width=high - low, middle=middle)
 
-    return tuple(
-        RankedAgent(**vars(row), length_place=lengths.get(row.agent), bar=bar(row), tied=_tied(row, rows))
-        for row in rows
-    )
+    return tuple(RankedAgent(**vars(row), length_place=lengths.get(row.agent), bar=bar(row)) for row in rows)
 
 
-def headline(ranking: Sequence[RankedAgent]) -> str:
-    """Who is best and how sure that is, in one sentence."""
-    best = [agent for agent in ranking if agent.rank_low == 1 and agent.tied is not None]
-    if not best:
+def headline(ranking: Sequence[RankedAgent], *, best: str | None, told: bool, level: float) -> str:
+    """Who is best and how sure that is, in one sentence. told: whether differences were told apart, as they are since 0.2."""
+    sure = [agent for agent in ranking if agent.low is not None and agent.high is not None]
+    if not sure:
         return "No agent has an interval, so nobody can be called best."
-    if len(best) == 1:
-        return f"{best[0].agent} is best: its interval lies above everybody else's."
-    shown = [agent.agent for agent in best[:3]]
-    rest = len(best) - len(shown)
-    names = ", ".join(shown[:-1]) + f" and {shown[-1]}" if not rest else ", ".join(shown) + f" and {rest} more"
-    return f"{names} can each be first: their intervals overlap, and these data do not tell them apart."
+    if best is not None:
+        return (
+            f"{best} is best: it is told apart from every other agent by their difference, with an error of at most "
+            f"{1 - level:.0%}."
+        )
+    first = [agent.agent for agent in sure if agent.place_range[0] == 1]
+    if len(first) == 1:
+        others = (
+            "is not told apart from all others" if told else "has the highest interval by an earlier version's rule"
+        )
+        return f"{first[0]} may be first, but {others}, so nobody is called best."
+    rest = len(first) - 3
+    names = ", ".join(first[:3]) + f" and {rest} more" if rest > 0 else ", ".join(first[:-1]) + f" and {first[-1]}"
+    nobody = "nobody is told apart from everybody" if told else "their intervals overlap"
+    return f"{names} can each be first: {nobody} at {level:.0%}, so nobody is called best."
 
 
-def _tied(row: RankingRow, rows: Sequence[RankingRow]) -> tuple[str, ...] | None:
-    if row.low is None or row.high is None:
-        return None
-    return tuple(
-        other.agent
-        for other in rows
-        if other is not row
-        and other.low is not None
-        and other.high is not None
-        and other.low <= row.high
-        and row.low <= other.high
-    )
+def tied_by_overlap(rows: Sequence[RankedAgent]) -> Tied:
+    """Whose intervals overlap: all that can be said of a run whose fit did not tell differences apart."""
+
+    def overlap(one: RankedAgent, other: RankedAgent) -> bool:
+        ends = (one.low, one.high, other.low, other.high)
+        low, high, other_low, other_high = (math.nan if end is None else end for end in ends)
+        return other_low <= high and low <= other_high
+
+    return {
+        row.agent: None
+        if row.low is None
+        else tuple(other.agent for other in rows if other is not row and overlap(row, other))
+        for row in rows
+    }
+
+
+def tied_by_difference(apart: Differences, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
+    """Who is told apart from whom by the error of their difference."""
+    at = {agent: position for position, agent in enumerate(agent_ids)}
+    order = [agent.agent for agent in ranking]
+    known, told = ~np.isnan(apart.error), apart.apart
+    return {
+        one: tuple(other for other in order if other != one and not told[at[one], at[other]])
+        if known[at[one]].any()
+        else None
+        for one in order
+    }
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}–{high}"
 
 
 def _length_places(pool: PoolSummary) -> Mapping[str, int]:

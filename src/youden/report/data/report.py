@@ -18,12 +18,16 @@ from youden.report.data.checks import (
     holdout_points,
 )
 from youden.report.data.cost import Cost, count_cost
-from youden.report.data.evidence import gather, open_texts
+from youden.report.data.evidence import Evidence, gather, open_texts
 from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
 from youden.report.data.items import Items, order_items
 from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
+from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook
+from youden.run.abilities import cell_abilities
+from youden.run.ranking import differences_of, told_apart
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import own_stream
 
 
@@ -38,9 +42,11 @@ class Trials:
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """Everything the page shows. cost, trials: None for an imported run; holdout: None without one."""
+    """Everything the page shows. tied: who is not told apart from whom; cost, trials: None for an imported run; holdout: None
+    without one."""
 
     summary: Summary
+    tied: Tied
     advice: tuple[Advice, ...]
     agents: AgentGrid
     cells: CellGrid
@@ -72,11 +78,12 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         sources = find_sources(folder, texts, evidence.result)
         notes = list(sources.missing)
         trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
-        cost = count_cost(evidence.result)
+        cost = count_cost(folder, evidence.result)
         alarms = false_alarms(evidence.result)
     return ReportData(
         summary=summary,
-        advice=advise(summary, alarms, notes),
+        tied=_tied(evidence, summary),
+        advice=advise(summary, notes),
         agents=agent_grid(evidence, ranked, fpr=summary.facts.fpr),
         cells=cell_grid(evidence, ranked),
         items=order_items(folder, texts),
@@ -87,3 +94,16 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         trials=trials,
         item_ids=evidence.rates.item_ids,
     )
+
+
+def _tied(evidence: Evidence, summary: Summary) -> Tied:
+    """By differences, made from the folder's answers as its ranking was; by overlap where an earlier version ranked."""
+    target = summary.facts.target
+    if target is None:
+        return tied_by_overlap(summary.ranking)
+    if evidence.result is not None:
+        apart = differences_of(evidence.result, target=target)
+    else:
+        model = ClippedLinear().fit(evidence.scores)
+        apart = told_apart(cell_abilities(model, evidence.scores, fpr=None, target=target), component=model.component_)
+    return tied_by_difference(apart, evidence.rates.agent_ids, summary.ranking)

@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
+from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
 from youden.practice.extension_words import extension_words
 from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headline, rank_agents
+
+ABILITY = (
+    "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
+    "items; it rewards restating what others can be matched to, and is no proof of correctness."
+)
+SPEAKS_OF: dict[Target | None, str] = {
+    "items-like-these": "Intervals and places speak of more items of this kind.",
+    "these-items": "Intervals and places speak of these items alone, as if every comparison of them had been asked.",
+    None: "An earlier version fitted this run: places and ties go by whether intervals overlap. `youden fit` makes them anew.",
+}
 
 
 @dataclass(frozen=True)
@@ -22,11 +32,15 @@ class LinkLine:
 
 @dataclass(frozen=True)
 class Summary:
-    """The head of a report. labels: how far the ranking agrees with labels, None where it was held against none."""
+    """The head of a report. n_compared: items on which a comparison was answered.
+
+    labels: how far the ranking agrees with labels, None where it was held against none.
+    """
 
     name: str
     n_agents: int
     n_items: int
+    n_compared: int
     n_missing_cells: int | None
     headline: str
     warnings: tuple[str, ...]
@@ -44,6 +58,30 @@ class Summary:
     def shows_length(self) -> bool:
         """Whether the ranking by length alone belongs beside this one."""
         return any(agent.length_place is not None for agent in self.ranking)
+
+    @property
+    def items(self) -> str:
+        """`40 items`, or `40 items, of which 30 were compared`."""
+        said = f"{self.n_items:,} items"
+        return said if self.n_compared == self.n_items else f"{said}, of which {self.n_compared:,} were compared"
+
+    @property
+    def target(self) -> str:
+        """What intervals and places speak of, in one sentence."""
+        return SPEAKS_OF[self.facts.target]
+
+    @property
+    def partners(self) -> str | None:
+        """What the ranking owes to who else was in the pool, in words; None where that was not measured."""
+        found = self.facts.partners
+        if found is None:
+            return None
+        named = ", ".join(f"{agent} ({moved:.1f} places)" for agent, moved in found.agents)
+        return (
+            f"Two random halves of the partners rank agents alike at ρ = {found.correlation:.2f} (mean of {found.n_splits} "
+            "splits; it also holds what few answers leave to chance)."
+            + (f" Most depends on who else was in the pool for {named}." if named else "")
+        )
 
     @property
     def percent_of_dense(self) -> float | None:
@@ -77,8 +115,11 @@ def summarise_run(folder: RunFolder) -> Summary:
         name=folder.path.resolve().name,
         n_agents=len(pool.agents),
         n_items=len(pool.item_ids),
+        n_compared=sum(item.n_trials > 0 for item in folder.read_items())
+        if folder.has("items.csv")
+        else len(pool.item_ids),
         n_missing_cells=pool.n_missing,
-        headline=headline(ranking),
+        headline=headline(ranking, best=facts.best, told=facts.target is not None, level=facts.level),
         warnings=facts.warnings if stale is None else (*facts.warnings, stale),
         ranking=ranking,
         links=tuple(LinkLine(kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),

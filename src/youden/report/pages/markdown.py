@@ -6,6 +6,7 @@ import regex
 
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData
+from youden.report.data.summary import ABILITY
 from youden.text.printable import printable
 
 MAX_AGENTS = 30
@@ -18,9 +19,11 @@ def render_markdown(data: ReportData) -> str:
     """Headline, warnings, ranking with bars, cost and signature."""
     run = data.summary
     lines = [
-        f"## {quoted(run.name)}: {run.n_agents} agents on {run.n_items} items",
+        f"## {quoted(run.name)}: {run.n_agents} agents on {run.items}",
         "",
         f"**{quoted(run.headline)}**",
+        "",
+        f"{quoted(ABILITY)} {quoted(run.target)}",
         "",
     ]
     lines += [
@@ -40,10 +43,16 @@ def render_markdown(data: ReportData) -> str:
             f"{run.calls.n_calls:,} calls ({_fixed(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
         ]
+        if run.calls.n_reused:
+            cost = None if data.cost is None else data.cost.reused_usd
+            then = "" if cost is None else f"; they cost ${cost:,.4f} then"
+            lines += [f"{run.calls.n_reused:,} answers were asked before this run{then}. "]
     if run.holdout is not None:
         lines += [
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
         ]
+    if run.partners is not None:
+        lines += [quoted(run.partners)]
     if run.facts.growth is not None:
         lines += ["", *(f"- {quoted(line)}" for line in run.moved)]
     if run.labels is not None:

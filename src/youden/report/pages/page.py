@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from youden.nouns import Json
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
-from youden.report.data.summary import Summary
+from youden.report.data.summary import ABILITY, Summary
 from youden.report.pages import embed
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
         home=home,
         report=data,
         run=data.summary,
+        ability=ABILITY,
     )
 
 

@@ -5,15 +5,30 @@ An item is one draw, whatever its cells have in common. Its own effect, which th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import inv
 
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
 from youden.stats.additive.components import agent_components
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 
 _EXACT = 1e-9
 """A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
+
+
+class ItemMoves(NamedTuple):
+    """What each item does to the abilities of agents that are linked by more than one cell.
+
+    agents: int64[k]; by_item: float[k, J], U as in `item_covariance`; share: float[k, J], rows sum to 1; weight: float[k].
+    """
+
+    agents: Positions
+    by_item: Floats
+    share: Floats
+    weight: Floats
 
 
 def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
@@ -30,6 +45,16 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
     Source: MacKinnon and White (1985), J. Econometrics 29, for weights taken as fixed, by item.
     """
     covariance, freedom = np.full((len(weight), len(weight)), np.nan), np.full(len(weight), np.nan)
+    for own, U, share, n in item_moves(weight, error, component=component):
+        if ((share > 0).sum(axis=1) >= 2).sum() < 2:
+            continue
+        found = covariance_over_clusters(U, share, size=1 / n)
+        covariance[np.ix_(own, own)], freedom[own] = found.covariance, found.freedom
+    return CentredCovariance(covariance, freedom)
+
+
+def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[ItemMoves]:
+    """One for each component, of its largest set of agents that stay linked without any one cell. As `item_covariance`."""
     seen = np.flatnonzero(component >= 0)
     A, error, part = weight[seen], error[seen], component[seen]
     n, m = A.sum(axis=1), A.sum(axis=0)
@@ -49,12 +74,7 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
     for group in _references(part, free):
         R = V[group] - V[group].mean(axis=0)
         U = R @ moving - (R @ C) * moving.sum(axis=0)
-        if (free[group].sum(axis=1) >= 2).sum() < 2:
-            continue
-        found = covariance_over_clusters(U, share[group], size=1 / own[group, 0])
-        place = seen[group]
-        covariance[np.ix_(place, place)], freedom[place] = found.covariance, found.freedom
-    return CentredCovariance(covariance, freedom)
+        yield ItemMoves(seen[group], U, share[group], own[group, 0])
 
 
 def _references(component: Ids, free: Bools) -> list[Bools]:

@@ -18,8 +18,8 @@ PRIOR_CLUSTERS = 6
 """An agent's variance is shrunk as if the average one had been seen in this many clusters more."""
 UNSEEN = 3.54
 """(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
-NOTHING = 1e-9
-"""A contribution of a cluster, and a difference of abilities, below this is rounding."""
+NOTHING = 1e-6
+"""What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +104,8 @@ def covariance_over_clusters(
     return CentredCovariance(covariance, freedom)
 
 
-def unseen_square(moved: Floats, n: Floats | Positions) -> Floats:
-    """q²·(1 − 3r/n), at least 0; r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
+def unseen_square(moved: Floats, n: Floats | Positions, *, least: float = 0.0) -> Floats:
+    """q²·max(1 − 3r/n, `least`); r = (Σd²)²/Σd⁴, q² = (1 + Σd²)/(1 + r): float[K].
 
     r is the number of clusters that make up the variance: k where k of n move by as much and the others not at all, n/3 where
     moves are normal. Few among many are rare events, and the next one may not have been seen. Where nothing moves it is 1.
@@ -114,7 +114,7 @@ def unseen_square(moved: Floats, n: Floats | Positions) -> Floats:
     """
     squares, fourth = (moved**2).sum(axis=1), (moved**4).sum(axis=1)
     r = np.divide(squares**2, fourth, out=np.zeros(len(moved)), where=squares > NOTHING**2)
-    return np.asarray((1 + squares) / (1 + r) * np.maximum(0.0, 1 - 3 * r / n))
+    return np.asarray((1 + squares) / (1 + r) * np.maximum(least, 1 - 3 * r / n))
 
 
 def _between(matrix: Floats, factor: Floats) -> Floats:
@@ -123,7 +123,7 @@ def _between(matrix: Floats, factor: Floats) -> Floats:
 
 
 def same_value(one: Floats, other: Floats) -> Bools:
-    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-9·max(1, |a|, |b|); never where one is NaN."""
+    """Whether two abilities differ by no more than rounding: |a − b| ≤ 1e-6·max(1, |a|, |b|); never where one is NaN."""
     return np.asarray(
         np.abs(one - other) <= NOTHING * np.maximum(1, np.maximum(np.abs(one), np.abs(other))), dtype=np.bool_
     )

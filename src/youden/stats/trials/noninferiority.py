@@ -45,9 +45,8 @@ def look_error(look: int, *, n_asked: int = 1) -> float:
     return ERROR * 2.0 ** (1 - look) / n_asked
 
 
-def decide(value: float, variance: float, *, freedom: int, margin: float, alpha: float) -> Decision:
-    """value ± t_freedom(1−alpha)·√variance: passes above −margin ('better' above 0), is 'worse' below 0, else 'undecided'."""
-    half = float(student.ppf(1 - alpha, freedom)) * variance**0.5
+def decide(value: float, half: float, *, margin: float) -> Decision:
+    """value ± half: passes above −margin ('better' above 0), is 'worse' below 0, else 'undecided'."""
     low, high = value - half, value + half
     if low > -margin:
         return Decision(low, high, "better" if low > 0 else "no worse")
@@ -61,6 +60,7 @@ def chance_decided(
     left: tuple[Floats, Floats],
     freedom: int,
     later_freedom: Positions,
+    hidden: Floats,
     margin: float,
     alpha: float,
 ) -> Floats:
@@ -68,8 +68,9 @@ def chance_decided(
 
     parts: the items' own variance and the noise, together v; left: what is left of either at the later look, float[n] each, so
     that its variance is w = own·left + noise·left. Given the value now, the later one is N(ρ·value − (1−ρ)·margin/2, w·(1−ρ)),
-    ρ = w/v; between −h and h − margin it is undecided, h the half width at `alpha`: never where h ≤ margin/2. v is an estimate:
-    the chance is the mean over v·freedom/χ²_freedom, of which noise stays what it is.
+    ρ = w/v; between −h and h − margin it is undecided, h = √(t²w + hidden) the half width at `alpha`: never where
+    h ≤ margin/2. hidden: float[n], what rare events not seen then add to h². v is an estimate: the chance is the mean over
+    v·freedom/χ²_freedom, of which noise stays what it is.
     """
     own, noise = parts
     critical = student.ppf(1 - alpha, later_freedom)
@@ -77,7 +78,8 @@ def chance_decided(
     for total in (own + noise) * freedom / chi2.ppf(_UNSURE, freedom):
         noisy = min(noise, total)
         later = np.minimum((total - noisy) * left[0] + noisy * left[1], total)
-        h, known = critical * np.sqrt(later), later / total
+        h = np.sqrt(critical**2 * later + hidden)
+        known = later / total if total > 0 else np.zeros(len(later))
         middle = known * value - (1 - known) * margin / 2
         spread = np.sqrt(np.maximum(later * (1 - known), np.finfo(np.float64).tiny))
         open_ = np.maximum(0.0, ndtr((h - margin - middle) / spread) - ndtr((-h - middle) / spread))

@@ -12,17 +12,20 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
+from youden.nouns.arrays import Floats
 from youden.stats.base.clusters import unseen_square
 from youden.stats.trials.item_contributions import ItemContributions, paired_difference
 
 _MOST_ITEMS = 10**6
+_LEAST = 0.4
+"""Over n items: the least share of `unseen_square` kept. Single trials that rarely fail leave the few items a skewed variance."""
 
 
 class QuietDifference(NamedTuple):
     """value: θ_new − θ_old; variance: as `paired_difference` gives it, own and noise together.
 
     n_items: that hold a trial of either; n_equal: as many of equal weight; hidden: `unseen_square` of what each does
-    to the difference.
+    to the difference. noise: the part of the variance that more trials on the same items take away.
     """
 
     value: float
@@ -30,6 +33,7 @@ class QuietDifference(NamedTuple):
     n_items: int
     n_equal: float
     hidden: float
+    noise: float = 0.0
 
     def half_width(self, alpha: float, *, n_items: int | None = None) -> float:
         """√(t²·v + (1 − alpha^(1/m))²·hidden) at the error `alpha` on either side; never 0. m is n_equal, t has n_items − 1.
@@ -38,9 +42,14 @@ class QuietDifference(NamedTuple):
         would have a chance below alpha. n_items: at so many items instead, all else as it is.
         """
         times = 1.0 if n_items is None else n_items / self.n_items
-        unseen = -math.expm1(math.log(alpha) / (self.n_equal * times))
+        unseen = float(unseen_share(alpha, np.array(self.n_equal * times)))
         t = float(student.ppf(1 - alpha, self.n_items * times - 1))
         return math.sqrt(t**2 * self.variance / times + unseen**2 * self.hidden)
+
+
+def unseen_share(alpha: float, n: Floats) -> Floats:
+    """1 − alpha^(1/n): with more than that share of items moved, n unmoved ones in a row have a chance below alpha."""
+    return np.asarray(-np.expm1(math.log(alpha) / n))
 
 
 def quiet_difference(of: ItemContributions, new: int, old: int) -> QuietDifference:
@@ -49,8 +58,8 @@ def quiet_difference(of: ItemContributions, new: int, old: int) -> QuietDifferen
     share = of.weight[[new, old]].mean(axis=0)
     n_equal = 1 / float((share**2).sum())
     moved = (of.by_item[new] - of.by_item[old]) * n_equal
-    hidden = float(unseen_square(moved[None], np.array([found.n_items]))[0])
-    return QuietDifference(found.value, found.own + found.noise, found.n_items, n_equal, hidden)
+    hidden = float(unseen_square(moved[None], np.array([found.n_items]), least=_LEAST / found.n_items)[0])
+    return QuietDifference(found.value, found.own + found.noise, found.n_items, n_equal, hidden, found.noise)
 
 
 def items_that_decide(of: QuietDifference, *, margin: float, alpha: float) -> int | None:

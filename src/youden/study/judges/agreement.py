@@ -36,13 +36,16 @@ class Curl:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Two judges. ranking, difficulty: Spearman of abilities and of difficulties, intervals as if agents (items) were a sample,
-    None where one side does not vary. n_units: answered by both; same: share of equal yes-or-no answers; kappa: Cohen's; alpha:
-    Krippendorff's on the same answers; alpha_soft: on graded answers, interval. NaN agreement (one answer throughout) is None."""
+    """Two judges. ranking: Spearman of the two rankings as they stand in ranking.csv, over agents in both; fits, difficulty: of
+    abilities and of difficulties fitted anew to what the runs share, which is `ranking` too where a run has no ranking.
+    Intervals as if agents (items) were a sample; None where one side does not vary. n_units: answered by both; same: share of
+    equal yes-or-no answers; kappa: Cohen's; alpha: Krippendorff's on the same answers; alpha_soft: on graded answers, interval.
+    NaN agreement (one answer throughout) is None."""
 
     one: str
     other: str
     ranking: Metric | None
+    fits: Metric | None
     difficulty: Metric | None
     n_units: int
     same: float
@@ -167,10 +170,13 @@ def predicted_on(link: str, scores: Floats) -> Floats:
 def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pairing:
     answered = ~(np.isnan(both.hard[a]) | np.isnan(both.hard[b]))
     one, other = both.hard[a][answered], both.hard[b][answered]
+    fitted = _correlation(fits[a].ability_, fits[b].ability_)
+    ranked = not np.isnan(both.abilities[[a, b]]).all(axis=1).any()
     return Pairing(
         one=both.names[a],
         other=both.names[b],
-        ranking=_correlation(fits[a].ability_, fits[b].ability_),
+        ranking=_correlation(both.abilities[a], both.abilities[b]) if ranked else fitted,
+        fits=fitted,
         difficulty=_correlation(fits[a].difficulty_, fits[b].difficulty_),
         n_units=int(answered.sum()),
         same=float((one == other).mean()),
@@ -207,7 +213,7 @@ def _words(pairings: tuple[Pairing, ...], units: str) -> list[str]:
         sure = "" if np.isnan(pair.ranking.low) else f" [{pair.ranking.low:.2f}, {pair.ranking.high:.2f}]"
         kappa = "undefined (one answer throughout)" if pair.kappa is None else f"{pair.kappa:.2f}"
         said.append(
-            f"{names} rank agents alike at ρ = {pair.ranking.value:.3f}{sure}; on {pair.n_units:,} {units} both answered they "
+            f"{names} rank agents alike at ρ = {pair.ranking.value:.2f}{sure}; on {pair.n_units:,} {units} both answered they "
             f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
         )
         if pair.kappa is not None and pair.kappa < 0.4 and pair.ranking.value > 0.8:

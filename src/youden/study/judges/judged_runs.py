@@ -27,7 +27,8 @@ _PAIR = ["item", "first", "second"]
 @dataclass(frozen=True, eq=False)
 class JudgedRun:
     """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
-    meta.family, of those that have one; family: the judge's own, None unknown."""
+    meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
+    it, None where it is not fitted."""
 
     name: str
     digest: str | None
@@ -35,6 +36,7 @@ class JudgedRun:
     result: Verdicts | None
     families: Mapping[str, str] = field(default_factory=dict)
     family: str | None = None
+    abilities: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,8 @@ class SideBySide:
     scores: float[R, K, J], NaN unseen; weight: float[R, K, J]. hard, soft: float[R, U], each judge's answer to unit u, NaN where
     it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
-    grown: whether one of the runs was extended.
+    grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
+    not fitted.
     """
 
     names: tuple[str, ...]
@@ -61,6 +64,7 @@ class SideBySide:
     families: tuple[str | None, ...]
     judge_families: tuple[str | None, ...]
     grown: bool
+    abilities: Floats
 
 
 def read_judged(folder: RunFolder) -> JudgedRun:
@@ -69,7 +73,9 @@ def read_judged(folder: RunFolder) -> JudgedRun:
     result = folder.read_verdicts(folder.read_plan()) if judged else None
     pool = folder.read_pool()
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
-    return JudgedRun(folder.path.name, pool.digest, folder.read_rates(), result, families, _family(folder))
+    ranking = folder.read_ranking() if folder.has("ranking.csv") else None
+    abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
+    return JudgedRun(folder.path.name, pool.digest, folder.read_rates(), result, families, _family(folder), abilities)
 
 
 def _family(folder: RunFolder) -> str | None:
@@ -147,6 +153,7 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         families=tuple(next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents),
         judge_families=tuple(run.family for run in runs),
         grown=any(run.result is not None and extensions_of(run.result.plan).steps for run in runs),
+        abilities=np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs]),
     )
 
 
