@@ -14,9 +14,10 @@ from typing import Any
 import openai
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.chat import completion_of, retry_after
+from youden.judging.call.chat import retry_after
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ending_code, fate
+from youden.judging.call.reply import checked
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
@@ -65,7 +66,10 @@ class LitellmJudge:
             raise self._connection.redacted(_call_error(error)) from None
         except (OSError, ValueError) as error:
             raise self._connection.redacted(CallError(f"{type(error).__name__}: {error}", kind="retry")) from None
-        return completion_of(reply.model_dump(), seconds=self._clock() - began)
+        try:
+            return checked(reply.model_dump(), seconds=self._clock() - began)
+        except CallError as error:
+            raise self._connection.redacted(error) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""
