@@ -140,7 +140,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     refuse_another_run(folder, found, judge)
     pool, plan = found.pool, found.plan
     folder.remember(pool, config)
-    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge))
+    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge, store=config.store_place))
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:
             folder.write_plan(plan)
