@@ -182,7 +182,9 @@ def _finished(
     served, whose = columns.served, config.public()
     drift = served.since(store.served(whose))
     store.remember_served(whose, served.fresh())
-    return columns.verdicts(run.plan, config.describe(), warnings=(*of_the_bill, *drift, *_about_cuts(config.questions(), run)))
+    return columns.verdicts(
+        run.plan, config.describe(), warnings=(*of_the_bill, *drift, *_about_cuts(config.questions(), run))
+    )
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from youden.nouns import Plan, Pool, Verdicts
 from youden.nouns.arrays import Positions
-from youden.protocol.designs.adaptive import adaptive_of
 from youden.protocol.next_round import with_round
-from youden.run.abilities import standing_of
 from youden.streams import stream
 
 N = TypeVar("N", np.int32, np.float64)
@@ -35,6 +33,9 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask) -> Verdicts:
     rounds = plan.rounds
     if rounds is None:
         return ask(plan)
+    from youden.protocol.designs.adaptive import adaptive_of
+    from youden.run.abilities import standing_of
+
     design = adaptive_of(plan)
     result = ask(plan)
     while True:

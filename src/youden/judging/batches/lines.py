@@ -71,7 +71,9 @@ def _outcome(result: Mapping[str, Any]) -> Completion | CallError:
     code, said = told.get("code") or told.get("type"), told.get("message") or "no reason given"
     if not isinstance(status, int):
         return CallError(f"{code}: {said}", kind="retry", free=bool(told))
-    return CallError(f"HTTP {status}: {said}", kind=fate(status, code if isinstance(code, str) else None), status=status)
+    return CallError(
+        f"HTTP {status}: {said}", kind=fate(status, code if isinstance(code, str) else None), status=status
+    )
 
 
 def _object(value: object) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ that the same command goes on after any end of the process, and no batch is begu
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ class InBatches:
         self._jobs = jobs
         self._tries: Counter[str] = Counter()
         self.unsaid = Unsaid()
-        self._usd: Counter[str] = Counter()
+        self._usd: defaultdict[str, float] = defaultdict(float)
         self._answers: dict[str, Completion] = {}
         self._n_merged = 0
         self._n_missing = 0

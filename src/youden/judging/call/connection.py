@@ -11,7 +11,6 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from youden.judging.call.failures import CallError
 
-
 _SHORTEST_PART = 8
 """So many characters of a secret in a row are shown to nobody; fewer may be a word."""
 
