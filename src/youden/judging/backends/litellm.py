@@ -14,7 +14,8 @@ from typing import Any
 import openai
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.chat import retry_after
+from youden.judging.call.bounded import ABOUT_THE_FORM, read_bounded
+from youden.judging.call.chat import retry_after, status_error
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ending_code, fate
 from youden.judging.call.reply import checked
@@ -44,9 +45,11 @@ class LitellmJudge:
                 slug="judge-two-keys",
             )
         self._litellm = _library()
+        self._http: Any = None
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
+        self._http = self._litellm.aclient_session = self._http or _client()
         began = self._clock()
         try:
             reply = await self._litellm.acompletion(
@@ -60,12 +63,8 @@ class LitellmJudge:
                 **self._way(),
                 **request.parameters,
             )
-        except openai.APITimeoutError:
-            raise CallError("No reply within the timeout.", kind="retry") from None
-        except openai.APIError as error:
+        except Exception as error:
             raise self._connection.redacted(_call_error(error)) from None
-        except (OSError, ValueError) as error:
-            raise self._connection.redacted(CallError(f"{type(error).__name__}: {error}", kind="retry")) from None
         try:
             return checked(reply.model_dump(), seconds=self._clock() - began)
         except CallError as error:
@@ -74,6 +73,9 @@ class LitellmJudge:
     async def aclose(self) -> None:
         """Let go of the connections."""
         await self._litellm.close_litellm_async_clients()
+        if self._http is not None:
+            self._litellm.aclient_session = None
+            await self._http.aclose()
 
     def _way(self) -> dict[str, Any]:
         way: dict[str, Any] = {}
@@ -84,8 +86,14 @@ class LitellmJudge:
         return way
 
 
-def _call_error(error: openai.APIError) -> CallError:
+def _call_error(error: Exception) -> CallError:
     """litellm says 500 of a connection that broke as well, so a 500 counts as a call that nobody can price."""
+    if (own := _own(error)) is not None:
+        return own
+    if isinstance(error, openai.APITimeoutError):
+        return CallError("No reply within the timeout.", kind="retry")
+    if not isinstance(error, openai.APIError):
+        return CallError(f"{type(error).__name__}: {error}", kind="retry")
     status, said = getattr(error, "status_code", None), str(error)
     if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
         return CallError(said, kind="stop" if ending_code(said) else "retry")
@@ -95,6 +103,33 @@ def _call_error(error: openai.APIError) -> CallError:
         status=status,
         retry_after=retry_after(getattr(error, "litellm_response_headers", None) or {}),
     )
+
+
+def _own(error: BaseException | None) -> CallError | None:
+    """The CallError that our client raised and the libraries above it wrapped, None where there is none."""
+    while error is not None and not isinstance(error, CallError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _client() -> Any:
+    """The client that litellm asks through where it uses OpenAI's SDK: it follows no redirect and reads within the bound."""
+    httpx: Any = import_module("httpx")
+
+    async def send(request: Any, **options: Any) -> Any:
+        response = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
+        try:
+            body = await read_bounded(response.aiter_bytes())
+        finally:
+            await response.aclose()
+        if 300 <= response.status_code < 400:
+            raise status_error(response.status_code, body, response.headers)
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
+        return httpx.Response(response.status_code, headers=headers, content=body, request=request)
+
+    client = httpx.AsyncClient()
+    plain_send, client.send = client.send, send
+    return client
 
 
 def _library() -> Any:

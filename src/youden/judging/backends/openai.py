@@ -14,7 +14,7 @@ import aiohttp
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from youden.judging.call.bounded import MOST_BYTES, read_bounded
+from youden.judging.call.bounded import ABOUT_THE_FORM, MOST_BYTES, read_bounded
 from youden.judging.call.chat import completion, status_error
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -70,7 +70,7 @@ def call_errors(connection: Connection) -> Iterator[None]:
 
 def _broken(error: BaseException) -> CallError:
     """What stands behind the SDK's exception: it calls a connection that nobody took a timeout as well."""
-    while error.__cause__ is not None:
+    while error.__cause__ is not None and not isinstance(error, aiohttp.ClientError):
         error = error.__cause__
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="retry")
@@ -92,12 +92,8 @@ class _Bounded(DefaultAioHttpClient):
             body = await read_bounded(response.aiter_bytes(), most=self._most)
         finally:
             await response.aclose()
-        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _ABOUT_THE_FORM]
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
         return type(response)(response.status_code, headers=headers, content=body, request=request)
-
-
-_ABOUT_THE_FORM = {"content-encoding", "content-length", "transfer-encoding"}
-"""Headers that no longer hold once a reply is unpacked."""
 
 
 def sdk_client(connection: Connection, *, most: int = MOST_BYTES) -> AsyncOpenAI:

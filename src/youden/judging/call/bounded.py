@@ -9,6 +9,9 @@ from youden.judging.call.failures import CallError
 MOST_BYTES = 16_000_000
 """Of a reply, unpacked. The longest text that a model writes is a hundredth of it."""
 
+ABOUT_THE_FORM = {"content-encoding", "content-length", "transfer-encoding"}
+"""Headers that no longer hold once a reply is unpacked."""
+
 
 async def read_bounded(chunks: AsyncIterator[bytes], *, most: int = MOST_BYTES) -> bytes:
     """All of `chunks`, each already unpacked. Raises: CallError, to be tried again, at the first byte beyond `most`."""

@@ -40,7 +40,7 @@ def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> 
     except (ValueError, AttributeError):
         message, code = body.decode(errors="replace") if isinstance(body, bytes) else body, None
     if 300 <= status < 400:
-        message = f"moved to {_location(headers)}"
+        message = f"moved to {_location(headers)}."
     kind = fate(status, code if isinstance(code, str) else None)
     return CallError(f"HTTP {status}: {message}", kind=kind, status=status, retry_after=retry_after(headers))
 
