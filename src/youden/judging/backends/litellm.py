@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import openai
+import orjson
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.bounded import ABOUT_THE_FORM, read_bounded
 from youden.judging.call.chat import retry_after, status_error
 from youden.judging.call.connection import Connection
+from youden.judging.call.error_inside import error_inside
 from youden.judging.call.failures import CallError, ending_code, fate
 from youden.judging.call.reply import checked
 from youden.nouns import Completion, Request
@@ -75,6 +78,7 @@ class LitellmJudge:
         await self._litellm.close_litellm_async_clients()
         if self._http is not None:
             self._litellm.aclient_session = None
+            self._litellm.in_memory_llm_clients_cache.flush_cache()  # it would go on with the client that is closed here
             await self._http.aclose()
 
     def _way(self) -> dict[str, Any]:
@@ -124,6 +128,9 @@ def _client() -> Any:
             await response.aclose()
         if 300 <= response.status_code < 400:
             raise status_error(response.status_code, body, response.headers)
+        with suppress(ValueError):
+            if response.is_success and (inside := error_inside(orjson.loads(body))) is not None:
+                raise inside
         headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
         return httpx.Response(response.status_code, headers=headers, content=body, request=request)
 
