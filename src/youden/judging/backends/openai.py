@@ -88,6 +88,10 @@ class _Bounded(DefaultAioHttpClient):
     async def send(self, request: Any, **options: Any) -> Any:
         """As the SDK's, the reply read already."""
         response = await super().send(request, **{**options, "stream": True})
+        said = response.headers.get("content-length", "")
+        if said.isdecimal() and int(said) <= self._most and "content-encoding" not in response.headers:
+            await response.aread()
+            return response
         try:
             body = await read_bounded(response.aiter_bytes(), most=self._most)
         finally:
