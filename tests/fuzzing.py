@@ -17,7 +17,7 @@ from pools import make_pool
 from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden.errors import YoudenError
-from youden.judging.batches.waiting import Batching
+from youden.judging.asking.terms import Asking, Batching
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import PAIRED, Verdicts
@@ -69,10 +69,12 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
                     config=config,
                     store=store,
                     environment=ENVIRONMENT,
-                    max_cost=cap,
-                    max_missing=1.0,
-                    retry_failed=retry_failed,
-                    batching=Batching(poll=0.0) if batched else None,
+                    asking=Asking(
+                        max_cost=cap,
+                        max_missing=1.0,
+                        retry_failed=retry_failed,
+                        batching=Batching(poll=0.0) if batched else None,
+                    ),
                 ),
                 None,
             )

@@ -115,7 +115,6 @@ async def test_retry_after_is_read_in_all_its_forms(
         '{"choices": [{}]}',
         '{"choices": [{"message": null}]}',
         '{"choices": [{"message": {"content": 5}}]}',
-        '{"choices": [{"message": {"content": "x"}}], "usage": "y"}',
     ],
 )
 async def test_a_reply_that_is_no_completion_is_worth_another_try(judge: OpenAIJudge, body: str) -> None:

@@ -153,6 +153,29 @@ def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
     assert server.n_requests == before + 200
 
 
+def test_a_part_is_given_more_calls_in_its_folder(youden: Youden, here: Path, server: WireServer) -> None:
+    words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--max-cost", "1000", "--json")
+    first = youden(*words, "--calls", "300")
+    assert first.code == 0, first.err
+    before, folder = server.n_requests, RunFolder(here / "runs/mine-by-paid")
+    paid = folder.read_verdicts(folder.read_plan()).total_usd
+    dry = youden(*words, "--calls", "500", "--dry-run")
+    cost = json.loads(dry.out)["cost"]
+    assert (cost["stored"], server.n_requests) == (300, before)
+    assert cost["usd_left"] == pytest.approx(0.4 * cost["usd"], rel=0.05)
+    assert "300 of the 500 answers are stored already, so that $" in dry.err
+    more = youden(*words, "--calls", "500")
+    assert more.code == 0, more.err
+    assert server.n_requests == before + 200
+    verdicts = folder.read_verdicts(folder.read_plan())
+    assert len(verdicts) == 500
+    assert (verdicts.usd > 0).all()
+    assert verdicts.total_usd == pytest.approx(paid * 500 / 300, rel=0.05)
+    fewer = youden(*words, "--calls", "300")
+    assert fewer.code == 2
+    assert "[run-other]" in fewer.err
+
+
 def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, here: Path) -> None:
     ended = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json")
     assert ended.code == 0, ended.err

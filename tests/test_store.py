@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError, JudgeError, YoudenError
 from youden.judging.call.failures import Failure
+from youden.judging.call.reply import MOST_TOKENS
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.nouns import Completion
 
@@ -31,7 +32,7 @@ def slug_of(path: Path, **options: bool) -> str:
 
 
 @settings(max_examples=30, deadline=None)
-@given(text=texts, model=texts, refusal=st.none() | texts, tokens=st.integers(0, 2**31 - 1))
+@given(text=texts, model=texts, refusal=st.none() | texts, tokens=st.integers(0, MOST_TOKENS))
 def test_an_answer_comes_back_as_it_went_in(
     tmp_path_factory: pytest.TempPathFactory, text: str, model: str, refusal: str | None, tokens: int
 ) -> None:

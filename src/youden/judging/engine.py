@@ -128,9 +128,10 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     backend.open()  # what it lacks, such as a key, is known before anything is asked
     ending = Ending()
     trials = JudgedTrials(run.plan, run.pool, config.questions(), ending=ending, max_missing=run.asking.max_missing)
+    caller = Caller(backend, config, run.budget)
     loop = Loop(
         trials,
-        caller=Caller(backend, config, run.budget),
+        caller=caller,
         store=store,
         ending=ending,
         sight=run.sight,
@@ -141,7 +142,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         await ask_all([loop], ending)
     finally:
         store.flush()
-    return _finished(run, config, store, trials.columns)
+    return _finished(run, config, store, trials.columns, of_the_bill=caller.unsaid.warnings())
 
 
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
@@ -167,17 +168,23 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
             )
             await batches.go()
     finally:
-        store.flush()
-        await provider.aclose()
-    return _finished(run, config, store, batches.columns)
+        try:
+            store.flush()
+        finally:
+            await provider.aclose()
+    return _finished(run, config, store, batches.columns, of_the_bill=batches.unsaid.warnings())
 
 
-def _finished(run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns) -> Verdicts:
-    """The verdicts, with what has to be said of who served them and of shortened texts."""
+def _finished(
+    run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns, *, of_the_bill: tuple[str, ...]
+) -> Verdicts:
+    """The verdicts, with what has to be said of the bill, of who served them and of shortened texts."""
     served, whose = columns.served, config.public()
     drift = served.since(store.served(whose))
     store.remember_served(whose, served.fresh())
-    return columns.verdicts(run.plan, config.describe(), warnings=(*drift, *_about_cuts(config.questions(), run)))
+    return columns.verdicts(
+        run.plan, config.describe(), warnings=(*of_the_bill, *drift, *_about_cuts(config.questions(), run))
+    )
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:

@@ -10,14 +10,19 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from youden.errors import YoudenError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.duration import expected_duration
+from youden.judging.question.questions import characters
+from youden.judging.store.answers import Store, open_store, store_path
+from youden.judging.store.lookup import look_up
 from youden.nouns import Cost, Plan, Pool
 
 SAMPLE = 200
@@ -26,14 +31,21 @@ SAMPLE = 200
 _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 
 
-def estimate(plan: Plan, pool: Pool, config: JudgeConfig, *, environment: Mapping[str, str] | None = None) -> Cost:
+def estimate(
+    plan: Plan,
+    pool: Pool,
+    config: JudgeConfig,
+    *,
+    environment: Mapping[str, str] | None = None,
+    store: str | Path | None = None,
+) -> Cost:
     """Cells, calls, tokens, USD and minutes of asking `config` the whole plan; for a jury, all its judges, one after another.
 
     Tokens by tiktoken's encoding of the model where that is on disk, else characters / 4. environment: says where tiktoken
-    keeps its files; None for the process's.
+    keeps its files; None for the process's. store: where answers are kept, whether or not there are any yet.
     """
     if config.judges:
-        return _together([estimate(plan, pool, judge, environment=environment) for judge in config.judges])
+        return _together([estimate(plan, pool, one, environment=environment, store=store) for one in config.judges])
     cost = plan.cost(config)
     if not config.makes_calls:
         return cost
@@ -46,6 +58,9 @@ def estimate(plan: Plan, pool: Pool, config: JudgeConfig, *, environment: Mappin
             usd = (tokens_in * config.price_in + cost.tokens_out * config.price_out) / 1e6
         cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
     duration = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
+    if store is not None and store_path(store).is_file():
+        with suppress(YoudenError), open_store(store, read_only=True) as answers:
+            cost = _net_of(cost, plan, pool, config, answers)
     return replace(
         cost,
         tokenizer=tokenizer,
@@ -53,6 +68,25 @@ def estimate(plan: Plan, pool: Pool, config: JudgeConfig, *, environment: Mappin
         minutes=duration.minutes,
         pace=duration.pace,
     )
+
+
+def _net_of(cost: Cost, plan: Plan, pool: Pool, config: JudgeConfig, store: Store) -> Cost:
+    """`cost` with what `store` answers of it. What is left is priced by its share of the characters."""
+    n_asked, in_all, left = 0, 0, 0
+    stored = 0
+    for chunk in look_up(config.questions().all(plan, pool), store):
+        for known in chunk:
+            n_characters = characters(known.request)
+            in_all += n_characters * len(known.rows)
+            if known.settled(lambda _: True) is None:
+                n_asked, left = n_asked + 1, left + n_characters
+            else:
+                stored += len(known.rows)
+    usd = None
+    if stored and config.price_in is not None and config.price_out is not None:
+        tokens_in, tokens_out = cost.tokens_in * left / in_all, cost.tokens_out * n_asked / len(plan)
+        usd = (tokens_in * config.price_in + tokens_out * config.price_out) / 1e6
+    return replace(cost, stored=stored, usd_left=usd)
 
 
 def encoding_on_disk(model: str, environment: Mapping[str, str]) -> Any | None:
@@ -90,4 +124,13 @@ def _together(costs: list[Cost]) -> Cost:
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
         minutes=sum(minutes) if minutes and len(minutes) == len(timed) else None,
         pace="; then ".join(cost.pace for cost in timed),
+        stored=sum(cost.stored for cost in costs),
+        usd_left=_left(costs),
     )
+
+
+def _left(costs: list[Cost]) -> float | None:
+    """What is still to be paid of all, None where nothing is stored or a price is unknown."""
+    left = [cost.usd_left if cost.stored else cost.usd for cost in costs]
+    known = [usd for usd in left if usd is not None]
+    return sum(known) if len(known) == len(left) and any(cost.stored for cost in costs) else None

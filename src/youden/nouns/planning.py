@@ -95,7 +95,8 @@ class Cost:
     """What a plan asks for, before anything runs. usd is None where a price is unknown.
 
     tokenizer: how tokens were estimated. prices: where they come from, empty where nothing is priced. minutes: what asking
-    is expected to take, None where unknown. pace: what the minutes rest on, in words.
+    is expected to take, None where unknown. pace: what the minutes rest on, in words. stored: how many of the calls a store
+    answers already. usd_left: what the others cost, None where a price is unknown or nobody looked into a store.
     """
 
     cells: int
@@ -107,6 +108,8 @@ class Cost:
     prices: str = ""
     minutes: float | None = None
     pace: str = ""
+    stored: int = 0
+    usd_left: float | None = None
 
 
 @dataclass(frozen=True)

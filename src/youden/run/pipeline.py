@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import PoolSummary, RunFolder
@@ -23,11 +23,12 @@ from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Target, Verdicts
-from youden.protocol.rates import tally
-from youden.run.analysis import Analysis, analyse, sign
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
 from youden.run.rounds import run_rounds, with_costs
 from youden.text.words import mean_lengths
+
+if TYPE_CHECKING:
+    from youden.run.analysis import Analysis
 
 JudgeLike = str | Mapping[str, Json] | JudgeConfig
 
@@ -140,7 +141,9 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     refuse_another_run(folder, found, judge)
     pool, plan = found.pool, found.plan
     folder.remember(pool, config)
-    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge))
+    planned = PlannedRun(
+        as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge, store=config.store_place)
+    )
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:
             folder.write_plan(plan)
@@ -195,6 +198,9 @@ def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
 
     Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
+    from youden.protocol.rates import tally
+    from youden.run.analysis import analyse, sign
+
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     target = _target_of(folder, target)
     result = None

@@ -60,7 +60,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if other:
         raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
     if config.trials_of is not None:
-        return RunPlan(pools[-1], kept, kept)
+        return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
     n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
         raise RunFolderError(
@@ -137,6 +137,8 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
     if first.digest != extensions_of(plan).pool:
         yield "the pool's texts are not those that were judged"
     was, now = _asked_of(plan), _asked_by(config, plan)
+    if _more_of_it(config, plan):
+        del now["calls"]
     for name in now:
         if was[name] != now[name]:
             yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
@@ -190,6 +192,12 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
         "rule": config.rule,
         "holdout_partners": partners if partners is None else config.holdout_partners,
     }
+
+
+def _more_of_it(config: RunConfig, plan: Plan) -> bool:
+    """Whether a part of another run is asked for that is larger than `plan`; by the same seed it holds all of `plan`."""
+    was = plan.options.get("calls")
+    return config.trials_of is not None and isinstance(was, int) and (config.calls is None or config.calls > was)
 
 
 def _is_part_of(plan: Plan, run: str) -> bool:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.nouns import Plan, Pool, Target, Verdicts
-from youden.protocol.designs.adaptive import adaptive_of
+from youden.nouns.arrays import Positions
 from youden.protocol.next_round import with_round
-from youden.run.abilities import standing_of
 from youden.streams import stream
 
 N = TypeVar("N", np.int32, np.float64)
@@ -34,6 +33,9 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
     rounds = plan.rounds
     if rounds is None:
         return ask(plan)
+    from youden.protocol.designs.adaptive import adaptive_of
+    from youden.run.abilities import standing_of
+
     design = adaptive_of(plan)
     result = ask(plan)
     while True:
@@ -50,19 +52,31 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
 
 
 def with_costs(result: Verdicts, earlier: Verdicts) -> Verdicts:
-    """What the store gave for nothing this time was paid for earlier."""
+    """What the store gave for nothing this time was paid for earlier: for the same request, wherever it stands now."""
+    rows = _rows_now(result, earlier)
     return replace(
         result,
-        tokens_in=_added(result.tokens_in, earlier.tokens_in),
-        tokens_out=_added(result.tokens_out, earlier.tokens_out),
-        usd=_added(result.usd, earlier.usd),
-        seconds=_added(result.seconds, earlier.seconds),
+        tokens_in=_added(result.tokens_in, earlier.tokens_in, rows),
+        tokens_out=_added(result.tokens_out, earlier.tokens_out, rows),
+        usd=_added(result.usd, earlier.usd, rows),
+        seconds=_added(result.seconds, earlier.seconds, rows),
     )
 
 
-def _added(now: NDArray[N] | None, before: NDArray[N] | None) -> NDArray[N] | None:
+def _rows_now(result: Verdicts, earlier: Verdicts) -> Positions:
+    """int[N of earlier]: the row of `result` that asks what each earlier row asked; the same row where nobody knows."""
+    rows = np.arange(len(earlier))
+    if result.key is None or earlier.key is None:
+        return rows
+    keys, first = np.unique(result.key, return_index=True)
+    place = np.minimum(np.searchsorted(keys, earlier.key), len(keys) - 1)
+    here = result.key[np.minimum(rows, len(result) - 1)] == earlier.key
+    return np.where(here | (keys[place] != earlier.key), rows, first[place])
+
+
+def _added(now: NDArray[N] | None, before: NDArray[N] | None, rows: Positions) -> NDArray[N] | None:
     if now is None or before is None:
         return now
     total = now.copy()
-    total[: len(before)] += before
+    np.add.at(total, rows, before)
     return total

@@ -65,8 +65,12 @@ def cost_in_words(cost: Cost, judge: str) -> str:
     usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
     known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
     known += [f"prices from {cost.prices}"] if cost.prices else []
-    return f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}" + (
-        f" ({', '.join(known)})" if known else ""
+    left = "" if cost.usd_left is None else f", so that ${cost.usd_left:,.2f} is left to pay"
+    stored = f"; {cost.stored:,} of the {cost.calls:,} answers are stored already{left}" if cost.stored else ""
+    return (
+        f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
+        + (f" ({', '.join(known)})" if known else "")
+        + stored
     )
 
 

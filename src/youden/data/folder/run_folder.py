@@ -7,9 +7,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
@@ -20,6 +19,9 @@ from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_c
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
 from youden.nouns import Json, Plan, Pool, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 T = TypeVar("T")
 

@@ -11,14 +11,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from youden.data.atomic import replacing
 from youden.data.folder.run_files import damaged, read_bytes
 from youden.errors import RunFolderError
 from youden.nouns import ScoreKind, ScoreRole, Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RANKING_0_1 = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
 RANKING = (*RANKING_0_1, "error", "place_low", "place_high")
@@ -100,7 +103,7 @@ def read_ranking(path: Path) -> tuple[RankingRow, ...]:
 
 def ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
     """A table with the columns of `RANKING` as lines; NaN becomes None."""
-    columns = [[None if pd.isna(one) else one for one in ranking[name].tolist()] for name in RANKING]
+    columns = [[_field(one) for one in ranking[name].tolist()] for name in RANKING]
     return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
 
 
@@ -165,7 +168,7 @@ def _write(path: Path, header: Sequence[str], rows: Iterable[Iterable[Field]]) -
 
 
 def _field(value: Field) -> Field:
-    return None if pd.isna(value) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _read(path: Path) -> list[list[str]]:

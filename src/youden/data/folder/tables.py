@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter
 from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, damaged, missing, parse
 from youden.errors import RunFolderError
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.arrays import Bools, Floats, Ids
 
 _KEY = b"youden"
 
@@ -26,17 +26,31 @@ M = TypeVar("M", bound=BaseModel)
 
 def named(codes: NDArray[np.integer], names: Sequence[str]) -> pa.Array:
     """Positions in `names` as a dictionary column; −1 becomes null."""
-    return pa.DictionaryArray.from_arrays(counted(codes.astype(np.int32)), pa.array(list(names), pa.string()))
+    return pa.DictionaryArray.from_arrays(counted(codes.astype(np.int32)), _texts(names))
 
 
 def counted(values: Ids) -> pa.Array:
     """Whole numbers; −1 becomes null."""
-    return pa.array(values, mask=values < 0)
+    return plain(values, valid=values >= 0)
 
 
 def measured(values: Floats) -> pa.Array:
     """Numbers; NaN becomes null."""
-    return pa.array(values, from_pandas=True)
+    return plain(values, valid=~np.isnan(values))
+
+
+def plain(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
+    """Numbers as they are; null where not `valid`. By their buffers: for an array of NumPy's, pyarrow would load pandas."""
+    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _texts(names: Sequence[str]) -> pa.Array:
+    """Strings, by their buffers as `plain` has them."""
+    encoded = [name.encode() for name in names]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
 def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel) -> None:
@@ -60,7 +74,7 @@ class Table(Generic[M]):
     def positions(self, name: str, names: Sequence[str], *, nulls: bool = False) -> Ids:
         """int32[N]: positions in `names`; −1 for null, which only `nulls` allows."""
         column = self._column(name, pa.string(), nulls=nulls)
-        codes = pc.index_in(column, value_set=pa.array(list(names), pa.string()))
+        codes = pc.index_in(column, value_set=_texts(names))
         unknown = column.filter(pc.and_(pc.is_null(codes), pc.is_valid(column)))
         if len(unknown):
             raise damaged(self.path, f"the column {name} holds {unknown[0].as_py()!r}, which the run does not know")
@@ -102,7 +116,8 @@ def read_table(
     if not path.is_file():
         raise missing(path)
     try:
-        columns = pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            columns = file.read()
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(path, error) from error
     return Table(path, columns, _said(path, columns.schema, kind, newest, upgrade))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from youden.data.folder.run_files import VERSION, damaged
-from youden.data.folder.tables import counted, measured, named, read_said, read_table, write_table
+from youden.data.folder.tables import counted, measured, named, plain, read_said, read_table, write_table
 from youden.errors import RunFolderError
 from youden.nouns import (
     MISSING_REASONS,
@@ -222,8 +222,8 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         "key": pa.nulls(n, pa.string())
         if verdicts.key is None
         else pa.array(verdicts.key.astype("S64")).cast(pa.string()),
-        "tokens_in": pa.nulls(n, pa.int32()) if verdicts.tokens_in is None else pa.array(verdicts.tokens_in),
-        "tokens_out": pa.nulls(n, pa.int32()) if verdicts.tokens_out is None else pa.array(verdicts.tokens_out),
+        "tokens_in": pa.nulls(n, pa.int32()) if verdicts.tokens_in is None else plain(verdicts.tokens_in),
+        "tokens_out": pa.nulls(n, pa.int32()) if verdicts.tokens_out is None else plain(verdicts.tokens_out),
         "usd": pa.nulls(n, pa.float64()) if verdicts.usd is None else measured(verdicts.usd),
         "seconds": pa.nulls(n, pa.float64()) if verdicts.seconds is None else measured(verdicts.seconds),
         "served": pa.nulls(n, pa.string()) if verdicts.served is None else named(verdicts.served, verdicts.models),
@@ -280,9 +280,9 @@ def write_rates(path: Path, rates: Rates) -> None:
         "second": named(rates.second, rates.agent_ids),
         "tpr": measured(rates.tpr),
         "fpr": measured(rates.fpr),
-        "n_paired": pa.array(rates.n_paired),
-        "n_independent": pa.array(rates.n_independent),
-        "n_missing": pa.array(rates.n_missing),
+        "n_paired": plain(rates.n_paired),
+        "n_independent": plain(rates.n_independent),
+        "n_missing": plain(rates.n_missing),
     }
     write_table(path, columns, _RatesSaid(independent=rates.independent, agents=rates.agent_ids, items=rates.item_ids))
 
@@ -315,7 +315,7 @@ def _trials(plan: Plan) -> dict[str, pa.Array]:
         "second": named(plan.second, plan.agent_ids),
         "arm": named(plan.arm, ARMS),
         "other_item": named(plan.other_item, plan.item_ids),
-        "replicate": pa.array(plan.replicate),
+        "replicate": plain(plan.replicate),
         "slot": counted(plan.slot),
     }
 

@@ -10,6 +10,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.concurrency import Concurrency
 from youden.judging.call.failures import CallError
 from youden.judging.call.pace import Pace
+from youden.judging.call.reply import believed, with_usage
 from youden.judging.call.retry import TOO_MANY, Tries
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.questions import characters
@@ -39,6 +40,7 @@ class Caller:
         self.budget = budget
         self.concurrency = Concurrency(config.concurrency, start=config.start_concurrency)
         self.stopped = False
+        self.unsaid = Unsaid()
         paced = config if backend.live else config.unpaced()
         self._pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
 
@@ -55,12 +57,16 @@ class Caller:
         try:
             thought = await self._let_through(call.request)
             spent = worst
-            completion = await self._ask(call.request)
-            if completion.tokens_in or completion.tokens_out:
-                spent = price(self.config, completion.tokens_in, completion.tokens_out)
-                self._pace.settle(thought, completion.tokens_in + completion.tokens_out)
+            said = await self._ask(call.request)
+            usage = believed(said, call.request, answer_limit=self.config.answer_limit)
+            completion = with_usage(said, usage)
+            if usage.tokens_in or usage.tokens_out:
+                spent = price(self.config, usage.tokens_in, usage.tokens_out)
+                self._pace.settle(thought, usage.tokens_in + usage.tokens_out)
+            else:
+                self.unsaid.count(worst, usage.doubt)
         except CallError as error:
-            if error.status is not None:
+            if error.free:
                 spent = 0.0
             if error.status == TOO_MANY:
                 self.concurrency.throttled()
@@ -87,6 +93,31 @@ class Caller:
                 return await self.backend.open().answer(request)
         except TimeoutError:
             raise CallError(f"No reply within {self.config.timeout:g} s.", kind="retry") from None
+
+
+@dataclass
+class Unsaid:
+    """Counts answers that did not say what they used, or said what cannot be: they are booked at the most they can cost."""
+
+    n: int = 0
+    usd: float = 0.0
+    doubt: str | None = None
+
+    def count(self, usd: float, doubt: str | None) -> None:
+        """One more, booked at `usd`. doubt: what it said instead, None where it said nothing."""
+        self.n += 1
+        self.usd += usd
+        self.doubt = self.doubt or doubt
+
+    def warnings(self) -> tuple[str, ...]:
+        """What to say of the bill; nothing where answers cost nothing."""
+        if not self.usd > 0:
+            return ()
+        such = "" if self.doubt is None else f" (one of them: {self.doubt})"
+        return (
+            f"{self.n:,} answers did not say how many tokens they used, or said what cannot be{such}. Their "
+            f"{self.usd:.6g} USD are the most they can have cost: look at the provider's own bill.",
+        )
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

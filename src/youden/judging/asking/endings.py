@@ -27,6 +27,10 @@ class Ending:
         self._n_given_up = 0
 
     @property
+    def any_answered(self) -> bool:
+        return self._n_answered > 0
+
+    @property
     def stopped(self) -> bool:
         return self._why is not None
 

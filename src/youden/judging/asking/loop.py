@@ -92,6 +92,7 @@ class Loop:
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._line = Line(caller.config.concurrency)
         self._just_answered: set[str] = set()
+        self._early: list[tuple[Call, Failure]] = []
         ending.on_stop.append(self._stop_sending)
 
     async def go(self) -> None:
@@ -106,6 +107,8 @@ class Loop:
             raise several.exceptions[0] from None
         finally:
             self._line.close_sleepers()
+        if not self._ending.stopped:
+            self._keep_early()
 
     async def _dispatch(self) -> None:
         try:
@@ -172,6 +175,7 @@ class Loop:
 
     def _answered(self, call: Call, completion: Completion) -> None:
         self._ending.answered()
+        self._keep_early()
         self._just_answered.add(call.key)
         self._keep(call, completion)
         outcome = self._put(call.rows, call.key, completion, usd=call.usd)
@@ -206,8 +210,16 @@ class Loop:
         if self._caller.backend.live:
             self._ending.given_up(lambda: self._ends_the_run(error), n_requests=len(self._work))
         failure = Failure(error.kind, error.status, error.reason)
-        self._keep(call, failure)
+        if self._ending.any_answered:
+            self._keep(call, failure)
+        else:
+            self._early.append((call, failure))
         self._put(call.rows, call.key, failure, usd=call.usd)
+
+    def _keep_early(self) -> None:
+        """Keep what failed before anything was answered: until then it may be the server's fault, and no trial's own."""
+        while self._early:
+            self._keep(*self._early.pop())
 
     def _keep(self, call: Call, outcome: Completion | Failure) -> None:
         self._record(call.request, outcome)

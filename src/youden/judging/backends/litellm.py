@@ -8,15 +8,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import openai
+import orjson
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.chat import completion_of, retry_after
+from youden.judging.call.bounded import ABOUT_THE_FORM, read_bounded
+from youden.judging.call.chat import retry_after, status_error
 from youden.judging.call.connection import Connection
+from youden.judging.call.error_inside import error_inside
 from youden.judging.call.failures import CallError, ending_code, fate
+from youden.judging.call.reply import checked
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
@@ -43,9 +48,11 @@ class LitellmJudge:
                 slug="judge-two-keys",
             )
         self._litellm = _library()
+        self._http: Any = None
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
+        self._http = self._litellm.aclient_session = self._http or _client()
         began = self._clock()
         try:
             reply = await self._litellm.acompletion(
@@ -59,17 +66,20 @@ class LitellmJudge:
                 **self._way(),
                 **request.parameters,
             )
-        except openai.APITimeoutError:
-            raise CallError("No reply within the timeout.", kind="retry") from None
-        except openai.APIError as error:
+        except Exception as error:
             raise self._connection.redacted(_call_error(error)) from None
-        except (OSError, ValueError) as error:
-            raise self._connection.redacted(CallError(f"{type(error).__name__}: {error}", kind="retry")) from None
-        return completion_of(reply.model_dump(), seconds=self._clock() - began)
+        try:
+            return checked(reply.model_dump(), seconds=self._clock() - began)
+        except CallError as error:
+            raise self._connection.redacted(error) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""
         await self._litellm.close_litellm_async_clients()
+        if self._http is not None:
+            self._litellm.aclient_session = None
+            self._litellm.in_memory_llm_clients_cache.flush_cache()  # it would go on with the client that is closed here
+            await self._http.aclose()
 
     def _way(self) -> dict[str, Any]:
         way: dict[str, Any] = {}
@@ -80,8 +90,14 @@ class LitellmJudge:
         return way
 
 
-def _call_error(error: openai.APIError) -> CallError:
+def _call_error(error: Exception) -> CallError:
     """litellm says 500 of a connection that broke as well, so a 500 counts as a call that nobody can price."""
+    if (own := _own(error)) is not None:
+        return own
+    if isinstance(error, openai.APITimeoutError):
+        return CallError("No reply within the timeout.", kind="retry")
+    if not isinstance(error, openai.APIError):
+        return CallError(f"{type(error).__name__}: {error}", kind="retry")
     status, said = getattr(error, "status_code", None), str(error)
     if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
         return CallError(said, kind="stop" if ending_code(said) else "retry")
@@ -91,6 +107,36 @@ def _call_error(error: openai.APIError) -> CallError:
         status=status,
         retry_after=retry_after(getattr(error, "litellm_response_headers", None) or {}),
     )
+
+
+def _own(error: BaseException | None) -> CallError | None:
+    """The CallError that our client raised and the libraries above it wrapped, None where there is none."""
+    while error is not None and not isinstance(error, CallError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _client() -> Any:
+    """The client that litellm asks through where it uses OpenAI's SDK: it follows no redirect and reads within the bound."""
+    httpx: Any = import_module("httpx")
+
+    async def send(request: Any, **options: Any) -> Any:
+        response = await plain_send(request, **{**options, "stream": True, "follow_redirects": False})
+        try:
+            body = await read_bounded(response.aiter_bytes())
+        finally:
+            await response.aclose()
+        if 300 <= response.status_code < 400:
+            raise status_error(response.status_code, body, response.headers)
+        with suppress(ValueError):
+            if response.is_success and (inside := error_inside(orjson.loads(body))) is not None:
+                raise inside
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
+        return httpx.Response(response.status_code, headers=headers, content=body, request=request)
+
+    client = httpx.AsyncClient()
+    plain_send, client.send = client.send, send
+    return client
 
 
 def _library() -> Any:

@@ -1,4 +1,7 @@
-"""Asks a model behind the OpenAI chat format by OpenAI's own SDK, over aiohttp. The SDK's own retries are off."""
+"""Asks a model behind the OpenAI chat format by OpenAI's own SDK, over aiohttp.
+
+The SDK's own retries are off, it follows no redirect, and it reads no more of a reply than `bounded` allows.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
+import aiohttp
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
+from youden.judging.call.bounded import ABOUT_THE_FORM, MOST_BYTES, read_bounded
 from youden.judging.call.chat import completion, status_error
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -42,8 +47,7 @@ class OpenAIJudge:
                 messages=cast(Any, [{"role": one.role, "content": one.content} for one in request.messages]),
                 extra_body=dict(request.parameters),
             )
-            body = reply.text
-        return completion(body, seconds=self._clock() - began)
+            return completion(reply.content, seconds=self._clock() - began)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -52,21 +56,52 @@ class OpenAIJudge:
 
 @contextmanager
 def call_errors(connection: Connection) -> Iterator[None]:
-    """The SDK's exceptions as CallErrors without secrets."""
+    """What the SDK raises, and whatever it makes of a reply that it cannot read, as CallErrors without secrets."""
     try:
         yield
+    except CallError as error:
+        raise connection.redacted(error) from None
     except openai.APIStatusError as error:
         response = error.response
-        raise connection.redacted(status_error(error.status_code, response.text, response.headers)) from None
-    except openai.APITimeoutError:
-        raise CallError("No reply within the timeout.", kind="retry") from None
-    except (openai.APIError, OSError, ValueError) as error:
-        cause = error.__cause__ or error
-        raise connection.redacted(CallError(f"{type(cause).__name__}: {cause}", kind="retry")) from None
+        raise connection.redacted(status_error(error.status_code, response.content, response.headers)) from None
+    except Exception as error:
+        raise connection.redacted(_broken(error)) from None
 
 
-def sdk_client(connection: Connection) -> AsyncOpenAI:
-    """The SDK's client for `connection`, its own retries off."""
+def _broken(error: BaseException) -> CallError:
+    """What stands behind the SDK's exception: it calls a connection that nobody took a timeout as well."""
+    while error.__cause__ is not None and not isinstance(error, aiohttp.ClientError):
+        error = error.__cause__
+    if isinstance(error, TimeoutError):
+        return CallError("No reply within the timeout.", kind="retry")
+    never_made = isinstance(error, aiohttp.ClientConnectorError)
+    return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
+
+
+class _Bounded(DefaultAioHttpClient):
+    """Reads at most `most` bytes of a reply, unpacked."""
+
+    def __init__(self, *, most: int) -> None:
+        super().__init__(follow_redirects=False)
+        self._most = most
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """As the SDK's, the reply read already."""
+        response = await super().send(request, **{**options, "stream": True})
+        said = response.headers.get("content-length", "")
+        if said.isdecimal() and int(said) <= self._most and "content-encoding" not in response.headers:
+            await response.aread()
+            return response
+        try:
+            body = await read_bounded(response.aiter_bytes(), most=self._most)
+        finally:
+            await response.aclose()
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in ABOUT_THE_FORM]
+        return type(response)(response.status_code, headers=headers, content=body, request=request)
+
+
+def sdk_client(connection: Connection, *, most: int = MOST_BYTES) -> AsyncOpenAI:
+    """The SDK's client for `connection`. most: bytes of a reply."""
     headers = {} if connection.authorization is None else {"Authorization": connection.authorization}
     return AsyncOpenAI(
         api_key=connection.api_key or _NO_KEY,
@@ -74,5 +109,5 @@ def sdk_client(connection: Connection) -> AsyncOpenAI:
         timeout=connection.timeout,
         max_retries=0,
         default_headers=headers,
-        http_client=DefaultAioHttpClient(),
+        http_client=_Bounded(most=most),
     )

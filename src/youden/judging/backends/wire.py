@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import aiohttp
 
+from youden.judging.call.bounded import read_bounded
 from youden.judging.call.chat import completion, request_body, status_error
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -29,20 +30,27 @@ class WireJudge:
         began = self._clock()
         try:
             async with session.post(self._url, data=request_body(request), allow_redirects=False) as reply:
-                body = await reply.read()
+                body = await read_bounded(reply.content.iter_any())
+            if not 200 <= reply.status < 300:
+                raise status_error(reply.status, body, reply.headers)
+            return completion(body, seconds=self._clock() - began)
+        except CallError as error:
+            raise self._connection.redacted(error) from None
         except TimeoutError:
             raise CallError("No reply within the timeout.", kind="retry") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failed = CallError(f"{type(error).__name__}: {error}", kind="retry")
-            raise self._connection.redacted(failed) from None
-        if reply.status != 200:
-            raise self._connection.redacted(status_error(reply.status, body, reply.headers))
-        return completion(body, seconds=self._clock() - began)
+            raise self._connection.redacted(broken(error)) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def broken(error: BaseException) -> CallError:
+    """A connection that could not be made, which cost nothing, or that broke under way."""
+    never_made = isinstance(error, aiohttp.ClientConnectorError)
+    return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
 
 
 def _session(connection: Connection) -> aiohttp.ClientSession:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import orjson
 
 from youden.judging.asking.terms import Limits
-from youden.judging.call.chat import completion
 from youden.judging.call.failures import CallError, fate
+from youden.judging.call.reply import checked
 from youden.nouns import Completion, Request
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
@@ -59,15 +59,22 @@ def results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
 
 
 def _outcome(result: Mapping[str, Any]) -> Completion | CallError:
-    response = result.get("response") or {}
+    """What a line says; an error of its own, or a status that is no success, cost nothing."""
+    response = _object(result.get("response"))
     status, body = response.get("status_code"), response.get("body")
-    if status == 200:
+    if isinstance(status, int) and 200 <= status < 300:
         try:
-            return completion(orjson.dumps(body), seconds=0.0)
+            return checked(body, seconds=0.0)
         except CallError as error:
             return error
-    told = result.get("error") or (body.get("error") if isinstance(body, dict) else None) or {}
+    told = _object(result.get("error")) or _object(_object(body).get("error"))
     code, said = told.get("code") or told.get("type"), told.get("message") or "no reason given"
     if not isinstance(status, int):
-        return CallError(f"{code}: {said}", kind="retry")
-    return CallError(f"HTTP {status}: {said}", kind=fate(status, code), status=status)
+        return CallError(f"{code}: {said}", kind="retry", free=bool(told))
+    return CallError(
+        f"HTTP {status}: {said}", kind=fate(status, code if isinstance(code, str) else None), status=status
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -19,6 +19,8 @@ from youden.judging.call.retry import RetryPolicy, Tries
 T = TypeVar("T")
 
 _TRANSFER_SECONDS = 900.0
+_MOST_BYTES = 2_000_000_000
+"""Of a result file: several times what 50,000 answers with their odds take."""
 _UNDER_WAY = {"validating", "in_progress", "finalizing", "cancelling"}
 
 
@@ -35,7 +37,7 @@ class OpenAIBatches:
         self._connection = connection
         self._policy = policy
         self._sleep = sleep
-        self._client = sdk_client(connection)
+        self._client = sdk_client(connection, most=_MOST_BYTES)
 
     async def upload(self, text: bytes) -> str:
         """The id of a new file of requests."""

@@ -7,12 +7,12 @@ that the same command goes on after any end of the process, and no batch is begu
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from youden.errors import YoudenError
-from youden.judging.asking.calling import worst_price
+from youden.judging.asking.calling import Unsaid, worst_price
 from youden.judging.asking.endings import out_of_money, too_many, too_many_missing
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, Batching
@@ -22,6 +22,7 @@ from youden.judging.batches.lines import Line, parts, request_line, results
 from youden.judging.batches.provider import BatchProvider, BatchState, LineError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Failure, fate
+from youden.judging.call.reply import Usage, believed, with_usage
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Questions
@@ -62,7 +63,9 @@ class InBatches:
         self._sight = sight
         self._jobs = jobs
         self._tries: Counter[str] = Counter()
-        self._bills: dict[str, tuple[float, Completion]] = {}
+        self.unsaid = Unsaid()
+        self._usd: defaultdict[str, float] = defaultdict(float)
+        self._answers: dict[str, Completion] = {}
         self._n_merged = 0
         self._n_missing = 0
         self._unreserved = 0.0
@@ -189,7 +192,10 @@ class InBatches:
             self._end(self._ending(error, job))
             return
         came = {key: outcome for text in texts for key, outcome in results(text)}
-        lost = CallError(f"The batch {state.status} without a result for it.", kind="retry")
+        came |= dict(self._believed(came))
+        lost = CallError(
+            f"The batch {state.status} without a result for it.", kind="retry", free=state.status != "completed"
+        )
         told = dict(self._turned_down(job, state.errors))
         asked = job.keys if state.status != "failed" else told
         spent = [
@@ -203,6 +209,16 @@ class InBatches:
         elif state.status == "cancelled":
             self._end(cancelled(job, n_kept=sum(isinstance(one, Completion) for one in came.values())))
 
+    def _believed(self, came: Mapping[str, Completion | CallError]) -> Iterator[tuple[str, Completion]]:
+        """(key, answer) of this plan's answers, each with what is believed of its use."""
+        for _, key, request in self._questions.all(self._plan, self._pool):
+            outcome = came.get(key)
+            if isinstance(outcome, Completion):
+                usage = believed(outcome, request, answer_limit=self._config.answer_limit)
+                if usage == Usage(0, 0, usage.doubt):
+                    self.unsaid.count(worst_price(self._config, request), usage.doubt)
+                yield key, with_usage(outcome, usage)
+
     def _turned_down(self, job: Job, errors: tuple[LineError, ...]) -> Iterator[tuple[str, CallError]]:
         """(key, error) of the lines for which the provider did not take the batch."""
         for error in errors:
@@ -211,23 +227,28 @@ class InBatches:
                 yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
 
     def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
-        """USD spent on it. `worst`: taken where the provider does not say what was used."""
+        """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
+        usd = self._price(outcome, worst=worst)
+        self._usd[key] += usd
         self._tries[key] += 1
         if isinstance(outcome, Completion):
             self._n_merged += 1
             self._n_missing += not self._is_answer(outcome)
             self._store.add(key, outcome)
-            told = outcome.tokens_in or outcome.tokens_out
-            usd = price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
-            self._bills[key] = (usd, outcome)
-            return usd
-        if outcome.kind == "stop":
+            self._answers[key] = outcome
+        elif outcome.kind == "stop":
             self._end(self._ending(outcome))
         elif outcome.kind == "rejected" or self._tries[key] >= self._config.max_tries:
             self._n_merged += 1
             self._n_missing += 1
             self._store.add(key, Failure(outcome.kind, outcome.status, outcome.reason))
-        return 0.0
+        return usd
+
+    def _price(self, outcome: Completion | CallError, *, worst: float) -> float:
+        if isinstance(outcome, CallError):
+            return 0.0 if outcome.free else worst
+        told = outcome.tokens_in or outcome.tokens_out
+        return price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
 
     def _known(self) -> Iterator[Known]:
         for chunk in look_up(self._questions.all(self._plan, self._pool), self._store):
@@ -254,7 +275,8 @@ class InBatches:
                 reading = no_reading("failed")
             if reading is None:
                 continue
-            usd, completion = self._bills.pop(known.key, (0.0, known.completion))
+            usd = self._usd.pop(known.key, 0.0)
+            completion = self._answers.pop(known.key, known.completion)
             fresh = self._tries[known.key] > 0
             self.columns.put(known.rows, known.key, reading, completion=completion, stored=not fresh)
             self._sight.advance(len(known.rows), missing=reading.missing, usd=usd, stored=not fresh)

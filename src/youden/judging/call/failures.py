@@ -25,15 +25,23 @@ class CallError(Exception):
     kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
     reason: a line without secrets. status: the HTTP status, None where no reply came.
     retry_after: seconds the server asked to wait, None where it did not say.
+    free: whether it surely cost nothing: the server turned it down, or never got it.
     """
 
     def __init__(
-        self, reason: str, *, kind: FailureKind, status: int | None = None, retry_after: float | None = None
+        self,
+        reason: str,
+        *,
+        kind: FailureKind,
+        status: int | None = None,
+        retry_after: float | None = None,
+        free: bool = False,
     ) -> None:
         self.reason = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
+        self.free = free or status is not None
         super().__init__(self.reason)
 
 
@@ -49,10 +57,10 @@ class Failure:
 def fate(status: int, code: str | None) -> FailureKind:
     """What an HTTP status and the provider's error code mean for the run.
 
-    >>> fate(429, None), fate(429, "insufficient_quota"), fate(400, "context_length_exceeded"), fate(503, None)
-    ('retry', 'stop', 'rejected', 'retry')
+    >>> fate(429, None), fate(429, "insufficient_quota"), fate(400, "context_length_exceeded"), fate(503, None), fate(307, None)
+    ('retry', 'stop', 'rejected', 'retry', 'stop')
     """
-    if code in _OUT_OF_MONEY or code in _NO_SUCH_MODEL or status in _STOP:
+    if code in _OUT_OF_MONEY or code in _NO_SUCH_MODEL or status in _STOP or 300 <= status < 400:
         return "stop"
     return "retry" if status in _TRY_AGAIN or status >= 500 else "rejected"
 
@@ -73,6 +81,12 @@ def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
         return JudgeError(f"{reply} Check the key in the environment and what it may use.", slug="judge-key")
     if error.status in (404, 405):
         return JudgeError(f"{reply} Check `model` and `base_url` in the judge's config.", slug="judge-model")
+    if error.status is not None and 300 <= error.status < 400:
+        return JudgeError(
+            f"{reply} Nothing was sent there. If the judge moved, set `base_url` in its config; if something stands in between, "
+            "such as the login page of a network, get past it; then run the same again.",
+            slug="judge-moved",
+        )
     if error.kind == "stop":
         return JudgeError(
             f"{reply} Top up the account or use another key, then run the same again.", slug="judge-quota"

@@ -20,7 +20,8 @@ import orjson
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_fixed
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.failures import Failure, FailureKind
+from youden.judging.call.failures import CallError, Failure, FailureKind
+from youden.judging.call.reply import trusted
 from youden.nouns import Completion, Json
 
 VERSION = 1
@@ -102,18 +103,17 @@ class Store:
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """key → completion for those of `keys` that were answered."""
-        query = "SELECT key, completion FROM answers WHERE key IN (SELECT value FROM json_each(?))"
-        with _explained(self.path):
-            rows = self._connection.execute(query, [orjson.dumps(keys).decode()]).fetchall()
-            found = {key: completion_from(orjson.loads(text)) for key, text in rows}
+        found = {key: said for key, said in self._stored(keys) if isinstance(said, Completion)}
         return found | {key: self._answers[key] for key in keys if key in self._answers}
 
     def failures(self, keys: Sequence[str]) -> dict[str, Failure]:
-        """key → failure for those of `keys` that were given up on the last time they were asked."""
+        """key → failure for those of `keys` that were given up on the last time they were asked, or whose answer cannot be
+        trusted: replies were once kept as they came."""
         query = "SELECT key, kind, status, reason FROM failures WHERE key IN (SELECT value FROM json_each(?))"
         with _explained(self.path):
             rows = self._connection.execute(query, [orjson.dumps(keys).decode()]).fetchall()
-        found = {key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in rows}
+        found = {key: said for key, said in self._stored(keys) if isinstance(said, Failure)}
+        found |= {key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in rows}
         return found | {key: self._failures[key] for key in keys if key in self._failures}
 
     def since(self, row: int) -> tuple[int, dict[str, Completion]]:
@@ -122,8 +122,15 @@ class Store:
             rows = self._connection.execute(
                 "SELECT rowid, key, completion FROM answers WHERE rowid > ? ORDER BY rowid", [row]
             ).fetchall()
-            found = {key: completion_from(orjson.loads(text)) for _, key, text in rows}
+            read = {key: _read(text) for _, key, text in rows}
+        found = {key: said for key, said in read.items() if isinstance(said, Completion)}
         return (rows[-1][0] if rows else row), found
+
+    def _stored(self, keys: Sequence[str]) -> list[tuple[str, Completion | Failure]]:
+        query = "SELECT key, completion FROM answers WHERE key IN (SELECT value FROM json_each(?))"
+        with _explained(self.path):
+            rows = self._connection.execute(query, [orjson.dumps(keys).decode()]).fetchall()
+            return [(key, _read(text)) for key, text in rows]
 
     def add(self, key: str, outcome: Completion | Failure) -> None:
         """Keep an answer or a failure. It is on disk after the next `flush`, at most `MOST_UNWRITTEN` additions later."""
@@ -224,10 +231,16 @@ def _text(config: dict[str, Json]) -> str:
 
 
 def completion_from(fields: dict[str, Any]) -> Completion:
-    """The completion that was stored as these JSON fields."""
-    top = fields["top_logprobs"]
-    fields["top_logprobs"] = tuple([(token, value) for token, value in top]) if top else ()
-    return Completion(**fields)
+    """The completion that was stored as these JSON fields. Raises: CallError where it cannot be trusted, as `trusted`."""
+    return trusted(Completion(**{**fields, "top_logprobs": fields["top_logprobs"] or ()}))
+
+
+def _read(text: str) -> Completion | Failure:
+    """A stored answer; a failure where it cannot be trusted."""
+    try:
+        return completion_from(orjson.loads(text))
+    except CallError as error:
+        return Failure(error.kind, error.status, error.reason)
 
 
 @contextmanager

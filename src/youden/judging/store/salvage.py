@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youden.errors import ConfigError
+from youden.judging.call.failures import CallError
 from youden.judging.store.answers import completion_from, open_store
 from youden.nouns import Completion, Json
 
@@ -61,7 +62,7 @@ def _answers(content: bytes) -> Iterator[tuple[str, Completion]]:
         if fields is not None:
             try:
                 yield match[1].decode(), completion_from(fields)
-            except (TypeError, KeyError, ValueError):
+            except (TypeError, KeyError, ValueError, CallError):
                 continue
 
 

@@ -76,7 +76,9 @@ def plan_calibration(
         )
     pool, plan = draw_run_plan(config)
     known = draw_known_truth(plan, pool, calls=calls, seed=config.seed)
-    return Calibration(config, known, configs, tuple(estimate(known.plan, known.pool, one) for one in configs))
+    place = config.store_place
+    costs = tuple(estimate(known.plan, known.pool, one, store=place) for one in configs)
+    return Calibration(config, known, configs, costs)
 
 
 def calibrate(calibration: Calibration, *, progress: Progress | None = None) -> tuple[Tried, ...]:
