@@ -56,6 +56,10 @@ class Line:
         self._asleep.clear()
         self._moved.set()
 
+    def moved(self) -> None:
+        """Wake who waits in `something_moves`."""
+        self._moved.set()
+
     async def something_moves(self) -> None:
         """Wait until a call left the line, came to its end or woke up."""
         self._moved.clear()

@@ -25,15 +25,23 @@ class CallError(Exception):
     kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
     reason: a line without secrets. status: the HTTP status, None where no reply came.
     retry_after: seconds the server asked to wait, None where it did not say.
+    free: whether it surely cost nothing: the server turned it down, or never got it.
     """
 
     def __init__(
-        self, reason: str, *, kind: FailureKind, status: int | None = None, retry_after: float | None = None
+        self,
+        reason: str,
+        *,
+        kind: FailureKind,
+        status: int | None = None,
+        retry_after: float | None = None,
+        free: bool = False,
     ) -> None:
         self.reason = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
+        self.free = free or status is not None
         super().__init__(self.reason)
 
 
