@@ -77,7 +77,8 @@ def away_too_long(error: CallError, *, judge: str, address: str, outage: float) 
     """The server did not come back in time."""
     return ShortRunError(
         f"The judge '{judge}' at {address} has been away for more than {outage:g} s: {error.reason} "
-        "Every answer is kept. Run the same again when it is back, or let `outage` in its config be more seconds.",
+        "Every answer is kept. Run the same again when it is back, or let `outage` in its config be more seconds; "
+        "`outage: 0` counts every failure as its trial's own, where a few texts break the server.",
         slug="outage",
     )
 

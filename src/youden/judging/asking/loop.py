@@ -286,8 +286,8 @@ class Loop:
         stopped, outage = self._ending.stopped, self._caller.outage
         was_on = outage.is_on
         if not stopped and outage.befell(call.tries, error):
+            self._line.park(call)
             self._away(error, was_on=was_on)
-            self._line.sleep(call, 0.0)
             return
         if not is_silence(error):
             self._heard(answer=False)
@@ -315,6 +315,7 @@ class Loop:
     def _heard(self, *, answer: bool) -> None:
         seconds = self._caller.outage.heard(answer=answer)
         if seconds is not None:
+            self._line.unpark()
             self._sight.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
     def _give_up(self, call: Call, error: CallError) -> None:
@@ -355,6 +356,8 @@ class Loop:
             try:
                 self._store.flush()
                 self._claims.renew()
+                if self._line.is_empty:
+                    self._line.unpark()
                 if self._elsewhere and not self._ending.stopped:
                     self._ask_or_await(list(self._elsewhere.values()))
                     self._line.moved()

@@ -68,12 +68,13 @@ class Outage:
         if self._since is None:
             never_sent = error.free and error.status is None
             if not never_sent:
-                if tries.n_failed:
+                if tries.n_failed or tries.suspect:
                     return False
                 self._suspects.append(tries)
                 if len(self._suspects) < IN_A_ROW:
                     return False
             self._begin()
+        tries.suspect = True
         return True
 
     @asynccontextmanager
@@ -95,7 +96,7 @@ class Outage:
         self._n_looks = 0
         self._look_now.clear()
         for tries in self._suspects:
-            tries.n_failed = 0
+            tries.n_failed, tries.suspect = 0, True
 
     async def _until_time_to_look(self) -> None:
         if not self.is_on:
