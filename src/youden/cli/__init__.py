@@ -13,7 +13,7 @@ from importlib import import_module
 
 import click
 
-from youden.errors import ShortRunError, YoudenError
+from youden.errors import YoudenError
 
 COMMANDS = {
     "demo": "youden.cli.start.demo",
@@ -96,7 +96,7 @@ def main() -> None:
             code = youden.main(standalone_mode=False)
     except YoudenError as error:
         _complain(str(error))
-        if isinstance(error, ShortRunError):
+        if error.slug in ("outage", "stopped"):
             _say(f"go on with: {_command()}")
         sys.exit(error.exit_code)
     except click.exceptions.NoArgsIsHelpError as shown:
