@@ -357,6 +357,44 @@ async def test_an_interrupted_run_keeps_every_answer_it_got(tmp_path: Path) -> N
         assert len(store) == answered >= 100
 
 
+@pytest.mark.parametrize(("grace", "kept"), [(8.0, True), (0.1, False)])
+async def test_a_run_that_is_cancelled_stores_what_is_in_flight_within_its_grace(
+    store: Store, grace: float, kept: bool
+) -> None:
+    all_there = asyncio.Event()
+
+    def behave(n: int, body: Any) -> Reply:
+        if n == 7:
+            all_there.set()
+        return replace(well_behaved(n, body), delay=0.5)
+
+    async with WireServer(behave) as server:
+        run = asyncio.create_task(ask(server, store, grace=grace))
+        await all_there.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert (server.n_requests, len(store)) == (8, 8 if kept else 0)
+
+
+async def test_calls_that_wait_for_their_pace_do_not_hold_up_a_stop(store: Store) -> None:
+    asked = asyncio.Event()
+
+    def behave(n: int, body: Any) -> Reply:
+        asked.set()
+        return well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        run = asyncio.create_task(ask(server, store, changes={"requests_per_minute": 6}))
+        await asked.wait()
+        began = asyncio.get_running_loop().time()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert asyncio.get_running_loop().time() - began < 4
+        assert server.n_requests == len(store)
+
+
 async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -> None:
     def script(request: Request) -> str:
         if judge.n_calls == 120:
@@ -429,4 +467,4 @@ async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:
         return say(request)
 
     await scripted(Scripted(script), store, changes={"concurrency": 4})
-    assert most <= 4 + 4
+    assert most <= 4 + 5

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+import shlex
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 import click
@@ -35,7 +40,16 @@ COMMANDS = {
 
 UNDECIDED = 3
 """What a gate ends with that could not tell; it is no error."""
-INTERRUPTED = 130
+STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""What stops a command beside Ctrl-C; it ends with 128 and the signal's number."""
+
+
+class Stopped(KeyboardInterrupt):
+    """SIGTERM or SIGHUP came: the same end as after Ctrl-C, with a code of its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 class Commands(click.Group):
@@ -67,7 +81,8 @@ def youden() -> None:
     """Rank language-model agents without labels.
 
     Data goes to standard output, progress to standard error. Exit codes: 0 done, 1 a run fell short (the same command
-    resumes it) or an agent is worse (gate), 2 bad input, 3 a gate is undecided, 130 interrupted (the same command resumes).
+    resumes it) or an agent is worse (gate), 2 bad input, 3 a gate is undecided, 130, 143 or 129 stopped by Ctrl-C,
+    SIGTERM or SIGHUP (the same command resumes).
     """
 
 
@@ -77,9 +92,12 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = youden.main(standalone_mode=False)
+        with _stoppable():
+            code = youden.main(standalone_mode=False)
     except YoudenError as error:
         _complain(str(error))
+        if error.slug in ("outage", "stopped"):
+            _say(f"go on with: {_command()}")
         sys.exit(error.exit_code)
     except click.exceptions.NoArgsIsHelpError as shown:
         click.echo(shown.format_message())
@@ -94,13 +112,45 @@ def main() -> None:
         what = f"{error.filename or 'A file'}: {error.strerror or error}"
         _complain(f"{what}. Check the path, its permissions and the disk. [file]")
         sys.exit(2)
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        _complain("Interrupted. What was answered is kept; the same command resumes.")
-        sys.exit(INTERRUPTED)
+    except (KeyboardInterrupt, click.exceptions.Abort) as stop:
+        came = stop if isinstance(stop, Stopped) else stop.__cause__
+        number = came.number if isinstance(came, Stopped) else signal.SIGINT
+        with suppress(OSError):
+            _say(
+                f"Stopped ({signal.Signals(number).name}). What was answered is kept; the same command resumes: {_command()}"
+            )
+        sys.exit(128 + number)
     sys.exit(code if isinstance(code, int) else 0)
 
 
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise `Stopped`, unless they are ignored, as under nohup."""
+
+    def stop(number: int, _frame: object) -> None:
+        raise Stopped(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPS:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _command() -> str:
+    return shlex.join(["youden", *sys.argv[1:]])
+
+
 def _complain(message: str) -> None:
+    _say(f"error: {message}")
+
+
+def _say(message: str) -> None:
     from youden.text.printable import printable
 
-    click.echo(f"error: {printable(message)}", err=True)
+    click.echo(printable(message), err=True)

@@ -139,7 +139,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     )
     try:
         store.remember_judge(config.public())
-        await ask_all([loop], ending)
+        await ask_all([loop], ending, grace=run.asking.grace)
     finally:
         store.flush()
     return _finished(run, config, store, trials.columns, of_the_bill=caller.unsaid.warnings())

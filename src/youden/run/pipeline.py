@@ -15,6 +15,7 @@ from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, ImportFormatError
+from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, Batching, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
@@ -99,7 +100,7 @@ def judge(
     """`judge_async` for code that has no event loop of its own. Raises: as it; ConfigError [loop-running] inside a loop."""
     _refuse_running_loop()
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
-    return asyncio.run(ask(plan, pool, judge=judge, store=store, asking=asking))
+    return run_until_stopped(ask(plan, pool, judge=judge, store=store, asking=asking))
 
 
 def _refuse_running_loop() -> None:
@@ -169,7 +170,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
 
     def answered(plan: Plan) -> Verdicts:
         nonlocal terms
-        found = asyncio.run(ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms))
+        found = run_until_stopped(ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms))
         terms = terms.after(found.total_usd)
         return found
 

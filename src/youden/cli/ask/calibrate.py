@@ -30,6 +30,7 @@ NONE_PASSES = 1
 @click.option("--seed", type=click.IntRange(min=0), help="The run's seed. [default: the config's, or 0]")
 @click.option("--store", help="Where answers are kept. [default: the run's own, runs/NAME/verdicts.db]")
 @options.max_cost
+@options.grace
 @options.dry_run
 @options.json
 def command(
@@ -40,6 +41,7 @@ def command(
     seed: int | None,
     store: str | None,
     max_cost: float | None,
+    grace: float,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -72,7 +74,7 @@ def command(
             show.print_json(planned_json(calibration))
         return 0
     with progress_bar() as bar:
-        tried = calibrate(calibration, progress=bar)
+        tried = calibrate(calibration, progress=bar, grace=grace)
     if as_json:
         show.print_json(to_json(calibration, tried))
     else:

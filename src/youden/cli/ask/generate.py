@@ -26,6 +26,7 @@ from youden.cli.terms.progress import progress_bar
 @options.max_cost
 @options.max_missing
 @options.retry_failed
+@options.grace
 @click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
 @options.json
 def command(
@@ -38,6 +39,7 @@ def command(
     max_cost: float | None,
     max_missing: float | None,
     retry_failed: bool,
+    grace: float,
     replay: bool,
     as_json: bool,
 ) -> None:
@@ -81,6 +83,7 @@ def command(
                 MAX_MISSING if max_missing is None else max_missing,
                 retry_failed,
                 bar if planned.makes_calls else None,
+                grace=grace,
             ),
             replay=replay,
             name=out.name,

@@ -40,6 +40,14 @@ retry_failed = click.option(
     "--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected."
 )
 log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+grace = click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=8.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="On Ctrl-C, SIGTERM or SIGHUP: so long for calls in flight to be answered and stored. A second one ends at once.",
+)
 
 target = click.option(
     "--target",
@@ -184,24 +192,29 @@ class Asking:
     max_missing: float | None
     retry_failed: bool
     log: Path | None
+    grace: float
 
     def terms(self, *, progress: Progress | None = None, batching: Batching | None = None) -> Terms:
         """The terms of a run, whose config says what may be spent and may be missing."""
         from youden.judging.asking.terms import Asking as Terms
 
-        return Terms(retry_failed=self.retry_failed, progress=progress, log=self.log, batching=batching)
+        return Terms(
+            retry_failed=self.retry_failed, progress=progress, log=self.log, batching=batching, grace=self.grace
+        )
 
 
 def asking(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --max-missing, --retry-failed and --log, and hands them over as one `asking`; --max-missing also to `overrides`."""
+    """Adds --max-missing, --retry-failed, --log and --grace, and hands them over as one `asking`; --max-missing also to
+    `overrides`."""
 
     @max_missing
     @retry_failed
     @log
+    @grace
     @wraps(function)
-    def wrapped(*, max_missing: float | None, retry_failed: bool, log: Path | None, **rest: object) -> R:
+    def wrapped(*, max_missing: float | None, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
         if isinstance(overrides := rest.get("overrides"), Overrides):
             rest["overrides"] = replace(overrides, max_missing=max_missing)
-        return function(asking=Asking(max_missing, retry_failed, log), **rest)
+        return function(asking=Asking(max_missing, retry_failed, log, grace), **rest)
 
     return wrapped

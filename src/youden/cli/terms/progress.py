@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -86,12 +86,17 @@ class Bar:
             self._tally.throttled += 1
             self._show()
 
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._print(printable(text))
+
     def stop(self) -> None:
         if self._tally is None:
             return
         self._say(self._tally)
         if self._bar is not None:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
         self._tally = self._bar = None
 
     def _show(self) -> None:
@@ -105,6 +110,11 @@ class Bar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=tally.done, description=line)
         else:
+            self._print(line)
+
+    def _print(self, line: str) -> None:
+        """A terminal that hung up takes nothing more, and is no reason to lose answers."""
+        with suppress(OSError):
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from youden.judging.asking.outage import Outage
 from youden.judging.call.backend import Backend
 from youden.judging.call.budget import Budget
 from youden.judging.call.concurrency import Concurrency
-from youden.judging.call.failures import CallError
+from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.pace import Pace
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.call.retry import TOO_MANY, Tries
@@ -21,12 +23,13 @@ from youden.nouns import Completion, Request
 class Call:
     """One request on its way, and what it went through.
 
-    rows: who waits for the answer. usd: what its tries have cost so far.
+    rows: who waits for the answer. usd: what its tries have cost so far. known: what the store held of it when it was looked up.
     """
 
     key: str
     request: Request
     rows: list[int]
+    known: Completion | Failure | None = None
     usd: float = 0.0
     tries: Tries = field(default_factory=Tries)
 
@@ -39,10 +42,19 @@ class Caller:
         self.config = config
         self.budget = budget
         self.concurrency = Concurrency(config.concurrency, start=config.start_concurrency)
+        self.outage = Outage(config.fetching.outage)
         self.stopped = False
         self.unsaid = Unsaid()
+        self._paced: set[asyncio.Timeout] = set()
         paced = config if backend.live else config.unpaced()
         self._pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
+
+    def stop(self) -> None:
+        """Send nothing more; who waits to send learns it now."""
+        self.stopped = True
+        self.outage.wait_no_more()
+        for waiting in self._paced:
+            waiting.reschedule(0)
 
     async def attempt(self, call: Call) -> Completion:
         """One try, for a worker that was let in by `concurrency`.
@@ -82,7 +94,13 @@ class Caller:
         thought = 0.0
         if self._pace.limited:
             thought = characters(request) / 4 + self.config.answer_tokens
-            await self._pace.acquire(thought)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0 if self.stopped else None) as waiting:
+                    self._paced.add(waiting)
+                    try:
+                        await self._pace.acquire(thought)
+                    finally:
+                        self._paced.discard(waiting)
         if self.stopped:
             raise CallError("The run ended before this was sent.", kind="retry")
         return thought

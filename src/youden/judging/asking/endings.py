@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from youden.errors import BudgetError, TooManyMissingError, YoudenError
+from youden.errors import BudgetError, ShortRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
+from youden.judging.call.failures import CallError
 
 LOOKED_AT_FROM = 200
 """Trials after which the share of missing answers may stop the run."""
@@ -73,6 +74,16 @@ def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -
         f"{n_done} of {n} {what} are done and {n - n_done} remain. "
         "Raise max_cost, or run the same again to spend as much once more; no stored answer is asked or paid for twice.",
         slug="budget",
+    )
+
+
+def away_too_long(error: CallError, *, judge: str, address: str, outage: float) -> ShortRunError:
+    """The server did not come back in time."""
+    return ShortRunError(
+        f"The judge '{judge}' at {address} has been away for more than {outage:g} s: {error.reason} "
+        "Every answer is kept. Run the same again when it is back, or let `outage` in its config be more seconds; "
+        "`outage: 0` counts every failure as its trial's own, where a few texts break the server.",
+        slug="outage",
     )
 
 

@@ -21,6 +21,7 @@ class Line:
         self._n_workers = n_workers
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue()
         self._asleep: dict[str, asyncio.TimerHandle] = {}
+        self._parked: list[Call] = []
         self._moved = asyncio.Event()
 
     @property
@@ -43,17 +44,40 @@ class Line:
         """Put a call at the end again in `seconds`."""
         self._asleep[call.key] = asyncio.get_running_loop().call_later(seconds, self._wake, call)
 
+    def park(self, call: Call) -> None:
+        """Put a call aside, so that others come first, until `unpark`."""
+        self._parked.append(call)
+        self._moved.set()
+
+    def unpark(self) -> None:
+        """Put all parked calls at the end again."""
+        for call in self._parked:
+            self._ready.put_nowait(call)
+        self._parked.clear()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody can be sent now."""
+        return self._ready.empty()
+
     def close(self, call: Call) -> None:
         """The call has come to its end."""
         del self.open[call.key]
         self._moved.set()
 
     def close_sleepers(self) -> None:
-        """Nobody who sleeps is tried again."""
+        """Nobody who sleeps or is parked is tried again."""
         for key, timer in self._asleep.items():
             timer.cancel()
             del self.open[key]
+        for call in self._parked:
+            del self.open[call.key]
         self._asleep.clear()
+        self._parked.clear()
+        self._moved.set()
+
+    def moved(self) -> None:
+        """Wake who waits in `something_moves`."""
         self._moved.set()
 
     async def something_moves(self) -> None:

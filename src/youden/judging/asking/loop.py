@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol
 
-from youden.errors import BudgetError, YoudenError
+from youden.errors import BudgetError, ShortRunError, YoudenError
 from youden.judging.asking.calling import Call, Caller
-from youden.judging.asking.endings import Ending
-from youden.judging.asking.line import Line
+from youden.judging.asking.endings import Ending, away_too_long
+from youden.judging.asking.line import MOST_ASLEEP, Line
+from youden.judging.asking.outage import is_silence
 from youden.judging.asking.sight import Sight
+from youden.judging.asking.stopping import drained
 from youden.judging.call.budget import Budget, OutOfMoneyError
 from youden.judging.call.failures import CallError, Failure, ends_the_run
 from youden.judging.call.retry import TOO_MANY, RetryPolicy
@@ -62,18 +65,36 @@ def at_risk(config: JudgeConfig) -> int:
     return config.concurrency + MOST_UNWRITTEN
 
 
-async def ask_all(loops: Sequence[Loop], ending: Ending) -> None:
-    """Let loops that share an ending ask side by side.
+async def ask_all(loops: Sequence[Loop], ending: Ending, *, grace: float) -> None:
+    """Let loops that share an ending ask side by side. When this is cancelled, calls in flight get `grace` seconds.
 
-    Raises: the reason of `ending`, once the calls in flight have ended; what a backend raises beside CallError.
+    Raises: the reason of `ending`, once the calls in flight have ended; what a backend raises beside CallError; CancelledError.
     """
+
+    def stop() -> None:
+        for loop in loops:
+            loop.say_stopping(grace)
+        ending.stop(_interrupted)
+
+    try:
+        await drained(asyncio.create_task(_side_by_side(loops)), stop=stop, grace=grace)
+    finally:
+        for loop in loops:
+            loop.let_go()
+    ending.raise_reason()
+
+
+async def _side_by_side(loops: Sequence[Loop]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             for loop in loops:
                 group.create_task(loop.go())
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
-    ending.raise_reason()
+
+
+def _interrupted() -> ShortRunError:
+    return ShortRunError("The run was told to stop. What was answered is kept; run the same again.", slug="stopped")
 
 
 class Loop:
@@ -86,13 +107,15 @@ class Loop:
         self._caller = caller
         self._config = caller.config
         self._store = store
+        self._claims = store.claims()
         self._ending = ending
         self._sight = sight
         self._retry_failed = retry_failed
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._line = Line(caller.config.concurrency)
-        self._just_answered: set[str] = set()
         self._early: list[tuple[Call, Failure]] = []
+        self._elsewhere: dict[str, Call] = {}
+        self._n_in_flight = self._n_cut = 0
         ending.on_stop.append(self._stop_sending)
 
     async def go(self) -> None:
@@ -101,8 +124,8 @@ class Loop:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._work_off())
-                flushing = group.create_task(self._flush_now_and_then())
-                group.create_task(self._dispatch()).add_done_callback(lambda _: flushing.cancel())
+                beside = group.create_task(self._now_and_then())
+                group.create_task(self._dispatch()).add_done_callback(lambda _: beside.cancel())
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
         finally:
@@ -110,41 +133,96 @@ class Loop:
         if not self._ending.stopped:
             self._keep_early()
 
+    def let_go(self) -> None:
+        """Give up the claims on what was not asked; those in a store that cannot be written end by themselves."""
+        if self._n_cut:
+            self._sight.say(
+                "cut", f"{self._n_cut:,} calls were cut off: they may cost, and the same command asks them again"
+            )
+        with suppress(YoudenError):
+            self._store.flush()
+            self._claims.finish()
+
+    def say_stopping(self, grace: float) -> None:
+        """Tell who watches what happens now."""
+        n = self._n_in_flight
+        self._sight.say("stopping", f"stopping: {n:,} calls in flight get up to {grace:g} s to be answered and stored")
+
     async def _dispatch(self) -> None:
         try:
             await self._route_all()
         except YoudenError as error:
             self._ending.stop_with(error)
-        while self._line.open:
+        while self._line.open or self._elsewhere:
             await self._line.something_moves()
         self._line.end()
 
     async def _route_all(self) -> None:
+        at_once = self._config.concurrency
         for chunk in look_up(self._work.requests(), self._store, size=CHUNK):
-            self._just_answered.clear()
-            for known in chunk:
-                while self._line.is_full and not self._ending.stopped:
+            asked = [known for known in chunk if not self._settle(known)]
+            for begin in range(0, len(asked), at_once):
+                while self._is_full and not self._ending.stopped:
                     await self._line.something_moves()
                 if self._ending.stopped:
                     return
-                self._route(known)
+                self._route(asked[begin : begin + at_once])
             await asyncio.sleep(0)
 
-    def _route(self, known: Known) -> None:
-        """Take what the store has, join a call in flight, or add a new one."""
-        if known.key in self._line.open:
-            self._line.open[known.key].rows.extend(known.rows)
-            return
-        if known.key in self._just_answered:
-            fresh = self._store.answers([known.key])[known.key]
-            self._put(known.rows, known.key, fresh, stored=True)
-        elif (found := known.settled(self._work.is_answer, retry_failed=self._retry_failed)) is not None:
-            self._record(known.request, found)
-            self._put(known.rows, known.key, found, stored=True)
-        elif not self._work.fits(known.request):
+    @property
+    def _is_full(self) -> bool:
+        return self._line.is_full or len(self._elsewhere) >= MOST_ASLEEP
+
+    def _settle(self, known: Known) -> bool:
+        """Whether it need not be asked: the store has what came of it, or it cannot be sent."""
+        found = known.settled(self._work.is_answer, retry_failed=self._retry_failed)
+        if found is not None:
+            self._take(known.key, known.request, known.rows, found)
+            return True
+        if not self._work.fits(known.request):
             self._put(known.rows, known.key, None, stored=True)
-        else:
-            self._line.add(Call(known.key, known.request, list(known.rows)))
+            return True
+        return False
+
+    def _take(self, key: str, request: Request, rows: Sequence[int], found: Completion | Failure) -> None:
+        """Take what the store holds."""
+        self._caller.outage.answered_before |= isinstance(found, Completion)
+        self._record(request, found)
+        self._put(rows, key, found, stored=True)
+
+    def _route(self, asked: Sequence[Known]) -> None:
+        """Join what is under way, here or elsewhere, and ask the rest."""
+        new = []
+        for known in asked:
+            under_way = self._line.open.get(known.key) or self._elsewhere.get(known.key)
+            if under_way is not None:
+                under_way.rows.extend(known.rows)
+            else:
+                before = known.completion or known.failure
+                new.append(Call(known.key, known.request, list(known.rows), before))
+        self._ask_or_await(new)
+
+    def _ask_or_await(self, calls: Sequence[Call]) -> None:
+        """Claim the calls and ask them, but for those that somebody else claims or has answered meanwhile."""
+        keys = [call.key for call in calls]
+        mine = self._claims.take(keys)
+        now = self._store.failures(keys) | self._store.answers(keys)
+        done = []
+        for call in calls:
+            found = now.get(call.key)
+            settled = isinstance(found, Completion) or (found is not None and found.kind == "rejected")
+            if found is not None and settled and found != call.known:
+                self._elsewhere.pop(call.key, None)
+                self._take(call.key, call.request, call.rows, found)
+                done.append(call.key)
+            elif call.key in mine:
+                self._elsewhere.pop(call.key, None)
+                self._line.add(call)
+            else:
+                self._elsewhere[call.key] = call
+        if done:
+            self._store.flush()
+            self._claims.finish(done)
 
     async def _work_off(self) -> None:
         concurrency, more = self._caller.concurrency, True
@@ -154,17 +232,28 @@ class Loop:
                 call = await self._line.next()
                 more = call is not None
                 if call is not None:
-                    await self._try(call)
+                    await self._try_in_turn(call)
             finally:
                 concurrency.release()
+
+    async def _try_in_turn(self, call: Call) -> None:
+        if self._caller.outage.is_on:
+            async with self._caller.outage.turn():
+                await self._try(call)
+        else:
+            await self._try(call)
 
     async def _try(self, call: Call) -> None:
         """One try, and what follows from it."""
         if self._ending.stopped:
             self._line.close(call)
             return
+        self._n_in_flight += 1
         try:
             completion = await self._caller.attempt(call)
+        except asyncio.CancelledError:
+            self._n_cut += 1
+            raise
         except OutOfMoneyError:
             self._ending.stop(lambda: self._work.out_of_money(self._caller.budget))
             self._line.close(call)
@@ -172,11 +261,13 @@ class Loop:
             self._failed(call, error)
         else:
             self._answered(call, completion)
+        finally:
+            self._n_in_flight -= 1
 
     def _answered(self, call: Call, completion: Completion) -> None:
         self._ending.answered()
         self._keep_early()
-        self._just_answered.add(call.key)
+        self._heard(answer=True)
         self._keep(call, completion)
         outcome = self._put(call.rows, call.key, completion, usd=call.usd)
         self._sight.tell(
@@ -196,7 +287,14 @@ class Loop:
         self._sight.tell("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
         if error.status == TOO_MANY and error.kind == "retry":
             self._sight.throttled()
-        stopped = self._ending.stopped
+        stopped, outage = self._ending.stopped, self._caller.outage
+        was_on = outage.is_on
+        if not stopped and outage.befell(call.tries, error):
+            self._line.park(call)
+            self._away(error, was_on=was_on)
+            return
+        if not is_silence(error):
+            self._heard(answer=False)
         if error.kind == "stop":
             self._ending.stop(lambda: self._ends_the_run(error))
         elif not stopped and (seconds := self._policy.wait(call.tries, error)) is not None:
@@ -205,6 +303,24 @@ class Loop:
         elif not (stopped and error.kind == "retry"):
             self._give_up(call, error)
         self._line.close(call)
+
+    def _away(self, error: CallError, *, was_on: bool) -> None:
+        """The server is away: say so once, and end the run when it is for too long."""
+        judge, address, longest = self._config.name, self._config.address, self._caller.outage.longest
+        if not was_on:
+            self._sight.say(
+                "away",
+                f"'{judge}' at {address} is away ({error.reason}); one call at a time looks whether it is back, for up to "
+                f"{longest:g} s",
+            )
+        if self._caller.outage.is_over_time:
+            self._ending.stop(lambda: away_too_long(error, judge=judge, address=address, outage=longest))
+
+    def _heard(self, *, answer: bool) -> None:
+        seconds = self._caller.outage.heard(answer=answer)
+        if seconds is not None:
+            self._line.unpark()
+            self._sight.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
     def _give_up(self, call: Call, error: CallError) -> None:
         if self._caller.backend.live:
@@ -245,16 +361,24 @@ class Loop:
         self._sight.advance(len(rows), missing=reason, usd=usd, stored=stored)
         return reason
 
-    async def _flush_now_and_then(self) -> None:
+    async def _now_and_then(self) -> None:
+        """Write what came, hold what is claimed, and look for what others were asked."""
         while True:
             await asyncio.sleep(LINGER)
             try:
                 self._store.flush()
+                self._claims.renew()
+                if self._line.is_empty:
+                    self._line.unpark()
+                if self._elsewhere and not self._ending.stopped:
+                    self._ask_or_await(list(self._elsewhere.values()))
+                    self._line.moved()
             except YoudenError as error:
                 self._ending.stop_with(error)
 
     def _stop_sending(self) -> None:
-        self._caller.stopped = True
+        self._caller.stop()
+        self._elsewhere.clear()
         self._line.close_sleepers()
 
     def _ends_the_run(self, error: CallError) -> YoudenError:

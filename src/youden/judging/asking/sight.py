@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, runtime_checkable
 
 import orjson
 
@@ -53,6 +53,13 @@ class EventLog:
             self._file.flush()
 
 
+@runtime_checkable
+class Speaking(Progress, Protocol):
+    """A progress that can also be told something in words."""
+
+    def say(self, text: str) -> None: ...
+
+
 class Sight:
     """Tells a progress display and a log, where there are any."""
 
@@ -80,6 +87,12 @@ class Sight:
         """A call met a 429."""
         if self._progress is not None:
             self._progress.throttled()
+
+    def say(self, event: str, text: str) -> None:
+        """Something that whoever watches should know now."""
+        if isinstance(self._progress, Speaking):
+            self._progress.say(text)
+        self.tell(event, says=text)
 
     def tell(self, event: str, **fields: Json) -> None:
         """One line of the log."""

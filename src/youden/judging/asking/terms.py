@@ -47,7 +47,8 @@ class Asking:
     max_cost: USD it may spend; None for no cap. max_missing: share of trials without an answer above which it stops.
     retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
-    API, at its prices, instead of calling.
+    API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
+    and stored.
     """
 
     max_cost: float | None = None
@@ -56,6 +57,7 @@ class Asking:
     progress: Progress | None = None
     log: Path | None = None
     batching: Batching | None = None
+    grace: float = 8.0
 
     def after(self, spent: float) -> Asking:
         """The same terms with so much less USD to spend."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
+from youden.judging.asking.endings import away_too_long
+from youden.judging.asking.outage import is_silence
 from youden.judging.batches.jobs import Job
 from youden.judging.batches.provider import BatchState
 from youden.judging.call.failures import CallError, ends_the_run
@@ -21,6 +23,8 @@ def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: 
             f"Use the account that sent it; to give its answers up, delete {noted_in} and run the same again.",
             slug="batch-unknown",
         )
+    if job is not None and is_silence(error):
+        return away_too_long(error, judge=config.name, address=config.address, outage=config.fetching.outage)
     if error.kind == "retry" and error.status is not None:
         return JudgeError(
             f"The batches of '{config.name}' at {config.address} cannot be reached for now: {error.reason} "

@@ -7,13 +7,16 @@ that the same command goes on after any end of the process, and no batch is begu
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from youden.errors import YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
 from youden.judging.asking.endings import out_of_money, too_many, too_many_missing
+from youden.judging.asking.outage import is_silence
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.batches.endings import cancelled, ending, refused
@@ -30,6 +33,8 @@ from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.judging.store.lookup import Known, look_up
 from youden.nouns import Completion, Plan, Pool
+
+T = TypeVar("T")
 
 
 class InBatches:
@@ -179,15 +184,29 @@ class InBatches:
 
     async def _state(self, job: Job) -> BatchState | None:
         try:
-            return await self._provider.look(job.batch or "")
+            return await self._patiently(self._provider.look, job.batch or "")
         except CallError as error:
             self._end(self._ending(error, job))
             return None
 
+    async def _patiently(self, step: Callable[[str], Awaitable[T]], of: str) -> T:
+        """What a look or a download brings, after an outage where the provider is away. Raises: CallError."""
+        began, told = time.monotonic(), False
+        while True:
+            try:
+                return await step(of)
+            except CallError as error:
+                if not is_silence(error) or time.monotonic() - began >= self._config.fetching.outage:
+                    raise
+                if not told:
+                    self._tell(f"the provider is away ({error.reason}); what was sent is kept there")
+                told = True
+                await self._batching.sleep(self._batching.poll)
+
     async def _merge(self, job: Job, state: BatchState) -> None:
         """Results into the store, and only then forget the batch. A request without a result is sent again."""
         try:
-            texts = [await self._provider.fetch(file) for file in state.files]
+            texts = [await self._patiently(self._provider.fetch, file) for file in state.files]
         except CallError as error:
             self._end(self._ending(error, job))
             return

@@ -20,11 +20,15 @@ TOO_MANY = 429
 
 @dataclass
 class Tries:
-    """What one call went through: its failures, 429s apart, and the seconds it waited because of those."""
+    """What one call went through: its failures, 429s apart, and the seconds it waited because of those.
+
+    suspect: whether it failed in an outage, which is no try.
+    """
 
     n_failed: int = 0
     n_throttled: int = 0
     throttled_for: float = 0.0
+    suspect: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ class Fetching(BaseModel):
     """Prices are USD per million tokens; None is unknown, 0 is known. Times are seconds.
 
     `concurrency` is the most calls in flight, `start_concurrency` how many at first. `seconds_per_call` is what a call is
-    thought to take; only the minutes of a plan rest on it. `batch_discount` is the share of the price that the provider takes
+    thought to take; only the minutes of a plan rest on it. `outage` is how long a server that answered may be away before the run
+    stops; 0 counts every failure as a try of its call. `batch_discount` is the share of the price that the provider takes
     off in a batch.
     """
 
@@ -33,6 +34,7 @@ class Fetching(BaseModel):
     timeout: Seconds = 60.0
     max_tries: Positive = 6
     backoff: Seconds = 0.5
+    outage: Annotated[float, Field(ge=0)] = 900.0
     price_in: Price | None = None
     price_out: Price | None = None
     batch_discount: Annotated[float, Field(ge=0, le=1)] = 0.0

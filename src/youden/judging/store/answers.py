@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -22,6 +23,7 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
+from youden.judging.store.claims import TABLE, Claims
 from youden.nouns import Completion, Json
 
 VERSION = 1
@@ -35,6 +37,7 @@ CREATE TABLE IF NOT EXISTS failures
   (key TEXT PRIMARY KEY, kind TEXT NOT NULL, status INTEGER, reason TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS judges (config TEXT PRIMARY KEY, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS served (judge TEXT, name TEXT, created REAL NOT NULL, PRIMARY KEY (judge, name));
+{TABLE}
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
@@ -142,7 +145,7 @@ class Store:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything added so far, in one transaction."""
+        """Write everything added so far, in one transaction, which also ends the claims on it."""
         self._flushed = now = self._now()
         if not self._answers and not self._failures:
             return
@@ -152,8 +155,14 @@ class Store:
             self._connection.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", answers)
             self._connection.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key in self._answers])
             self._connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", failures)
+            done = [(key,) for key in (*self._answers, *self._failures)]
+            self._connection.executemany("DELETE FROM claims WHERE key = ?", done)
         self._answers.clear()
         self._failures.clear()
+
+    def claims(self) -> Claims:
+        """For one asker: who else asks into this store."""
+        return Claims(self._connection, explained=partial(_explained, self.path), now=self._now)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""
@@ -222,7 +231,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if not known >= {"answers", "failures", "judges", "served"}:
+    if not known >= {"answers", "failures", "judges", "served", "claims"}:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
 

@@ -120,7 +120,8 @@ class Models:
             self._look_up(wanted, works)
         else:
             try:
-                await ask_all([self._loop(name, work) for name, work in works.items() if work.wanted], self._ending)
+                loops = [self._loop(name, work) for name, work in works.items() if work.wanted]
+                await ask_all(loops, self._ending, grace=self._asking.grace)
             finally:
                 self._store.flush()
         return {key: completion for work in works.values() for key, completion in work.answers.items()}

@@ -14,6 +14,7 @@ import numpy as np
 
 from youden.errors import ConfigError
 from youden.judging.asking.endings import too_many_missing
+from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import open_store
@@ -75,7 +76,7 @@ def generate(
             judges=judges or {},
             replay=replay,
         )
-        texts = asyncio.run(_made(generation, asked))
+        texts = run_until_stopped(_made(generation, asked))
     return _result(generation, texts, asked, max_missing=asking.max_missing, name=name)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.errors import ConfigError
+from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config, price
 from youden.judging.estimate import estimate
@@ -81,18 +81,21 @@ def plan_calibration(
     return Calibration(config, known, configs, costs)
 
 
-def calibrate(calibration: Calibration, *, progress: Progress | None = None) -> tuple[Tried, ...]:
+def calibrate(
+    calibration: Calibration, *, progress: Progress | None = None, grace: float = Asking.grace
+) -> tuple[Tried, ...]:
     """Ask every judge every trial that the run's store does not hold, under one cap for all, and decide.
 
-    Missing answers stop nothing here: they are what is looked for.
+    Missing answers stop nothing here: they are what is looked for. grace: seconds for calls in flight once it is told to stop.
 
     Raises: ConfigError before any call where a cap does not fit; as `judge_async`; answers that came are kept.
     """
-    known, asking = calibration.known, Asking(calibration.config.max_cost, max_missing=1.0, progress=progress)
+    known = calibration.known
+    asking = Asking(calibration.config.max_cost, max_missing=1.0, progress=progress, grace=grace)
     check_cap(calibration.judges, asking.max_cost)
     tried = []
     for one in calibration.judges:
-        result = asyncio.run(
+        result = run_until_stopped(
             ask(known.plan, known.pool, judge=one, store=calibration.config.store_place, asking=asking)
         )
         asking = asking.after(result.total_usd)

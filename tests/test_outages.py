@@ -1,0 +1,166 @@
+"""A server that is away stops nobody and costs no call a try; a call that goes wrong is that call's failure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch_server import BatchServer
+from judged import ENVIRONMENT, dense_plan, judge_config
+from pools import make_pool
+from scripted import Scripted
+from wire_server import Reply, WireServer, same_item, well_behaved
+from youden.errors import ShortRunError
+from youden.judging.asking.outage import IN_A_ROW, Outage
+from youden.judging.asking.terms import Asking, Batching
+from youden.judging.call.failures import CallError
+from youden.judging.call.retry import Tries
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import Store, open_store
+from youden.nouns import Request, Verdicts
+
+POOL = make_pool(4, 10)
+PLAN = dense_plan(POOL)
+RESET = CallError("reset", kind="retry")
+REFUSED = CallError("refused", kind="retry", free=True)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "v.db") as opened:
+        yield opened
+
+
+async def ask(url: str, store: Store, *, asking: Asking | None = None, **changes: Any) -> Verdicts:
+    config = judge_config(url, **{"backend": "wire", "max_tries": 2, **changes})
+    return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=asking)
+
+
+@pytest.mark.parametrize(
+    "away", [Reply(fault="reset"), Reply(status=502), Reply(status=503), Reply(status=504), Reply(fault="html")]
+)
+async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, away: Reply) -> None:
+    until = 0.0
+
+    def behave(n: int, body: Any) -> Reply:
+        nonlocal until
+        if n == 50:
+            until = time.monotonic() + 1.5
+        return away if time.monotonic() < until else well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        verdicts = await ask(server.url, store)
+    assert verdicts.answered.all()
+    assert server.n_requests < len(PLAN) + 8 + 10
+
+
+async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the_last_ones(store: Store) -> None:
+    def behave(n: int, body: Any) -> Reply:
+        return Reply(fault="reset") if "item 3" in str(body) and "agent 2" in str(body) else well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        verdicts = await ask(server.url, store, asking=Asking(max_missing=0.5), max_tries=3, concurrency=2)
+    n_failed = int((~verdicts.answered).sum())
+    assert 0 < n_failed < len(PLAN) / 3
+    assert sum("item 3" in str(body) and "agent 2" in str(body) for body in server.bodies) <= 3 * n_failed + 10
+
+
+async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: Store) -> None:
+    async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=503)) as server:
+        with pytest.raises(ShortRunError, match=r"away for more than 0\.5 s") as caught:
+            await ask(server.url, store, outage=0.5)
+        assert (caught.value.slug, caught.value.exit_code) == ("outage", 1)
+        assert len(store) == 100
+        server.behave, before = well_behaved, server.n_requests
+        assert (await ask(server.url, store)).answered.all()
+        assert server.n_requests - before == len(PLAN) - 100
+
+
+async def test_the_last_call_waits_too_where_no_connection_can_be_made(store: Store) -> None:
+    def say(request: Request) -> str:
+        if len(PLAN) <= judge.n_calls < len(PLAN) + 4:
+            raise REFUSED
+        return same_item({"messages": [{"content": request.messages[-1].content}]})
+
+    judge = Scripted(say)
+    config = judge_config("http://127.0.0.1:9/v1", max_tries=2)
+    verdicts = await judge_plan(PLAN, POOL, config=config, store=store, judge=judge)
+    assert verdicts.answered.all()
+
+
+async def test_a_provider_of_batches_that_is_away_is_waited_for(store: Store) -> None:
+    polled = 0
+
+    async def sleep(_seconds: float) -> None:
+        nonlocal polled
+        polled += 1
+        if polled == 2:
+            server.faults["look"] = []
+
+    async with BatchServer(faults={"look": ["reset"] * 1000}) as server:
+        batching = Batching(poll=0.01, sleep=sleep)
+        verdicts = await ask(server.url, store, backend="openai", asking=Asking(batching=batching))
+    assert verdicts.answered.all()
+    assert len(server.bodies) == len(PLAN)
+
+
+async def test_a_provider_of_batches_that_stays_away_ends_the_run(store: Store) -> None:
+    async with BatchServer(faults={"look": ["reset"] * 1000}) as server:
+        asking = Asking(batching=Batching(poll=0.01))
+        with pytest.raises(ShortRunError) as caught:
+            await ask(server.url, store, backend="openai", asking=asking, outage=0.2)
+        assert caught.value.slug == "outage"
+        server.faults["look"] = []
+        assert (await ask(server.url, store, backend="openai", asking=asking)).answered.all()
+    assert len(server.bodies) == len(PLAN)
+
+
+def test_an_outage_takes_three_calls_that_had_never_failed_in_a_row() -> None:
+    outage = Outage(60)
+    assert not any(outage.befell(Tries(), RESET) for _ in range(9))
+    outage.heard(answer=True)
+    tries = [Tries() for _ in range(IN_A_ROW)]
+    for one in tries[:-1]:
+        assert not outage.befell(one, RESET)
+        one.n_failed += 1
+    outage.heard(answer=False)
+    assert not outage.befell(Tries(), RESET)
+    assert not any(outage.befell(Tries(n_failed=1), RESET) for _ in range(9))
+    assert not outage.befell(Tries(), CallError("500", kind="retry", status=500))
+    again = Tries()
+    assert not outage.befell(again, RESET)
+    again.n_failed += 1
+    assert outage.befell(Tries(), RESET)
+    assert (outage.is_on, again.n_failed) == (True, 0)
+
+
+def test_a_connection_that_cannot_be_made_is_an_outage_at_once_and_zero_seconds_are_none() -> None:
+    for seconds, away in ((60.0, True), (0.0, False)):
+        outage = Outage(seconds)
+        outage.heard(answer=True)
+        assert outage.befell(Tries(), REFUSED) == away
+
+
+async def test_while_it_lasts_one_call_at_a_time_looks_and_the_rest_go_once_it_is_over() -> None:
+    outage, under_way, most = Outage(60), 0, 0
+    outage.answered_before = True
+    outage.befell(Tries(), REFUSED)
+
+    async def call(n: int) -> None:
+        nonlocal under_way, most
+        async with outage.turn():
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0.01)
+            if n == 2:
+                outage.heard(answer=True)
+                assert most == 1
+            under_way -= 1
+
+    await asyncio.gather(*(call(n) for n in range(20)))
+    assert most == 17
