@@ -67,7 +67,7 @@ def rows(pool: Pool, labels: Path, names: tuple[str, ...], *, design: str) -> li
     found = []
     honest = np.array([agent not in GAMED for agent in ids])
     for kept in [honest] if honest.all() else [np.ones_like(honest), honest]:
-        place = int((lexical > lexical[ids.index(GAMED[0])]).sum()) + 1 if not kept[~honest].sum() == 0 else None
+        place = int((lexical > lexical[ids.index(GAMED[0])]).sum()) + 1 if kept[~honest].any() else None
         for name in names:
             label = np.array([float(table[agent][name]) for agent in ids])
             rho = [float(spearmanr(values[kept], label[kept]).statistic) for values in (lexical, length)]
@@ -82,7 +82,7 @@ def main() -> None:
     arguments = parser.parse_args()
     sources: list[tuple[str, Callable[[Path], Pool], str, tuple[str, ...]]] = [
         ("alpaca-eval", alpaca_eval, "leaderboard.csv", ("win_rate", "lc_win_rate")),
-        ("mt-bench", mt_bench, "scores.csv", ("score",)),
+        ("mt-bench", mt_bench, "scores.csv", ("mt_bench_score",)),
     ]
     found: list[Row] = []
     skipped: list[str] = []

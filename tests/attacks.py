@@ -140,6 +140,47 @@ def transformed(target: Target) -> dict[str, list[str]]:
     }
 
 
+def mosaic(target: Target) -> dict[str, list[str]]:
+    """The first half of one answer, the second half of another."""
+    made = []
+    for j in target.items:
+        one, two = (text.split() for text in target.others(j, 2))
+        made.append(" ".join([*one[: len(one) // 2], *two[len(two) // 2 :]]))
+    return {"mosaic": made}
+
+
+def shouted_words(target: Target) -> dict[str, list[str]]:
+    """The prompt's rare words in capitals and in any order, before the weak answer."""
+    return {
+        "shouted": [
+            f"KEYWORDS: {'; '.join(target.rng.permutation(target.rare(j, 20))).upper()}.\n{text}"
+            for j, text in enumerate(target.own)
+        ]
+    }
+
+
+def half_mirror(target: Target) -> dict[str, list[str]]:
+    """Another answer's words, its sentences in another order and the letters in capitals."""
+    steps = (Extension("reorder"), Extension("case"))
+    made = []
+    for j in target.items:
+        text = target.others(j, 1)[0]
+        for step in steps:
+            text = step(text, target.rng)
+        made.append(text)
+    return {"half-mirror": made}
+
+
+def central_reworded(target: Target) -> dict[str, list[str]]:
+    """The most central answer, three in ten words that have a synonym replaced."""
+    return {"central": [target.reworded(target.central(j)) for j in target.items]}
+
+
+def source_reworded(target: Target) -> dict[str, list[str]]:
+    """The prompt, three in ten words that have a synonym replaced."""
+    return {"source-again": [target.reworded(target.prompt(j)) for j in target.items]}
+
+
 ATTACKS: dict[str, Attack] = {
     "clones, exact": clones_exact,
     "clones, reworded": clones_reworded,
@@ -153,7 +194,16 @@ ATTACKS: dict[str, Attack] = {
     "keyword list": keyword_list,
     "injected instructions": injection,
     "the paper's transforms": transformed,
+    "central answer, reworded": central_reworded,
+    "source copy, reworded": source_reworded,
 }
+
+UNSEEN: dict[str, Attack] = {
+    "mosaic of two answers": mosaic,
+    "prompt words in capitals": shouted_words,
+    "mirror, sentences reordered": half_mirror,
+}
+"""Attacks on which no threshold of `check` was chosen."""
 
 
 def planted(pool: Pool, attack: Attack, *, weak: int, seed: int = 0) -> tuple[Pool, set[str]]:

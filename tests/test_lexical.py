@@ -110,7 +110,10 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
 @pytest.mark.parametrize("seed", [0, 1])
 def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     texts = small_texts(seed)
-    texts[1] = [" ".join([str(text), *(f"item{j}word{w % 5} item{(j + w) % 10}word{w % 5}" for w in range(4 * j))]) for j, text in enumerate(texts[1])]
+    texts[1] = [
+        " ".join([str(text), *(f"item{j}word{w % 5} item{(j + w) % 10}word{w % 5}" for w in range(4 * j))])
+        for j, text in enumerate(texts[1])
+    ]
     pool = pool_of(texts)
     trials = all_trials(3, 10)
     plan = plan_of(pool, [trials[t] for t in np.random.default_rng(seed).choice(len(trials), 40, replace=False)])
@@ -120,7 +123,9 @@ def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     np.testing.assert_array_equal(verdicts.hard, hards)
 
 
-def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     texts: list[list[str | None]] = [
         [" ".join(f"item{j}word{w}" for w in rng.choice(40, 8, replace=False)) for j in range(20)] for _ in range(8)

@@ -93,7 +93,7 @@ def find_families(looked: LookedAt) -> list[Finding]:
         else:
             closer = float(np.nanmean(within) / max(1e-9, np.nanmean(across)))
         share = n / len(agents)
-        if n < 3 and closer < CLOSER or share < LARGE and closer < CLOSER:
+        if closer < CLOSER and (n < 3 or share < LARGE):
             continue
         ids = tuple(agents[k].id for k in np.flatnonzero(members))
         findings.append(

@@ -43,9 +43,9 @@ def find_clones(looked: LookedAt) -> list[Finding]:
     K = looked.pool.n_agents
     same = np.zeros((K, K), dtype=np.int32)
     common = np.zeros((K, K), dtype=np.int32)
-    for rows, alike in looked.alike():
+    for rows, all_alike in looked.alike():
         long_enough = looked.n_words[rows] >= LEAST_WORDS
-        agents, alike = looked.agent_of[rows[long_enough]], alike[np.ix_(long_enough, long_enough)]
+        agents, alike = looked.agent_of[rows[long_enough]], all_alike[np.ix_(long_enough, long_enough)]
         usual = float(np.median(alike[~np.eye(len(alike), dtype=np.bool_)])) if len(alike) > 1 else 0.0
         common[np.ix_(agents, agents)] += 1
         same[np.ix_(agents, agents)] += alike >= max(NEAR, usual + BEYOND * (1 - usual))
@@ -78,7 +78,7 @@ def find_clones(looked: LookedAt) -> list[Finding]:
 
 
 def find_duplicates(pool: Pool, *, named: frozenset[str]) -> list[Finding]:
-    """Agents with responses of some length that are another's word for word on the same item.
+    """Agents with responses of some length that are another's word for word on the same item, where that is not usual.
 
     named: agents that are named for something already, who count no more.
     """
@@ -94,7 +94,7 @@ def find_duplicates(pool: Pool, *, named: frozenset[str]) -> list[Finding]:
         copies.update(shared)
     n_own = pool.present.sum(axis=1)
     copying = [k for k in sorted(copies) if copies[k] >= max(2, OFTEN * n_own[k])]
-    if not copying:
+    if not copying or 2 * len(copying) > len(kept):
         return []
     ids = tuple(pool.agents[k].id for k in copying)
     worst = max(copies[k] / n_own[k] for k in copying)
