@@ -29,7 +29,7 @@ Honest agents: at most .51. Answers of others with three in ten words replaced b
 """
 
 NATURAL = 0.4
-"""Where the median agent's answer reaches this share of either kind, answers coincide by nature, and nobody is named."""
+"""Where the median agent's answer reaches this share without the one in question, answers coincide by nature: nobody is named."""
 
 HOLDS = 0.8
 PART = 0.7
@@ -127,27 +127,23 @@ def find_borrowing(
     named = is_clone | ~counted
     findings = [_strung(tuple(agents[k].id for k in strung), float(held[strung].max()))] if len(strung) else []
     shares: dict[int, float] = {}
+    runs, words = (looked.agent_medians(each) for each in (answers.borrowed(counted), answers.nearest(counted)))
     while True:
-        share = np.fmax(
-            _beyond_usual(looked.agent_medians(answers.borrowed(counted)), BORROWED, usual_of=~is_clone),
-            _beyond_usual(looked.agent_medians(answers.nearest(counted)), ALIKE, usual_of=~is_clone),
-        )
+        share = np.fmax(np.where(runs >= BORROWED, runs, 0.0), np.where(words >= ALIKE, words, 0.0))
         share[named] = 0.0
         most = int(np.argmax(share))
         if share[most] == 0:
             break
-        shares[most] = float(share[most])
         counted[most], named[most] = False, True
+        by_runs = runs[most] >= BORROWED
+        runs, words = (looked.agent_medians(each) for each in (answers.borrowed(counted), answers.nearest(counted)))
+        others = (runs if by_runs else words)[counted & ~is_clone]
+        if not np.isnan(others).all() and np.nanmedian(others) >= NATURAL:
+            break
+        shares[most] = float(share[most])
     if shares:
         findings.append(_borrowed(tuple(agents[k].id for k in sorted(shares)), min(shares.values())))
     return findings
-
-
-def _beyond_usual(medians: Floats, least: float, *, usual_of: Bools) -> Floats:
-    """The medians that reach `least`, 0 elsewhere; 0 for all where the usual agent's is high (of those `usual_of` names)."""
-    known = medians[~np.isnan(medians) & usual_of]
-    off = not known.size or np.median(known) >= NATURAL
-    return np.where(off | ~(medians >= least), 0.0, medians)
 
 
 def _strung(ids: tuple[str, ...], held: float) -> Finding:

@@ -31,13 +31,14 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
     notes = []
     if len(looked.items) < pool.n_items:
         notes.append(
-            f"Clones, copies, templates, word lists, rings, families and languages were looked for on {len(looked.items):,} random items of {pool.n_items:,}."
+            "Clones, copies, templates, word lists, rings, families and languages were looked for on "
+            f"{len(looked.items):,} random items of {pool.n_items:,}."
         )
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     if n_prompts < pool.n_items:
         notes.append(
-            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was not looked at, and "
-            "what answers share because the prompt says it cannot be told from what they take from each other."
+            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was not looked "
+            "at, and what answers share because the prompt says it cannot be told from what they take from each other."
         )
     plain = plain_findings(pool, length)
     clones = find_clones(looked)

@@ -73,7 +73,7 @@ def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> lis
 
 
 def find_families(looked: LookedAt) -> list[Finding]:
-    """One finding for each family (`meta.family`) that is a large part of the pool, or whose agents share more words than others."""
+    """One finding for each family (`meta.family`) that is a large part of the pool or whose agents share more words."""
     agents = looked.pool.agents
     family = [agent.meta.get("family") for agent in agents]
     named = sorted({name for name in family if isinstance(name, str)})

@@ -104,7 +104,7 @@ def prompt_words(looked: LookedAt) -> Floats:
     NaN where the prompt has fewer than four rare words, or there is none.
     """
     n_items = len(looked.items)
-    in_prompts = np.asarray(looked.prompt_holds.sum(axis=0))
+    in_prompts: Floats = np.asarray(looked.prompt_holds.sum(axis=0), dtype=np.float64)
     rare = (in_prompts < RARE * n_items) & (np.exp(-looked.idf) < RARE)
     shares = np.full(len(looked), np.nan)
     for m, (low, high) in enumerate(looked.spans):
