@@ -42,7 +42,8 @@ class Lexical:
     similarity = Σ idf(w) over the words in both texts, idf(w) = log(J / items whose responses hold w), times
     min(1, 2 medians / mass) of each text: its mass is Σ idf over its words that another text holds too, the median is over the
     item's texts. Up to two medians a longer text may win by saying more; beyond, adding words wins nothing.
-    Soft answer clip(similarity / 95th percentile of paired similarities, 0, 1); hard answer similarity ≥ the threshold that maximises TPR − FPR. idf, scale and threshold of a trial are fitted on the items outside the folds (of 5)
+    Soft answer clip(similarity / 95th percentile of paired similarities, 0, 1); hard answer similarity ≥ the
+    threshold that maximises TPR − FPR. idf, scale and threshold of a trial are fitted on the items outside the folds (of 5)
     of its own items; which pairs are paired and which independent is known there by construction, not by label.
 
     seed: of the folds and of the pairs that scale and threshold are fitted on.
