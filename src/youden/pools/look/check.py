@@ -37,8 +37,8 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     if n_prompts < pool.n_items:
         notes.append(
-            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was not "
-            "looked at, and what answers share because the prompt says it cannot be told from what they take from each other."
+            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was "
+            "not looked at, and what answers share because the prompt says it cannot be told from what they take from each other."
         )
     plain = plain_findings(pool, length)
     clones = find_clones(looked)
