@@ -36,7 +36,7 @@ PART = 0.7
 STRUNG = 1.5
 """How many others' answers an agent's answer holds in the mean: .8 of their runs, which are at most .7 of its own.
 
-Honest agents: at most .3. Concatenations of two and three: 2 and 3.
+Honest agents: at most .41. Concatenations of two and three: 2 and 3.
 """
 
 LEAST_RUNS = 5

@@ -16,7 +16,7 @@ from youden.pools.look.looked_at import LookedAt
 RING = 0.5
 """Share of the items on which the same three or more agents, and nobody else, have a word that stands on this item only.
 
-Honest agents: at most .17 on any set of three. A ring with a made-up word an item: 1.
+No set of honest agents of SAMSum, AlpacaEval or MT-Bench reaches it. A ring with a made-up word an item: 1.
 """
 
 LEAST_RING = 3

@@ -17,7 +17,7 @@ FEW_ITEMS = 0.5
 LONG_WINDED = 2.5
 CURT = 0.08
 """An agent's median answer, in characters, as a share of the usual answer to the item: over the first it is long-winded, under
-the second curt. Honest agents: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval."""
+the second curt. Honest agents, in words: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval."""
 
 LEAST_ITEMS = 8
 LEAST_AGENTS = 4

@@ -15,7 +15,7 @@ from youden.text.copying import COPYING_SHARE, N_GRAM, copied_shares
 NEAR = 0.5
 """Share of all their words (Jaccard) that an agent's median response and its prompt have in common, from which it rewords it.
 
-Honest agents: at most .21 on SAMSum, less elsewhere; a source with three in ten words replaced by synonyms .7.
+No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes reaches it; a source with three in ten words reworded does.
 """
 
 NATURAL = 0.3
