@@ -84,16 +84,24 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
         other_item = item if other < 0 else other
         fits_on = [j for j in range(J) if fold[j] not in (fold[item], fold[other_item])]
 
-        def mass(one: set[str], two: set[str], fits_on: list[int] = fits_on) -> float:
-            counts = {w: sum(any(w in held[i, j] for i in range(K)) for j in fits_on) for w in one & two}
+        def mass(found: set[str], fits_on: list[int] = fits_on) -> float:
+            counts = {w: sum(any(w in held[i, j] for i in range(K)) for j in fits_on) for w in found}
             return float(sum(np.log(len(fits_on) / max(n, 1)) for n in counts.values()))
+
+        everywhere = [word for found in held.values() for word in found]
+        shared = {cell: {word for word in found if everywhere.count(word) > 1} for cell, found in held.items()}
+        median = [2 * float(np.median([mass(shared[i, j]) for i in range(K)])) for j in range(J)]
+        kept = {(i, j): min(1.0, median[j] / mass(shared[i, j])) for i in range(K) for j in range(J)}
+
+        def alike(one: tuple[int, int], two: tuple[int, int], kept: dict[tuple[int, int], float] = kept) -> float:
+            return mass(held[one] & held[two]) * kept[one] * kept[two]
 
         cells = [(i, j) for i in range(K) for j in fits_on]
         pairs = list(itertools.permutations(cells, 2))
-        paired = np.array([mass(held[a], held[b]) for a, b in pairs if a[1] == b[1]])
-        independent = np.array([mass(held[a], held[b]) for a, b in pairs if a[1] != b[1]])
+        paired = np.array([alike(a, b) for a, b in pairs if a[1] == b[1]])
+        independent = np.array([alike(a, b) for a, b in pairs if a[1] != b[1]])
         best = max(np.unique(paired), key=lambda t: round((paired >= t).mean() - (independent >= t).mean(), 12))
-        similarity = mass(held[first, item], held[second, other_item])
+        similarity = alike((first, item), (second, other_item))
         answers.append(min(similarity / np.quantile(paired, 0.95), 1.0))
         hards.append(float(similarity >= best - 1e-9))
     return answers, hards
@@ -102,6 +110,10 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
 @pytest.mark.parametrize("seed", [0, 1])
 def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     texts = small_texts(seed)
+    texts[1] = [
+        " ".join([str(text), *(f"item{j}word{w % 5} item{(j + w) % 10}word{w % 5}" for w in range(4 * j))])
+        for j, text in enumerate(texts[1])
+    ]
     pool = pool_of(texts)
     trials = all_trials(3, 10)
     plan = plan_of(pool, [trials[t] for t in np.random.default_rng(seed).choice(len(trials), 40, replace=False)])
@@ -109,6 +121,26 @@ def test_answers_equal_the_definition_with_sets(seed: int) -> None:
     answers, hards = slow_answers(texts, plan, seed=seed)
     np.testing.assert_allclose(verdicts.answer, answers, atol=1e-12)
     np.testing.assert_array_equal(verdicts.hard, hards)
+
+
+def test_stringing_others_answers_together_wins_less_than_it_would_without_a_cap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    texts: list[list[str | None]] = [
+        [" ".join(f"item{j}word{w}" for w in rng.choice(40, 8, replace=False)) for j in range(20)] for _ in range(8)
+    ]
+    texts.append([" ".join(str(texts[k][j]) for k in range(4)) for j in range(20)])
+    pool = pool_of(texts)
+    plan = plan_of(pool, [(j, i, k, -1) for j in range(20) for i, k in itertools.permutations(range(9), 2)])
+
+    def won() -> float:
+        verdicts = Lexical().answer_many(pool, plan)
+        return float(verdicts.answer[plan.first == 8].mean() / verdicts.answer.mean())
+
+    capped = won()
+    monkeypatch.setattr("youden.judging.backends.lexical.MOST_MEDIANS", 100.0)
+    assert capped < 0.9 * won()
 
 
 def test_paired_texts_get_a_yes_and_independent_ones_a_no() -> None:

@@ -21,11 +21,13 @@ from youden.text.words import Segmented, segment
 
 Index = NDArray[np.int64]
 
-VERSION = 1
+VERSION = 2
 N_FOLDS = 5
 MIN_ITEMS = 8
 SCALE_QUANTILE = 0.95
 FITTING_PAIRS = 20_000
+MOST_MEDIANS = 2.0
+"""A text's words count in full up to so many times the mass of the item's median text; a longer text's in proportion less."""
 
 STANDING_WARNING = (
     "The lexical judge is a similarity baseline: it sees shared words only, is blind to contradiction and paraphrase, and is "
@@ -37,8 +39,10 @@ STANDING_WARNING = (
 class Lexical:
     """Judges a whole plan by shared words, without calls.
 
-    similarity = Σ idf(w) over the words in both texts, idf(w) = log(J / items whose responses hold w), not divided by either
-    text's mass. Soft answer clip(similarity / 95th percentile of paired similarities, 0, 1); hard answer similarity ≥ the
+    similarity = Σ idf(w) over the words in both texts, idf(w) = log(J / items whose responses hold w), times
+    min(1, 2 medians / mass) of each text: its mass is Σ idf over its words that another text holds too, the median is over the
+    item's texts. Up to two medians a longer text may win by saying more; beyond, adding words wins nothing.
+    Soft answer clip(similarity / 95th percentile of paired similarities, 0, 1); hard answer similarity ≥ the
     threshold that maximises TPR − FPR. idf, scale and threshold of a trial are fitted on the items outside the folds (of 5)
     of its own items; which pairs are paired and which independent is known there by construction, not by label.
 
@@ -84,10 +88,13 @@ class Lexical:
         can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
         matrix, weights = matrix[:, can_count], weights[:, can_count]
 
+        share = _kept_shares(matrix @ weights.T, item_of)
+
         arms = []
         for paired in (True, False):
             one, two = sample_pairs(item_of, rng, paired=paired)
             mass = shared_mass(matrix, one, two, weights=np.ascontiguousarray(weights.T))
+            mass *= share[one] * share[two]
             arms.append((mass.T, fits_on[:, item_of[one]] & fits_on[:, item_of[two]]))
         (paired_mass, paired_fits), (independent_mass, independent_fits) = arms
 
@@ -96,6 +103,7 @@ class Lexical:
             cut = fit_cut(paired_mass[m, paired_fits[m]], independent_mass[m, independent_fits[m]])
             trial = np.flatnonzero(kept_out == model)
             mass = shared_mass(matrix, first[trial], second[trial], weights=weights[m])
+            mass *= share[first[trial], m] * share[second[trial], m]
             answer[trial] = np.clip(mass / cut.scale, 0.0, 1.0)
             hard[trial] = mass >= cut.threshold
 
@@ -117,7 +125,7 @@ class Lexical:
         return {
             "name": self.name,
             "version": VERSION,
-            "similarity": "sum of idf over shared words, idf over items, undivided",
+            "similarity": "sum of idf over shared words, idf over items, each text capped at two medians of its item",
             "words": "NFKC, casefolded; pairs of characters in scripts without spaces",
             "folds": N_FOLDS,
             "seed": self.seed,
@@ -206,6 +214,18 @@ def fit_cut(paired: Floats, independent: Floats) -> Cut:
     tpr = 1 - np.searchsorted(np.sort(paired), candidates) / paired.size
     fpr = 1 - np.searchsorted(np.sort(independent), candidates) / independent.size
     return Cut(scale, float(candidates[np.argmax(tpr - fpr)]))
+
+
+def _kept_shares(mass: Floats, item_of: Index) -> Floats:
+    """float[R, M] in (0, 1]: min(1, 2 medians / mass) of each text under each model, the median over the item's texts.
+
+    mass: float[R, M] ≥ 0; item_of: int[R], ascending.
+    """
+    shares = np.ones(mass.shape)
+    for own in np.split(np.arange(len(item_of)), np.flatnonzero(np.diff(item_of)) + 1):
+        most = MOST_MEDIANS * np.median(mass[own], axis=0)
+        np.divide(most, mass[own], out=shares[own[0] : own[-1] + 1], where=(mass[own] > most) & (most > 0))
+    return shares
 
 
 def _without_prompts(pool: Pool) -> list[str]:

@@ -10,15 +10,18 @@ import numpy as np
 from youden.errors import ConfigError
 from youden.nouns import Pool
 from youden.pools.look.addressing import find_addressing
+from youden.pools.look.borrowing import find_borrowing
+from youden.pools.look.circles import find_families, find_rings
 from youden.pools.look.clones import find_clones, find_duplicates
 from youden.pools.look.costs import estimate_costs
-from youden.pools.look.findings import Checked, Counts
+from youden.pools.look.findings import Checked, Counts, Finding
 from youden.pools.look.items_alike import find_items_alike
 from youden.pools.look.languages import Languages, find_languages
 from youden.pools.look.looked_at import LookedAt
 from youden.pools.look.plain_facts import lengths, plain_findings
 from youden.pools.look.sources import find_copies
 from youden.pools.look.templates import find_templates
+from youden.pools.look.word_lists import find_word_lists
 
 
 def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
@@ -28,27 +31,39 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
     notes = []
     if len(looked.items) < pool.n_items:
         notes.append(
-            f"Clones, templates, copying and languages were looked for on {len(looked.items):,} random items of {pool.n_items:,}."
+            "Clones, copies, templates, word lists, rings, families and languages were looked for on "
+            f"{len(looked.items):,} random items of {pool.n_items:,}."
         )
     n_prompts = sum(bool(item.prompt) for item in pool.items)
     if n_prompts < pool.n_items:
         notes.append(
-            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them was not looked at."
+            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was "
+            "not looked at, and what answers share because the prompt says it cannot be told from what they take from each other."
         )
+    plain = plain_findings(pool, length)
     clones = find_clones(looked)
-    cloned = frozenset(agent for finding in clones for agent in finding.agents)
+    alone = [
+        *find_templates(looked),
+        *find_copies(looked),
+        *find_word_lists(looked),
+        *find_addressing(pool),
+    ]
+    rings = find_rings(looked, cloned=_agents(clones))
+    known = _agents([*alone, *rings, *(one for one in plain if one.slug in ("long-winded", "curt"))])
+    borrowing = find_borrowing(looked, cloned=_agents(clones), known=known)
     try:
         languages = find_languages(looked, seed=seed)
     except ConfigError as error:
         languages = Languages({}, ())
         notes.append(f"Languages were not looked at. {error.message}")
     findings = [
-        *plain_findings(pool, length),
+        *plain,
         *clones,
-        *find_duplicates(pool, cloned=cloned),
-        *find_templates(looked),
-        *find_copies(looked),
-        *find_addressing(pool),
+        *borrowing,
+        *find_duplicates(pool, named=known | _agents([*clones, *borrowing])),
+        *rings,
+        *alone,
+        *find_families(looked),
         *find_items_alike(pool, seed=seed),
         *languages.findings,
     ]
@@ -79,3 +94,7 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
         costs=costs,
         notes=(*notes, *uncosted),
     )
+
+
+def _agents(findings: list[Finding]) -> frozenset[str]:
+    return frozenset(agent for finding in findings for agent in finding.agents)

@@ -6,11 +6,10 @@ Two responses on the same item are compared as sets of words.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 
 from youden.nouns import Pool
 from youden.pools.look.findings import Finding, listed
@@ -19,8 +18,12 @@ from youden.pools.look.looked_at import LookedAt
 NEAR = 0.65
 """Share of all their words that two responses have in common (Jaccard), from which they count as the same.
 
-Honest agents who know the same source stay under it: at most .46 in the median of any pair on SAMSum, .29 on field-notes.
+Honest agents who know the same source stay under it: at most .46 in the median of any pair on SAMSum, .37 on AlpacaEval.
 """
+
+BEYOND = 0.5
+"""How much of the way from the usual pair's share on the item to 1 they have to go besides: translations of one sentence share
+most of their words, honestly."""
 
 MOSTLY = 0.5
 """Share of common items with the same response, from which two agents count as clones."""
@@ -28,28 +31,31 @@ MOSTLY = 0.5
 OFTEN = 0.05
 """Share of an agent's responses that are word for word another's, from which it is named."""
 
+LEAST_COPIED = 8
+"""Pieces between white space from which a response that is another's counts: shorter ones coincide."""
+
 LEAST_WORDS = 3
 LEAST_COMMON = 3
 
 
 def find_clones(looked: LookedAt) -> list[Finding]:
-    """One finding for each cluster of agents whose responses on most common items share ≥ .65 of their words (Jaccard)."""
+    """One finding for each cluster of agents of whom any two give the same responses on half of their common items or more."""
     K = looked.pool.n_agents
     same = np.zeros((K, K), dtype=np.int32)
     common = np.zeros((K, K), dtype=np.int32)
-    for low, high in pairwise(looked.bounds):
-        rows = np.arange(low, high)[looked.n_words[low:high] >= LEAST_WORDS]
-        agents = looked.agent_of[rows]
-        holds = looked.holds[rows].astype(np.float32)
-        shared = (holds @ holds.T).toarray()
-        size = np.diag(shared)
-        near = shared >= NEAR * (size[:, None] + size[None, :] - shared)
+    for rows, all_alike in looked.alike():
+        long_enough = looked.n_words[rows] >= LEAST_WORDS
+        agents, alike = looked.agent_of[rows[long_enough]], all_alike[np.ix_(long_enough, long_enough)]
+        usual = float(np.median(alike[~np.eye(len(alike), dtype=np.bool_)])) if len(alike) > 1 else 0.0
         common[np.ix_(agents, agents)] += 1
-        same[np.ix_(agents, agents)] += near
+        same[np.ix_(agents, agents)] += alike >= max(NEAR, usual + BEYOND * (1 - usual))
     np.fill_diagonal(same, 0)
     linked = (same >= MOSTLY * common) & (common >= min(LEAST_COMMON, len(looked.items))) & (same > 0)
-    n, label = connected_components(coo_array(linked), directed=False)
-    sizes = np.bincount(label, minlength=n)
+    if not linked.any():
+        return []
+    # Complete linkage: all pairs of a cluster are linked, so that a chain of likenesses is no cluster.
+    label = fcluster(linkage(squareform(~linked, checks=False).astype(np.float64), "complete"), 0.5, "distance") - 1
+    sizes = np.bincount(label)
     findings = []
     for cluster in np.flatnonzero(sizes > 1):
         members = np.flatnonzero(label == cluster)
@@ -71,22 +77,27 @@ def find_clones(looked: LookedAt) -> list[Finding]:
     return findings
 
 
-def find_duplicates(pool: Pool, *, cloned: frozenset[str]) -> list[Finding]:
-    """Agents with responses that are another's word for word on the same item, beside those called clones already."""
+def find_duplicates(pool: Pool, *, named: frozenset[str]) -> list[Finding]:
+    """Agents with responses of some length that are another's word for word on the same item, where that is not usual.
+
+    named: agents that are named for something already, who count no more.
+    """
     copies: Counter[int] = Counter()
+    kept = [k for k, agent in enumerate(pool.agents) if agent.id not in named]
     for column in pool.texts.T:
         first: dict[str, int] = {}
         shared: set[int] = set()
-        for k, text in enumerate(column):
-            if text is not None and text.strip() and first.setdefault(text, k) != k:
+        for k in kept:
+            text = column[k]
+            if text is not None and len(text.split()) >= LEAST_COPIED and first.setdefault(text, k) != k:
                 shared |= {k, first[text]}
         copies.update(shared)
     n_own = pool.present.sum(axis=1)
-    named = [k for k in sorted(copies) if copies[k] >= max(2, OFTEN * n_own[k]) and pool.agents[k].id not in cloned]
-    if not named:
+    copying = [k for k in sorted(copies) if copies[k] >= max(2, OFTEN * n_own[k])]
+    if not copying or 2 * len(copying) > len(kept):
         return []
-    ids = tuple(pool.agents[k].id for k in named)
-    worst = max(copies[k] / n_own[k] for k in named)
+    ids = tuple(pool.agents[k].id for k in copying)
+    worst = max(copies[k] / n_own[k] for k in copying)
     return [
         Finding(
             "duplicates",

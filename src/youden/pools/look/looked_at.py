@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +18,11 @@ from youden.text.similarity import groups_holding, idf, word_matrix
 from youden.text.words import Segmented, segment
 
 Index = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
 
 MOST_TEXTS = 60_000
 LEAST_ITEMS = 20
+_ODD = np.uint64(0x5851F42D4C957F2D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,11 @@ class LookedAt:
         """int[M + 1]: the texts of item number m are bounds[m] … bounds[m + 1]."""
         return np.searchsorted(self.item_of, np.arange(len(self.items) + 1))
 
+    @property
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """From which text to which (excluded) each item's stand."""
+        return pairwise(self.bounds.tolist())
+
     @cached_property
     def n_words(self) -> Index:
         """int[R + M]: words of each text, then of each prompt."""
@@ -75,6 +84,37 @@ class LookedAt:
         """float[W]: log(items / items whose responses hold the word)."""
         held = groups_holding(self.holds, self.item_of, n_groups=len(self.items))
         return idf(np.asarray(held.sum(axis=0), dtype=np.float64), len(self.items))
+
+    def runs(self, size: int) -> tuple[Hashes, Index]:
+        """uint64[N]: each run of `size` words, in texts and then in prompts, as one number; int[N]: where it stands."""
+        ids, n = self.texts.ids.astype(np.uint64), max(0, len(self.texts.ids) - size + 1)
+        text_of = np.repeat(np.arange(len(self.texts)), self.n_words)
+        whole = text_of[size - 1 :] == text_of[:n]
+        number = np.zeros(n, dtype=np.uint64)
+        for k in range(size):
+            number = (number + ids[k : n + k] + np.uint64(1)) * _ODD
+        return number[whole], text_of[:n][whole]
+
+    def alike(self) -> Iterator[tuple[Index, Floats]]:
+        """For each item, the rows of its texts and float[n, n]: the share of all their words that two of them share (Jaccard)."""
+        for low, high in self.spans:
+            holds = self.holds[low:high].astype(np.float32)
+            shared = (holds @ holds.T).toarray()
+            size = np.diag(shared)
+            either = size[:, None] + size[None, :] - shared
+            yield np.arange(low, high), shared / np.maximum(1, either)
+
+    def mean_alike(self) -> Floats:
+        """float[K, K]: the mean of that share over the items that two agents both answered; NaN without one."""
+        K = self.pool.n_agents
+        total, n = np.zeros((K, K)), np.zeros((K, K))
+        for rows, alike in self.alike():
+            agents = np.ix_(self.agent_of[rows], self.agent_of[rows])
+            total[agents] += alike
+            n[agents] += 1
+        mean = np.full((K, K), np.nan)
+        np.divide(total, n, out=mean, where=n > 0)
+        return mean
 
     def agent_medians(self, values: Floats) -> Floats:
         """float[K]: the median over an agent's texts of values (float[R], NaN is left out); NaN without any."""

@@ -13,6 +13,14 @@ from youden.pools.look.findings import Finding, listed
 LONG_CHARACTERS = 100_000
 BLANK_SHARE = 0.05
 FEW_ITEMS = 0.5
+
+LONG_WINDED = 2.5
+CURT = 0.08
+"""An agent's median answer, in characters, as a share of the usual answer to the item: over the first it is long-winded, under
+the second curt. Honest agents, in words: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval."""
+
+LEAST_ITEMS = 8
+LEAST_AGENTS = 4
 DAMAGED = ("\ufffd", "\x00")
 
 
@@ -28,6 +36,7 @@ def plain_findings(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
         *_gaps(pool),
         *_blank(pool),
         *_long(pool, length),
+        *_out_of_proportion(pool, length),
         *_damaged(pool),
         *_ids_alike("agent", tuple(agent.id for agent in pool.agents)),
         *_ids_alike("item", tuple(item.id for item in pool.items)),
@@ -127,6 +136,43 @@ def _long(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
             measure=float(length.max()),
         )
     ]
+
+
+def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
+    if pool.n_agents < LEAST_AGENTS or pool.n_items < LEAST_ITEMS:
+        return []
+    there = np.where(length >= 0, length, np.nan)
+    answered = np.flatnonzero(pool.present.any(axis=0))
+    ratio = there[:, answered] / np.maximum(1.0, np.nanmedian(there[:, answered], axis=0))
+    usual = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 1.0 for row in ratio])
+    long, curt = np.flatnonzero(usual >= LONG_WINDED), np.flatnonzero(usual <= CURT)
+    findings = []
+    if len(long):
+        ids = tuple(pool.agents[k].id for k in long)
+        findings.append(
+            Finding(
+                "long-winded",
+                f"{listed(ids)} answer at length: the median answer is up to {usual[long].max():.1f} times as long as the usual "
+                "one.",
+                "A long answer shares words with more of the others, so judges who are fond of length rank it higher.",
+                "Read a few of the answers for padding; see how the ranking goes with length before believing these places.",
+                agents=ids,
+                measure=float(usual[long].max()),
+            )
+        )
+    if len(curt):
+        ids = tuple(pool.agents[k].id for k in curt)
+        findings.append(
+            Finding(
+                "curt",
+                f"{listed(ids)} hardly answer: the median answer is {usual[curt].min():.1%} as long as the usual one.",
+                "There is next to nothing to compare, so such an agent ranks low.",
+                "See whether the import cut its answers.",
+                agents=ids,
+                measure=float(usual[curt].min()),
+            )
+        )
+    return findings
 
 
 def _damaged(pool: Pool) -> list[Finding]:

@@ -23,6 +23,10 @@ FIXED = 0.3
 GENERIC = 0.3
 """An agent's words have little to do with the item if its specificity is below this share of the median agent's."""
 
+LIKE_OTHERS = 0.75
+"""From this share of the median agent's overlap with other responses, an agent is no template, as a human reference that keeps
+its distance from the prompt's words. The templates of SAMSum reach .33 to .69."""
+
 LEAST_ITEMS = 8
 LEAST_AGENTS = 4
 
@@ -32,8 +36,7 @@ def find_templates(looked: LookedAt) -> list[Finding]:
     if len(looked.items) < LEAST_ITEMS:
         return []
     fixed = looked.agent_medians(recurring(looked))
-    specific = looked.agent_medians(specificity(looked))
-    usual = np.nanmedian(specific) if (~np.isnan(specific)).sum() >= LEAST_AGENTS else np.nan
+    specific = _specific(looked)
     findings = []
     for k, agent in enumerate(looked.pool.agents):
         if fixed[k] >= FIXED:
@@ -42,12 +45,12 @@ def find_templates(looked: LookedAt) -> list[Finding]:
                 "tenth or more of its other responses."
             )
             measure = float(fixed[k])
-        elif usual > 0 and specific[k] < GENERIC * usual:
+        elif specific[k] < GENERIC:
             what = (
-                f"Agent '{agent.id}' says little of its items: its words have {specific[k] / usual:.0%} as much to do with the "
+                f"Agent '{agent.id}' says little of its items: its words have {specific[k]:.0%} as much to do with the "
                 "item as the median agent's."
             )
-            measure = float(specific[k] / usual)
+            measure = float(specific[k])
         else:
             continue
         findings.append(
@@ -64,9 +67,29 @@ def find_templates(looked: LookedAt) -> list[Finding]:
     return findings
 
 
+def _specific(looked: LookedAt) -> Floats:
+    """float[K]: an agent's specificity as a share of the median agent's, by prompts where all items have one; NaN where unknown.
+
+    1 for an agent that says as much of what the others say of the item as most do, in whatever words the prompt has it.
+    """
+    by_others = _of_usual(looked, by_prompt=False)
+    if not all(looked.pool.items[j].prompt for j in looked.items):
+        return by_others
+    return np.where(by_others >= LIKE_OTHERS, 1.0, _of_usual(looked, by_prompt=True))
+
+
+def _of_usual(looked: LookedAt, *, by_prompt: bool) -> Floats:
+    specific = looked.agent_medians(specificity(looked, by_prompt=by_prompt))
+    known = specific[~np.isnan(specific)]
+    if len(known) < LEAST_AGENTS or np.median(known) == 0:
+        return np.full(len(specific), np.nan)
+    return np.asarray(specific / np.median(known))
+
+
 def recurring(looked: LookedAt) -> Floats:
     """float[R]: the share of a text's runs of three words that stand in a tenth or more of its agent's texts; NaN for none."""
-    runs, text_of = _runs(looked)
+    runs, text_of = looked.runs(RUN)
+    runs, text_of = runs[text_of < len(looked)], text_of[text_of < len(looked)]
     agent = looked.agent_of[text_of]
     n_texts = np.bincount(looked.agent_of, minlength=looked.pool.n_agents)
     _, run = np.unique(np.stack([agent.astype(np.uint64), runs]), axis=1, return_inverse=True)
@@ -78,39 +101,22 @@ def recurring(looked: LookedAt) -> Floats:
     return _shares(hits, total)
 
 
-def _runs(
-    looked: LookedAt,
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Each run of three words as one number, and the text it stands in."""
-    start = looked.texts.start[: len(looked) + 1]
-    ids = looked.texts.ids[: start[-1]].astype(np.uint64)
-    text_of = np.repeat(np.arange(len(looked)), np.diff(start))
-    whole = text_of[RUN - 1 :] == text_of[: len(text_of) - RUN + 1]
-    base = np.uint64(looked.texts.n_words + 1)
-    runs = ids[: len(ids) - RUN + 1].copy()
-    for k in range(1, RUN):
-        runs = runs * base + ids[k : len(ids) - RUN + 1 + k]
-    return runs[whole], text_of[: len(text_of) - RUN + 1][whole]
-
-
-def specificity(looked: LookedAt) -> Floats:
+def specificity(looked: LookedAt, *, by_prompt: bool) -> Floats:
     """float[R]: the share of a text's words, weighted by idf, that are about its item, in [0, 1]; NaN where none has weight.
 
-    With a prompt: Σ idf over the words that the prompt holds / Σ idf over all words of the text. Without one, each word counts
-    as far as the item's other responses hold it.
+    by_prompt: Σ idf over the words that the prompt holds / Σ idf over all words of the text. Else each word counts as far as
+    the item's other responses hold it.
     """
     weights = csr_array(looked.holds.multiply(looked.idf))
     mass = np.asarray(weights.sum(axis=1), dtype=np.float64)
-    has_prompt = np.array([bool(looked.pool.items[j].prompt) for j in looked.items])
-    if has_prompt.all():
+    if by_prompt:
         shared = np.asarray(weights.multiply(looked.prompt_holds[looked.item_of]).sum(axis=1), dtype=np.float64)
-    else:
-        shared = np.zeros(len(looked))
-        for m in range(len(looked.items)):
-            low, high = looked.bounds[m], looked.bounds[m + 1]
-            others = np.asarray(looked.holds[low:high].sum(axis=0), dtype=np.float64)
-            own = weights[low:high]
-            shared[low:high] = (own @ others - np.asarray(own.sum(axis=1))) / max(1, high - low - 1)
+        return _shares(shared, mass)
+    shared = np.zeros(len(looked))
+    for low, high in looked.spans:
+        others = np.asarray(looked.holds[low:high].sum(axis=0), dtype=np.float64)
+        own = weights[low:high]
+        shared[low:high] = (own @ others - np.asarray(own.sum(axis=1))) / max(1, high - low - 1)
     return _shares(shared, mass)
 
 
