@@ -26,15 +26,19 @@ def command(
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
-    from youden.practice.labels.validation import open_labels, validate
-    from youden.report.pages.write import write_report
     from youden.run.pipeline import fit_run, judge_run, plan_run
 
     planned = plan_run(overrides.apply(config))
-    table = None if labels is None else open_labels(labels, planned.plan.agent_ids)
+    table = None
+    if labels is not None:
+        from youden.practice.labels.validation import open_labels, validate
+
+        table = open_labels(labels, planned.plan.agent_ids)
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
         judge_run(planned, asking.terms(progress=bar))
+    from youden.report.pages.write import write_report  # after the asking: charts and pandas take a second to load
+
     fit_run(planned.folder)
     if table is not None:
         validate(planned.folder, table)
