@@ -141,9 +141,8 @@ def test_labels_of_0_and_1_have_an_auc(run: RunFolder, tmp_path: Path) -> None:
     assert label.disagreements[0].label_high == 4
 
 
-def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_it(
-    run: RunFolder, tmp_path: Path
-) -> None:
+def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_it(tmp_path: Path) -> None:
+    run = judged(tmp_path / "sure", pool=make_pool(8, 120), holdout=0)
     label = only(held_against(run, write(tmp_path / "l.csv", of_agents([1, 7, 6, 5, 4, 3, 2, 8]))))
     first = label.disagreements[0]
     rows = {row.agent: row for row in run.read_ranking()}
@@ -253,7 +252,7 @@ def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path
     held_against(run, write(tmp_path / "l.csv", of_agents(range(8))))
     assert build_report(run).summary.labels is not None
     table = run.file("ranking.csv").read_text(encoding="utf-8")
-    run.file("ranking.csv").write_text(table.replace(",1,", ",2,"), encoding="utf-8")
+    run.file("ranking.csv").write_text(table.replace(",2,8,", ",1,8,", 1), encoding="utf-8")
     data = build_report(run)
     assert data.summary.labels is None
     assert any("about an earlier ranking" in advice.text for advice in data.advice)
