@@ -13,7 +13,8 @@ from youden.errors import ConfigError, InputError
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import Ending
 from youden.judging.asking.judged import JudgedTrials
-from youden.judging.asking.loop import Loop, ask_all
+from youden.judging.asking.loop import Loop
+from youden.judging.asking.side_by_side import ask_all
 from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.jury import Jury

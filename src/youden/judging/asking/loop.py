@@ -7,18 +7,17 @@ what ends a run, and a `Work` says what is asked and takes what came of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
-from youden.errors import BudgetError, ShortRunError, YoudenError
+from youden.errors import YoudenError
 from youden.judging.asking.calling import Call, Caller
 from youden.judging.asking.endings import Ending, away_too_long
 from youden.judging.asking.line import MOST_ASLEEP, Line
 from youden.judging.asking.outage import is_silence
 from youden.judging.asking.sight import Sight
-from youden.judging.asking.stopping import drained
-from youden.judging.call.budget import Budget, OutOfMoneyError
+from youden.judging.asking.work import Work
+from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.failures import CallError, Failure, ends_the_run
 from youden.judging.call.retry import TOO_MANY, RetryPolicy
 from youden.judging.config.reading import JudgeConfig
@@ -30,71 +29,9 @@ CHUNK = 100
 """Requests looked up at once: a few milliseconds of work, so that replies do not wait for it."""
 
 
-class Work(Protocol):
-    """What is asked. Its rows are its own: numbers that stand for whoever waits for an answer."""
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        ...
-
-    def requests(self) -> Iterator[tuple[int, str, Request]]:
-        """(row, key, request) of every row, in order; rows with the same key share a call."""
-        ...
-
-    def fits(self, request: Request) -> bool:
-        """Whether the request can be sent at all."""
-        ...
-
-    def is_answer(self, completion: Completion) -> bool:
-        """Whether the completion is one that need not be asked again under `retry_failed`."""
-        ...
-
-    def put(
-        self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
-    ) -> str:
-        """Take what came of these rows; None was not asked. Returns 'answered', or the reason why there is no answer."""
-        ...
-
-    def out_of_money(self, budget: Budget) -> BudgetError:
-        """What to say where the cap does not allow the next call."""
-        ...
-
-
 def at_risk(config: JudgeConfig) -> int:
     """Most calls that were sent and whose answers are not on disk, whenever the process dies."""
     return config.concurrency + MOST_UNWRITTEN
-
-
-async def ask_all(loops: Sequence[Loop], ending: Ending, *, grace: float) -> None:
-    """Let loops that share an ending ask side by side. When this is cancelled, calls in flight get `grace` seconds.
-
-    Raises: the reason of `ending`, once the calls in flight have ended; what a backend raises beside CallError; CancelledError.
-    """
-
-    def stop() -> None:
-        for loop in loops:
-            loop.say_stopping(grace)
-        ending.stop(_interrupted)
-
-    try:
-        await drained(asyncio.create_task(_side_by_side(loops)), stop=stop, grace=grace)
-    finally:
-        for loop in loops:
-            loop.let_go()
-    ending.raise_reason()
-
-
-async def _side_by_side(loops: Sequence[Loop]) -> None:
-    try:
-        async with asyncio.TaskGroup() as group:
-            for loop in loops:
-                group.create_task(loop.go())
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
-
-
-def _interrupted() -> ShortRunError:
-    return ShortRunError("The run was told to stop. What was answered is kept; run the same again.", slug="stopped")
 
 
 class Loop:

@@ -10,7 +10,8 @@ from functools import partial
 from youden.errors import BudgetError, ReplayMissError
 from youden.judging.asking.calling import Caller
 from youden.judging.asking.endings import Ending, out_of_money
-from youden.judging.asking.loop import Loop, ask_all
+from youden.judging.asking.loop import Loop
+from youden.judging.asking.side_by_side import ask_all
 from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.asking.terms import Asking
 from youden.judging.call.backend import Backend
