@@ -339,7 +339,7 @@ async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resu
 
 async def test_a_batch_under_way_counts_against_the_cap_of_the_next_command(store: Store) -> None:
     half = replace(PLAN, trials=PLAN.trials.take(slice(120)))
-    free = {"usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    free = {"usage": {"prompt_tokens": 20, "completion_tokens": 1}}
 
     async def die(_: float) -> None:
         raise Killed

@@ -108,6 +108,8 @@ def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path
         "prices": "",
         "minutes": None,
         "pace": "",
+        "stored": 0,
+        "usd_left": None,
     }
     assert {path.name for path in (tmp_path / "steps").iterdir()} == {"config.yaml", "pool.json", "plan.parquet"}
     assert youden("judge", "mine.yaml", "--out", "steps").code == 0

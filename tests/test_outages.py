@@ -59,6 +59,7 @@ async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, aw
     assert server.n_requests < len(PLAN) + 8 + 10
 
 
+@pytest.mark.slow
 async def test_texts_that_break_the_server_are_their_trials_failures_also_as_the_last_ones(store: Store) -> None:
     def behave(n: int, body: Any) -> Reply:
         return Reply(fault="reset") if "item 3" in str(body) and "agent 2" in str(body) else well_behaved(n, body)

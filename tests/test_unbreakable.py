@@ -149,6 +149,7 @@ async def test_an_error_inside_a_success_shows_the_providers_words(backend: Back
     assert server.n_requests <= len(PLAN) + 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STOPS)
 async def test_a_stop_loses_no_answer_that_was_paid_for(how: signal.Signals, tmp_path: Path) -> None:
     await stop_and_go_on(tmp_path, how, n_stops=1, size=Size(calls=300, slowest=0.5))
@@ -187,6 +188,7 @@ async def like_undisturbed(run: Bench) -> None:
     assert run.tables() == tables
 
 
+@pytest.mark.slow
 async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(slowest=4.0))
@@ -212,6 +214,7 @@ async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int 
         await like_undisturbed(run)
 
 
+@pytest.mark.slow
 async def test_an_outage_is_lived_through(tmp_path: Path) -> None:
     await live_through(tmp_path, 5, asleep=False)
 
@@ -246,6 +249,7 @@ async def kill_and_go_on(folder: Path, *, n_kills: int, size: Size) -> None:
         await like_undisturbed(run)
 
 
+@pytest.mark.slow
 async def test_a_kill_loses_no_more_than_the_bound(tmp_path: Path) -> None:
     await kill_and_go_on(tmp_path, n_kills=1, size=Size(calls=300, slowest=0.3))
 
