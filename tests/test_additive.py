@@ -247,6 +247,7 @@ def test_hard_graphs_are_solved_exactly() -> None:
     assert found.kkt < 1e-8
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(problem=problems(), data=st.data())
 def test_every_layout_and_both_ways_of_solving_agree(problem: Problem, data: st.DataObject) -> None:

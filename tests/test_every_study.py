@@ -15,6 +15,8 @@ from commands import write_config, write_pool
 from test_peer_prediction import write_results
 from youden.cli import youden
 
+pytestmark = pytest.mark.slow
+
 STUDIES = {
     "budget": ["--seeds", "2"],
     "baselines": ["--seeds", "1", "--only", "svd,uv"],

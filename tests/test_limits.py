@@ -129,7 +129,7 @@ def test_a_429_is_no_try_but_bounded_in_time() -> None:
     assert tries.n_failed == 0
 
 
-@pytest.mark.parametrize("per_second", [20, 500, 1300])
+@pytest.mark.parametrize("per_second", [20, 1300, pytest.param(500, marks=pytest.mark.slow)])
 async def test_requests_pass_evenly_and_no_second_is_over_the_rate(per_second: int) -> None:
     pace, times = Pace(requests_per_minute=60 * per_second), []
     loop = asyncio.get_running_loop()

@@ -41,9 +41,12 @@ async def ask(url: str, store: Store, *, asking: Asking | None = None, **changes
     return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=asking)
 
 
-@pytest.mark.parametrize(
-    "away", [Reply(fault="reset"), Reply(status=502), Reply(status=503), Reply(status=504), Reply(fault="html")]
-)
+SLOW_TOO = [
+    pytest.param(reply, marks=pytest.mark.slow) for reply in (Reply(status=502), Reply(status=504), Reply(fault="html"))
+]
+
+
+@pytest.mark.parametrize("away", [Reply(fault="reset"), Reply(status=503), *SLOW_TOO])
 async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, away: Reply) -> None:
     until = 0.0
 
@@ -82,6 +85,7 @@ async def test_a_server_that_stays_away_ends_the_run_which_then_goes_on(store: S
         assert server.n_requests - before == len(PLAN) - 100
 
 
+@pytest.mark.slow
 async def test_the_last_call_waits_too_where_no_connection_can_be_made(store: Store) -> None:
     def say(request: Request) -> str:
         if len(PLAN) <= judge.n_calls < len(PLAN) + 4:

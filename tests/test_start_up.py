@@ -77,6 +77,7 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
     assert result.models == ("grey",)
 
 
+@pytest.mark.slow
 def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
     """Charts, languages, synonyms, DuckDB, compiled loops and litellm are extras: what is not installed is left out and said."""
     absent = (
