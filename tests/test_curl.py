@@ -149,6 +149,11 @@ def test_the_whole_distribution_is_that_of_all_rectangles(matrix: Floats, extra:
     np.testing.assert_array_equal(curl_ecdf(matrix, at), expected)
 
 
+def test_gaps_that_are_rounding_alone_are_one_step() -> None:
+    matrix = np.array([[1 / 3, 1 / 3, -2 / 3], [1, 1, 0]])
+    np.testing.assert_array_equal(curl_ecdf(matrix, every_gap(matrix)), [1, 1, 1])
+
+
 def test_the_distribution_inverts_the_quantiles() -> None:
     matrix = np.random.default_rng(8).normal(size=(6, 9))
     levels = np.array([0.1, 0.5, 0.9])

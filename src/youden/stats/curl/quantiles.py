@@ -164,7 +164,8 @@ def _gaps(scores: Floats) -> _Gaps:
     seen = ~np.isnan(difference)
     size = seen.sum(axis=1)
     relative = (difference - difference[:, :1])[seen]
-    unit = float(relative.max()) / _GRID or 1 / _GRID
+    span = float(np.nanmax(scores) - np.nanmin(scores))  # gaps that are all rounding of such scores are all equal
+    unit = max(float(relative.max()), span) / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
     key = steps + np.repeat(np.arange(len(size)) * (2 * _GRID + 1), size)
     return _Gaps(key=key, end=np.repeat(np.cumsum(size), size), unit=unit, largest=int(steps.max()))
