@@ -1,6 +1,5 @@
 """How fast the lexical judge is, against sets, and how its ranking of SAMSum compares with GPT-4o-mini's.
 
-It knows the public layout of the SAMSum texts and makes its own where they are absent; it refuses to know any other judge.
 `python benchmarks/lexical.py [--out FILE] [--shared FOLDER]` prints JSON.
 """
 

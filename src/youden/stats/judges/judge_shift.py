@@ -30,6 +30,7 @@ class JudgeShift:
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
     beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
     float[K, K], from which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
+    reliability: share of the spread of `one` over agents that is not its own error, in [0, 1].
     """
 
     one: Floats
@@ -48,6 +49,7 @@ class JudgeShift:
     variance: Floats
     n_trials: int
     level: float
+    reliability: float
 
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
@@ -128,6 +130,7 @@ def judge_shift(
         variance=spread_pairs(curved.variance),
         n_trials=n,
         level=level,
+        reliability=max(0.0, 1 - float(doubt.mean()) / spread_of) if (spread_of := float(a.var())) > 0 else 0.0,
     )
 
 
