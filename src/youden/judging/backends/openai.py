@@ -89,10 +89,10 @@ class _Bounded(DefaultAioHttpClient):
         """As the SDK's, the reply read already."""
         response = await super().send(request, **{**options, "stream": True})
         said = response.headers.get("content-length", "")
-        if said.isdecimal() and int(said) <= self._most and "content-encoding" not in response.headers:
-            await response.aread()
-            return response
         try:
+            if said.isdecimal() and int(said) <= self._most and "content-encoding" not in response.headers:
+                await response.aread()
+                return response
             body = await read_bounded(response.aiter_bytes(), most=self._most)
         finally:
             await response.aclose()

@@ -31,8 +31,8 @@ draws; what a family beyond it gets is read off the curve's shape.
 """
 LEAST_RELIABILITY = 0.9
 """Of the one's abilities; .95–.97 in replays of PubMed and ICLR at 2 % of the calls, .78 on OPUS with its 30 items. Below it they
-are too uncertain to take a curve off a family that stands at one end of the ranking. Chosen on OPUS, where such a family, favoured
-by nobody, was named in .75 of 40 replays; .20 with this rule."""
+are too uncertain to take a curve off a family that stands at one end of the ranking. Chosen on OPUS, where such a family,
+favoured by nobody, was named in .75 of 40 replays; .20 with this rule."""
 MOST_CURVE_SHARE_UNSURE = 0.05
 """In place of MOST_CURVE_SHARE where abilities are below LEAST_RELIABILITY."""
 CURVE_ALLOWANCE = 0.15
