@@ -70,9 +70,9 @@ def test_a_report_sorts_filters_opens_and_changes_theme_without_a_complaint(repo
         agents = texts(browser, "section[aria-labelledby=who] tbody th")
         assert agents == ["a0", "a1", "a2", "a3", "a4"]
         for _ in range(2):
-            press(browser, "section[aria-labelledby=who] thead th:nth-child(4) button")
+            press(browser, "section[aria-labelledby=who] thead th:nth-child(5) button")
         assert texts(browser, "section[aria-labelledby=who] tbody th") == agents
-        press(browser, "section[aria-labelledby=who] thead th:nth-child(4) button")
+        press(browser, "section[aria-labelledby=who] thead th:nth-child(5) button")
         assert texts(browser, "section[aria-labelledby=who] tbody th") == agents[::-1]
 
         assert texts(browser, "#trials-where") == ["1–50 of 320"]

@@ -152,9 +152,9 @@ def test_a_recipe_that_is_no_pool_yet_names_the_command_that_makes_it(youden: Yo
 def test_python_topics_are_made_checked_and_ranked_offline(youden: Youden, tmp_path: Path) -> None:
     assert youden("generate", "datasets/python-topics", "--out", "topics").code == 0
     checked = json.loads(youden("check", "topics", "--json").out)
-    found = {finding["slug"]: finding for finding in checked["findings"]}
-    assert {"textrank-6", "bulleted"} <= set(found["clones"]["agents"])
-    assert found["template"]
+    clones = [set(finding["agents"]) for finding in checked["findings"] if finding["slug"] == "clones"]
+    assert any({"textrank-6", "bulleted"} <= agents for agents in clones)
+    assert any(finding["slug"] == "template" for finding in checked["findings"])
     write_config(tmp_path / "t.yaml", pool="topics", judge="lexical", out="run")
     ranked = {row["agent"]: row for row in json.loads(youden("run", "t.yaml", "--json").out)["ranking"]}
     assert len(ranked) == 20
