@@ -1,4 +1,4 @@
-"""Which estimator ranks a plan, and the abilities it gives: trials in slots, adaptive rounds, plans that grew, or cells.
+"""Which estimator ranks a plan: trials in slots, adaptive rounds, plans that were extended, or cells.
 
 Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 """
@@ -10,49 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.nouns import PAIRED, Plan, Scores, Target, Verdicts
-from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.nouns.arrays import Floats
 from youden.protocol.designs.adaptive import Standing
 from youden.protocol.extension.blocks import complete_part, extensions_of, scored_sides
 from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
+from youden.run.ability import CELLS, TRIALS, Abilities
+from youden.run.extended import extended_abilities
 from youden.run.trial_covariance import ByItem, trial_covariance
 from youden.run.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
-from youden.stats.trials.anchored import Placed, Scale, place, placed_by_item, scale_of, stretch_of
 from youden.stats.trials.weighted_mean import weighted_mean
-
-LEVEL = 0.95
-TRIALS = "mean of trials"
-CELLS = "clipped-linear ability"
-
-
-class Abilities(NamedTuple):
-    """Abilities of a plan's agents, and how sure their distances from the average agent are.
-
-    ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
-    estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like these.
-    """
-
-    ability: Floats
-    covariance: CentredCovariance
-    n_trials: Ids
-    fpr: float
-    ranking: str
-    method: str
-    target: Target
-    by_item: ByItem | None = None
-
-    @property
-    def low(self) -> Floats:
-        """The lower end of the interval for an agent's distance from the average one, put around its ability: float[K]."""
-        return np.asarray(self.ability - self.covariance.half_width(LEVEL))
-
-    @property
-    def high(self) -> Floats:
-        """The upper end: float[K]."""
-        return np.asarray(self.ability + self.covariance.half_width(LEVEL))
 
 
 def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
@@ -61,7 +30,7 @@ def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Ab
     Cells are ranked by `ClippedLinear` and `cell_abilities`.
     """
     if extensions_of(result.plan).steps:
-        return _grown(result, target)
+        return extended_abilities(result, anchors_of(result, target=target))
     if not balanced(result.plan):
         return None
     if result.plan.rounds is not None:
@@ -137,119 +106,6 @@ def trial_weights(plan: Plan) -> TrialWeights:
     return TrialWeights(weight, weight)
 
 
-def _grown(result: Verdicts, target: Target) -> Abilities:
-    """The first plan's agents are ranked as if nothing else had been asked.
-
-    Agents that joined, and those that further calls were spent on, are placed on the scale of the first ones.
-    """
-    plan, extensions = result.plan, extensions_of(result.plan)
-    anchors = anchors_of(result, target=target)
-    scale = scale_from(result, anchors)
-    placed = place_added(result, anchors, scale)
-    n_old, n_new = extensions.anchors, plan.n_agents - extensions.anchors
-    stretch = stretch_of(n_old)
-    known = ~np.isnan(anchors.ability + anchors.covariance.error)
-    before = _padded(np.where(known, anchors.n_trials, 0.0), n_new)
-    now = placed.n_trials.astype(np.float64)
-    n = before + now
-    effect = _padded((anchors.ability - scale.centre) / stretch, n_new)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effect = (before * effect + np.where(now > 0, now * placed.effect, 0.0)) / n
-        of_old, of_new = before / n, now / n
-    ability = scale.centre + stretch * effect
-    same = np.flatnonzero(now[:n_old] == 0)
-    ability[same] = anchors.ability[same]
-    if anchors.by_item is not None:
-        by_item = _grown_by_item(result, anchors.fpr, anchors.by_item, scale, placed, of_old=of_old, of_new=of_new)
-        found = _over_items(by_item, n, n_old)
-        if len(same) < n_old:
-            alone = ByItem(*(table.copy() for table in by_item))
-            for table, old in zip(alone, anchors.by_item, strict=True):
-                table[:n_old] = _padded_rows(old, n_old, plan.n_items)
-            found = _but_for(
-                _over_items(alone, np.append(before[:n_old], n[n_old:]), n_old), found, np.flatnonzero(now[:n_old])
-            )
-    else:
-        by_item, found = None, _beside(anchors.covariance, placed, of_old, of_new, stretch=stretch)
-    covariance, freedom = found.covariance.copy(), found.freedom.copy()
-    covariance[np.ix_(same, same)] = anchors.covariance.covariance[np.ix_(same, same)]
-    freedom[same] = anchors.covariance.freedom[same]
-    n_trials = np.where(now > 0, n, _padded(anchors.n_trials.astype(np.float64), n_new))
-    return Abilities(
-        ability,
-        CentredCovariance(covariance, freedom),
-        n_trials.astype(np.int32),
-        anchors.fpr,
-        anchors.ranking,
-        f"{anchors.method}; added trials: mean on the scale of the first {n_old} agents, linking error included",
-        target,
-        by_item,
-    )
-
-
-def _grown_by_item(
-    result: Verdicts, fpr: float, of_anchors: ByItem, scale: Scale, placed: Placed, *, of_old: Floats, of_new: Floats
-) -> ByItem:
-    """What items contribute to all agents, by the shares of an agent's trials in complete slots and beside them."""
-    plan, beside = result.plan, added_answers(result)
-    added = placed_by_item(
-        beside.item,
-        beside.agent,
-        beside.partner,
-        beside.answer - fpr,
-        effect=placed.effect,
-        scale=scale,
-        anchors=_padded_rows(of_anchors.contribution, len(scale.effect), plan.n_items),
-    )
-    old = [_padded_rows(table, plan.n_agents, plan.n_items) for table in of_anchors]
-    shares = np.nan_to_num(of_old)[:, None], np.nan_to_num(of_new)[:, None]
-    return ByItem(*(shares[0] * one + shares[1] * other for one, other in zip(old, added, strict=True)))
-
-
-def _over_items(by_item: ByItem, n: Floats, n_old: int) -> CentredCovariance:
-    anchors = np.arange(len(n)) < n_old
-    return covariance_over_clusters(*by_item, size=1 / np.maximum(n, 1), anchors=anchors)
-
-
-def _but_for(one: CentredCovariance, other: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """`one`, but `other` for some agents, so that what they were asked more moves nobody else's error."""
-    covariance, freedom = one.covariance.copy(), one.freedom.copy()
-    covariance[agents], covariance[:, agents] = other.covariance[agents], other.covariance[:, agents]
-    freedom[agents] = other.freedom[agents]
-    return CentredCovariance(covariance, freedom)
-
-
-def _beside(
-    old: CentredCovariance, placed: Placed, of_old: Floats, of_new: Floats, *, stretch: float
-) -> CentredCovariance:
-    """Added trials vary by themselves: what they share with those in complete slots, and with each other, is left out."""
-    n_old, K = len(old.freedom), len(of_old)
-    covariance, freedom = np.zeros((K, K)), placed.n_slots - 1.0
-    covariance[:n_old, :n_old] = np.nan_to_num(old.covariance) * of_old[:n_old, None] * of_old[:n_old]
-    own = np.where(placed.n_trials > 0, placed.variance, 0.0)
-    covariance[np.diag_indices(K)] += stretch**2 * of_new**2 * own
-    freedom[:n_old] = np.where(of_new[:n_old] > 0, placed.n_slots[:n_old], 0) + np.nan_to_num(
-        old.freedom - PRIOR_CLUSTERS
-    )
-    unknown = np.isnan(np.diag(covariance))
-    covariance[unknown] = covariance[:, unknown] = np.nan
-    return CentredCovariance(covariance, np.where(unknown, np.nan, freedom + PRIOR_CLUSTERS))
-
-
-def _padded(column: Floats, n: int) -> Floats:
-    """With 0 where nothing is known, and n more of them."""
-    padded: Floats = np.zeros(len(column) + n)
-    padded[: len(column)] = np.nan_to_num(column, posinf=np.inf)
-    return padded
-
-
-def _padded_rows(table: Floats, n_agents: int, n_items: int) -> Floats:
-    """With 0 for the agents and items that it does not have."""
-    padded: Floats = np.zeros((n_agents, n_items))
-    padded[: table.shape[0], : table.shape[1]] = table
-    return padded
-
-
 def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Abilities of the first plan's agents: from complete slots, or from the fit where cells rank.
 
@@ -292,72 +148,3 @@ def _fitted(part: Verdicts, n_items: int, target: Target) -> Abilities:
     if part.plan.n_items == n_items:
         return found
     return found._replace(ability=found.ability - float(np.nanmean(model.difficulty_[:n_items])))
-
-
-def scale_from(result: Verdicts, anchors: Abilities, *, rows: Bools | None = None) -> Scale:
-    """The anchors' scale from their own answers in complete slots, those among `rows`."""
-    plan = result.plan
-    own = learned_from(result, rows) & anchors_alone(plan)
-    return scale_of(
-        plan.item[own],
-        plan.first[own],
-        plan.second[own],
-        plan.slot[own],
-        result.answer[own] - anchors.fpr,
-        ability=anchors.ability,
-        error=anchors.covariance.error,
-        n_items=plan.n_items,
-    )
-
-
-def place_added(result: Verdicts, anchors: Abilities, scale: Scale, *, rows: Bools | None = None) -> Placed:
-    """Where answers outside complete slots, those among `rows`, put the agents that they count for."""
-    beside = added_answers(result, rows)
-    return place(
-        beside.item,
-        beside.agent,
-        beside.partner,
-        beside.slot,
-        beside.answer - anchors.fpr,
-        scale=scale,
-        n_agents=result.plan.n_agents,
-        finite=anchors.ranking == TRIALS,
-    )
-
-
-class AddedAnswers(NamedTuple):
-    """Answers outside complete slots, one row a trial and agent it counts for: int32[T], answers float[T]."""
-
-    item: Ids
-    agent: Ids
-    partner: Ids
-    slot: Ids
-    answer: Floats
-
-
-def added_answers(result: Verdicts, rows: Bools | None = None) -> AddedAnswers:
-    """Those among `rows`, each with an anchor as the partner."""
-    plan, sides = result.plan, scored_sides(result.plan)
-    n_old = extensions_of(plan).anchors
-    beside = learned_from(result, rows) & ~sides.complete
-    one, other = beside & sides.first & (plan.second < n_old), beside & sides.second & (plan.first < n_old)
-    return AddedAnswers(
-        np.append(plan.item[one], plan.item[other]),
-        np.append(plan.first[one], plan.second[other]),
-        np.append(plan.second[one], plan.first[other]),
-        np.append(plan.slot[one], plan.slot[other]),
-        np.append(result.answer[one], result.answer[other]),
-    )
-
-
-def learned_from(result: Verdicts, rows: Bools | None = None) -> Bools:
-    """Which rows are answered paired trials that may be learned from: bool[N]."""
-    plan, train = result.plan, result.plan.split.train
-    usable = (plan.arm == PAIRED) & result.answered & train[plan.first, plan.item] & train[plan.second, plan.item]
-    return np.asarray(usable if rows is None else usable & rows)
-
-
-def anchors_alone(plan: Plan) -> Bools:
-    """Which rows compare two of the first plan's agents in complete slots: bool[N]."""
-    n_old = extensions_of(plan).anchors
-    return np.asarray(scored_sides(plan).complete & (plan.first < n_old) & (plan.second < n_old))

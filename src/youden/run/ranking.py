@@ -14,7 +14,9 @@ from youden.nouns import INDEPENDENT, Plan, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.abilities import LEVEL, Abilities, abilities_of, cell_abilities, learned_from
+from youden.run.abilities import abilities_of, cell_abilities
+from youden.run.ability import LEVEL, Abilities
+from youden.run.extended import learned_from
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
 from youden.stats.base.clusters import CentredCovariance
