@@ -16,7 +16,7 @@ from pools import answer_with, make_pool
 from worlds import verdicts, write_run
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import Rates, Verdicts
+from youden.nouns import PAIRED, Rates, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.stats.curl.quantiles import curl_quantiles
@@ -91,6 +91,31 @@ def test_a_judge_agrees_with_itself() -> None:
     assert all(len(set(row.places)) == 1 for row in study.agents)
 
 
+def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_target() -> None:
+    plan = make_plan(make_pool(6, 30), design="dense", holdout=0)
+    rng, strength = np.random.default_rng(0), np.linspace(0.95, 0.15, 6)
+
+    def run(strength: np.ndarray, name: str) -> JudgedRun:
+        chance = (strength[plan.first] + strength[plan.second]) / 2 * (plan.arm == PAIRED)
+        return judged(answer_with(plan, (rng.random(len(plan)) < chance).astype(float)), name=name)
+
+    same, turned = [run(strength, "a"), run(strength, "b")], [run(strength, "a"), run(strength[::-1], "b")]
+    study = study_judges(side_by_side(same))
+    assert (study.target, study.pairings[0].orders.n_turned, study.pairings[0].orders.n_pairs) == (
+        "items-like-these",
+        0,
+        15,
+    )
+    assert any("on more items of this kind (95 % a pair)" in line for line in study.words)
+    kind, these = (study_judges(side_by_side(turned, target=t)) for t in ("items-like-these", "these-items"))
+    found = kind.pairings[0].orders
+    assert found.n_turned == found.both > 0
+    assert any("of them in opposite orders: a puts a0 over" in line for line in kind.words)
+    assert found.one <= these.pairings[0].orders.one
+    assert kind.to_json()["target"] == "items-like-these"
+    assert any("these items alone" in line for line in these.words)
+
+
 def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
     pool = make_pool(6, 10)
     one = make_plan(pool, percent=40, seed=1)
@@ -162,4 +187,6 @@ def test_the_command_prints_tables_and_json_under_both_names(tmp_path: Path) -> 
     for words in (["compare"], ["study", "judges"]):
         done = CliRunner().invoke(youden, [*words, *runs, "--json"], catch_exceptions=False)
         assert json.loads(done.stdout)["judges"]["pairs"][0]["kappa"] == 1
+    about = CliRunner().invoke(youden, ["compare", *runs, "--target", "these-items", "--json"], catch_exceptions=False)
+    assert json.loads(about.stdout)["judges"]["target"] == "these-items"
     assert "Where they differ most" in CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from youden.nouns import INDEPENDENT, Plan, Target, Verdicts
+from youden.nouns import INDEPENDENT, Plan, Rates, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
@@ -51,6 +51,13 @@ def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
     found, component, _ = _ranked(result, target)
     return told_apart(found, component=component)
+
+
+def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
+    """The same where only rates are known, as in an import. Raises: StatisticsError of the fit."""
+    scores = train_scores(rates)
+    model = ClippedLinear().fit(scores)
+    return told_apart(cell_abilities(model, scores, fpr=None, target=target), component=model.component_)
 
 
 def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:

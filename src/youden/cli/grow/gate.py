@@ -29,13 +29,7 @@ WORSE = 1
 )
 @click.option("--baseline", required=True, help="The agent it is compared with.")
 @click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
-@click.option(
-    "--target",
-    type=click.Choice(["items-like-these", "these-items"]),
-    default="items-like-these",
-    show_default=True,
-    help="What the difference speaks of: more items of this kind, or these items alone.",
-)
+@options.about
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -30,14 +30,24 @@ MOST_SHOWN = 5
     show_default=True,
     help="Items by id, or by the last number in it (example-7 is task-007).",
 )
+@options.about
 @options.family
 @options.json
-def command(*, runs: tuple[Path, ...], scores: str, match: str, families: dict[str, str], as_json: bool) -> None:
+def command(
+    *,
+    runs: tuple[Path, ...],
+    scores: str,
+    match: str,
+    target: str,
+    families: dict[str, str],
+    as_json: bool,
+) -> None:
     """Do the judges of RUNs agree, on the agents and items they share?
 
     The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
     Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of
-    additive fits to what the runs share. Where two answered the same trials, also the agents that the later run's judge
+    additive fits to what the runs share. Which pairs of agents each run tells apart, and whether in the same order, is said by
+    differences that speak of --target. Where two answered the same trials, also the agents that the later run's judge
     moves beyond chance, and whether a judge favours agents of its own family (meta.family of the pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder
@@ -46,7 +56,12 @@ def command(*, runs: tuple[Path, ...], scores: str, match: str, families: dict[s
 
     kind = options.score_kind(scores)
     judged = [read_judged(RunFolder(run)) for run in runs]
-    both = side_by_side(judged, kind=kind, match="number" if match == "number" else "id")
+    both = side_by_side(
+        judged,
+        kind=kind,
+        match="number" if match == "number" else "id",
+        target=options.said_target(target) or "items-like-these",
+    )
     study = study_judges(with_families(both, families), kind=kind)
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:

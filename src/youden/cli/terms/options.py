@@ -55,6 +55,13 @@ target = click.option(
     help="What intervals speak of: more items of this kind, or these items alone. The run remembers it. "
     "[default: what the run says, else items-like-these]",
 )
+about = click.option(
+    "--target",
+    type=click.Choice(["items-like-these", "these-items"]),
+    default="items-like-these",
+    show_default=True,
+    help="What differences speak of: more items of this kind, or these items alone.",
+)
 labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),

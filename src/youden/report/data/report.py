@@ -25,9 +25,7 @@ from youden.report.data.openings import AskedPrompt, Sample, find_sources, sampl
 from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook
-from youden.run.abilities import cell_abilities
-from youden.run.ranking import differences_of, told_apart
-from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.run.ranking import differences_of, differences_of_rates
 from youden.streams import own_stream
 
 
@@ -104,6 +102,5 @@ def _tied(evidence: Evidence, summary: Summary) -> Tied:
     if evidence.result is not None:
         apart = differences_of(evidence.result, target=target)
     else:
-        model = ClippedLinear().fit(evidence.scores)
-        apart = told_apart(cell_abilities(model, evidence.scores, fpr=None, target=target), component=model.component_)
+        apart = differences_of_rates(evidence.rates, target=target)
     return tied_by_difference(apart, evidence.rates.agent_ids, summary.ranking)

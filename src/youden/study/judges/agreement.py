@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import Json, ScoreKind, Scores
+from youden.nouns import Json, ScoreKind, Scores, Target
 from youden.nouns.arrays import Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
@@ -19,6 +19,7 @@ from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
 from youden.study.judges.judge_shifts import JudgeShifts, judge_shifts
 from youden.study.judges.judged_runs import SideBySide
+from youden.study.judges.orders import Orders, order_words, orders
 from youden.study.judges.shift_words import shift_words
 
 MOST_SHOWN = 5
@@ -40,7 +41,7 @@ class Pairing:
     abilities and of difficulties fitted anew to what the runs share, which is `ranking` too where a run has no ranking.
     Intervals as if agents (items) were a sample; None where one side does not vary. n_units: answered by both; same: share of
     equal yes-or-no answers; kappa: Cohen's; alpha: Krippendorff's on the same answers; alpha_soft: on graded answers, interval.
-    NaN agreement (one answer throughout) is None."""
+    NaN agreement (one answer throughout) is None. orders: whom each run tells apart."""
 
     one: str
     other: str
@@ -52,6 +53,7 @@ class Pairing:
     kappa: float | None
     alpha: float | None
     alpha_soft: float | None
+    orders: Orders
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class HardItem:
 @dataclass(frozen=True)
 class JudgesStudy:
     """Everything about judges on what they share; alpha: Krippendorff's over all judges at once; shifts: of
-    every two whose trials allow it."""
+    every two whose trials allow it; target: what it speaks of that a run tells agents apart."""
 
     names: tuple[str, ...]
     n_agents: int
@@ -85,6 +87,7 @@ class JudgesStudy:
     agents: tuple[Disagreement, ...]
     items: tuple[HardItem, ...]
     shifts: tuple[JudgeShifts, ...]
+    target: Target
     words: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
@@ -94,6 +97,7 @@ class JudgesStudy:
             "n_agents": self.n_agents,
             "n_items": self.n_items,
             "units": self.units,
+            "target": self.target,
             "pairs": [_plain(asdict(pairing)) for pairing in self.pairings],
             "alpha": self.alpha,
             "curl": {run: {link: asdict(row) for link, row in rows.items()} for run, rows in self.curl.items()},
@@ -137,8 +141,9 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
         items=tuple(HardItem(both.item_ids[j], tuple(_or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
         shifts=shifts,
+        target=both.target,
         words=(
-            *_words(pairings, both.units),
+            *_words(pairings, both.units, both.target),
             *([GROWN] if both.grown else []),
             *(line for one in shifts for line in shift_words(one)),
             *few,
@@ -183,6 +188,7 @@ def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pai
         kappa=_or_none(cohen_kappa(one, other)),
         alpha=_or_none(krippendorff_alpha(np.stack([one, other]))),
         alpha_soft=_or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
+        orders=orders(both.above[a], both.above[b], both.agent_ids),
     )
 
 
@@ -203,7 +209,7 @@ def curl_of(scores: Floats, link: str) -> Curl:
     return Curl(*data, *curl_quantiles(predicted_on(link, scores)).tolist())
 
 
-def _words(pairings: tuple[Pairing, ...], units: str) -> list[str]:
+def _words(pairings: tuple[Pairing, ...], units: str, target: Target) -> list[str]:
     said = []
     for pair in pairings:
         names = f"{pair.one} and {pair.other}"
@@ -216,6 +222,7 @@ def _words(pairings: tuple[Pairing, ...], units: str) -> list[str]:
             f"{names} rank agents alike at ρ = {pair.ranking.value:.2f}{sure}; on {pair.n_units:,} {units} both answered they "
             f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
         )
+        said.append(order_words((pair.one, pair.other), pair.orders, target))
         if pair.kappa is not None and pair.kappa < 0.4 and pair.ranking.value > 0.8:
             said.append(
                 f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."

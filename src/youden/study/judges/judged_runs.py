@@ -14,10 +14,11 @@ import pandas as pd
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.reading import load_judge_config
-from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Verdicts
+from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.extension.blocks import extensions_of
 from youden.protocol.scores import train_scores
+from youden.run.ranking import differences_of, differences_of_rates
 
 MatchItems = Literal["id", "number"]
 _TRIAL = ["item", "first", "second", "arm", "other_item", "replicate"]
@@ -47,7 +48,7 @@ class SideBySide:
     it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
     grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
-    not fitted.
+    not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`.
     """
 
     names: tuple[str, ...]
@@ -65,6 +66,8 @@ class SideBySide:
     judge_families: tuple[str | None, ...]
     grown: bool
     abilities: Floats
+    above: Bools
+    target: Target
 
 
 def read_judged(folder: RunFolder) -> JudgedRun:
@@ -87,10 +90,17 @@ def _family(folder: RunFolder) -> str | None:
     return config.family or (config.of.family if config.of else None)
 
 
-def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", match: MatchItems = "id") -> SideBySide:
+def side_by_side(
+    runs: Sequence[JudgedRun],
+    *,
+    kind: ScoreKind = "symmetric",
+    match: MatchItems = "id",
+    target: Target = "items-like-these",
+) -> SideBySide:
     """What `runs` share.
 
     match: items by their ids, or by the last number in them (`example-7` is `task-007`), for runs that came by different ways.
+    target: what it speaks of that a run tells two agents apart.
 
     Raises: ConfigError [judges-few], [judges-pools] for other texts, [judges-agents], [judges-items], [judges-number],
     [judges-trials] where two of them answered no unit in common.
@@ -154,6 +164,8 @@ def side_by_side(runs: Sequence[JudgedRun], *, kind: ScoreKind = "symmetric", ma
         judge_families=tuple(run.family for run in runs),
         grown=any(run.result is not None and extensions_of(run.result.plan).steps for run in runs),
         abilities=np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs]),
+        above=np.stack([_told_above(run, agents, target) for run in runs]),
+        target=target,
     )
 
 
@@ -206,6 +218,16 @@ def _inverse(place: Ids, n: int) -> Ids:
     inverse = np.empty(n, dtype=np.int32)
     inverse[place[place >= 0]] = np.flatnonzero(place >= 0)
     return inverse
+
+
+def _told_above(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Bools:
+    found = (
+        differences_of_rates(run.rates, target=target)
+        if run.result is None
+        else differences_of(run.result, target=target)
+    )
+    at = [run.rates.agent_ids.index(agent) for agent in agents]
+    return np.asarray(found.above[np.ix_(at, at)])
 
 
 def _trials(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
