@@ -2,7 +2,7 @@
 
 A paired answer is D, an independent one 0; cyclic plans, 100 calls of each budget set aside for the independent arm. `kind`: the
 items of a run are drawn from the domain's with replacement, and the truth is the domain's dense value. `these`: the run has the
-domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`trial_mean`) on the same
+domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`first_intervals.py`) on the same
 answers. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
 drawn anew each time.
 
@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from first_intervals import first_half_widths
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import Trials
 from youden.nouns.arrays import Floats
@@ -34,7 +35,7 @@ from youden.stats.trials.item_contributions import ItemContributions, item_contr
 from youden.stats.trials.places import differences, places_at_once, tied_places
 from youden.stats.trials.quiet_differences import quiet_difference
 from youden.stats.trials.slot_covariance import covariance_on_these_items
-from youden.stats.trials.trial_mean import TrialMeanResult, trial_mean
+from youden.stats.trials.trial_mean import trial_mean
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
 DOMAINS = {
@@ -68,7 +69,7 @@ class Found(NamedTuple):
     """What one plan's answers say."""
 
     ability: Floats
-    old: TrialMeanResult
+    old_half: Floats
     kind: CentredCovariance
     these: CentredCovariance
     items: ItemContributions
@@ -91,13 +92,14 @@ def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) ->
 def found_of(D: Floats, plan: Trials) -> Found:
     J, K, _ = D.shape
     answer, ones = D[plan.item, plan.first, plan.second], np.ones(len(plan.item))
-    old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+    mean = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K).mean
+    old_half = first_half_widths(plan, answer, mean, n_population=K * (K - 1) * J)
     items = item_contributions(
         plan.first,
         plan.second,
         plan.item,
         answer,
-        ability=old.mean,
+        ability=mean,
         first_weight=ones,
         second_weight=ones,
         n_items=J,
@@ -108,22 +110,22 @@ def found_of(D: Floats, plan: Trials) -> Found:
         plan.item,
         plan.slot,
         answer,
-        ability=old.mean,
+        ability=mean,
         first_weight=ones,
         second_weight=ones,
         n_items=J,
     )
     kind = covariance_over_clusters(items.by_item, items.weight, size=1 / items.n_trials.sum(axis=1))
-    return Found(old.mean, old, kind, these, items)
+    return Found(mean, old_half, kind, these, items)
 
 
 def figures_of(found: Found, of: CentredCovariance, truth: Floats) -> Columns:
     """Shares that hold, and widths, of one draw. gate_width: what rare events not seen add to a gate's, of neighbours."""
     off = found.ability - found.ability.mean() - truth
-    half, old_half = of.half_width(), (found.old.high - found.old.low) / 2
+    half, old_half = of.half_width(), found.old_half
     apart = differences(found.ability, of)
     true_difference = truth[:, None] - truth
-    place, old_place = tied_places(truth), rank_ranges(found.old.low, found.old.high)
+    place, old_place = tied_places(truth), rank_ranges(found.ability - old_half, found.ability + old_half)
     one, every = apart.places, places_at_once(apart)
     order = np.argsort(-found.ability)
     next_to = [quiet_difference(found.items, int(i), int(k)) for i, k in pairwise(order)]

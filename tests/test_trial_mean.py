@@ -16,7 +16,7 @@ from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Trials, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.run.trial_mean import TrialMean
-from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.clusters import UNSEEN, covariance_over_clusters, unseen_square
 from youden.stats.trials.item_contributions import item_contributions
 from youden.stats.trials.trial_mean import trial_mean
 
@@ -83,8 +83,9 @@ def slow_twin(drawn: Drawn, answer: Floats, *, K: int, N: int) -> tuple[list[flo
         E[k, s] += e / 2
     E -= E.mean(axis=0)
     v = (E**2).sum(axis=1) / (S * (S - 1))
-    v = (v * (S - 1) + 6 * v.mean()) / (S + 5)
-    return m, list(student.ppf(0.975, S + 5) * np.sqrt(v * (1 - K * S / N)))
+    unseen = unseen_square(E * np.sqrt(S / (S - 1)), np.full(K, S))
+    v = (v * (S - 1) + 6 * v.mean()) / (S + 5) + UNSEEN / 2 * unseen / S**2
+    return m, list(student.ppf(0.975, S + 5) * np.sqrt(v * (1 - K * S / (N + 1))))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -108,16 +109,27 @@ def test_means_checked_by_hand() -> None:
     np.testing.assert_array_equal(got.mean, [0.75, 0.5, 0.25, np.nan])
     assert got.n_trials.tolist() == [2, 2, 2, 0]
     assert np.isnan(got.low).all()
-    assert got.method == "none: no agent has trials in 2 slots"
+    assert got.method == "none: fewer than 3 agents have trials in 2 slots"
 
 
-def test_the_dense_ability_comes_back_without_width_when_every_trial_is_asked() -> None:
+def test_the_dense_ability_comes_back_with_a_small_width_when_every_trial_is_asked() -> None:
     rng = np.random.default_rng(2)
     K, J = 5, 7
     dense = rng.random((J, K, K))
     got = replay(dense, J * (K - 1), rng)
     np.testing.assert_allclose(got.mean, dense_ability(dense))
-    np.testing.assert_allclose(got.high, got.low)
+    plain = replay(dense, J, rng)
+    assert (got.high - got.low > 0).all()
+    assert (got.high - got.low).max() < 0.1 * (plain.high - plain.low).min()
+
+
+@pytest.mark.parametrize("n_population", [None, 5 * 4 * 7])
+def test_no_interval_has_zero_width_whatever_the_answers(n_population: int | None) -> None:
+    drawn = cyclic(5, 7, 28, np.random.default_rng(2))
+    for answer in (np.ones(140), (drawn.first == 0).astype(float)):
+        got = trial_mean(drawn.first, drawn.second, drawn.slot, answer, n_agents=5, n_population=n_population)
+        assert (got.high - got.low > 1e-4).all()
+        assert (got.error > 0).all()
 
 
 @pytest.mark.parametrize("n_slots", [12, 60])
@@ -162,7 +174,7 @@ def test_an_agent_seen_in_one_slot_has_no_interval_and_spoils_no_other() -> None
 
 @pytest.mark.parametrize(
     ("n_agents", "slot", "why"),
-    [(5, -1, "none: there are trials without a slot"), (2, 0, "none: fewer than 3 agents have trials")],
+    [(5, -1, "none: there are trials without a slot"), (2, 0, "none: fewer than 3 agents have trials in 2 slots")],
 )
 def test_without_slots_or_with_two_agents_there_is_a_reason_instead_of_an_interval(
     n_agents: int, slot: int, why: str

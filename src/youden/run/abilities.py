@@ -65,7 +65,7 @@ def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> 
     used = (plan.slot >= 0) & result.answered
     first, second, slot, answer = plan.first[used], plan.second[used], plan.slot[used], result.answer[used]
     weight = trial_weights(plan).first[used]
-    means = weighted_mean(first, second, slot, answer, weight=weight, n_agents=plan.n_agents, n_items=plan.n_items)
+    means = weighted_mean(first, second, slot, answer, weight=weight, n_agents=plan.n_agents)
     found = trial_covariance(
         first,
         second,

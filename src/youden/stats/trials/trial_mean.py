@@ -9,13 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
 
 from youden.nouns.arrays import Floats, Ids, Positions, freeze
+from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.validation import check_level, check_trials
-
-_PRIOR_SLOTS = 6
-"""An agent's variance is shrunk as if the average variance had been seen in this many slots more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,45 +39,56 @@ class TrialMeanResult:
 
 
 def trial_mean(
-    first: Ids, second: Ids, slot: Ids, answer: Floats, *, n_agents: int, n_population: int, level: float = 0.95
+    first: Ids,
+    second: Ids,
+    slot: Ids,
+    answer: Floats,
+    *,
+    n_agents: int,
+    n_population: int | None = None,
+    level: float = 0.95,
 ) -> TrialMeanResult:
     """Mean answer over each agent's trials, and an interval for its distance from the average agent, drawn around it.
 
-    m_i = mean of y over the n_i trials with i; e = y − [m̄ + (K−1)/(K−2)·((m_i−m̄)+(m_k−m̄))], centred within its slot;
-    E_si = sum of i's e in slot s; u_i = S_i/(S_i−1)·Σ_s E_si²/n_i, shrunk to (u_i(S_i−1) + 6ū)/(S_i+5);
-    m_i ± t_{S_i+5}·√(u_i/n_i·(1 − T/N)). With 2 trials a slot this is the formula for complete cyclic rounds.
+    m_i = mean of y over the n_i trials with i; e = y − [m̄ + (K−1)/(K−2)·((m_i−m̄)+(m_k−m̄))], centred within its slot; the
+    variance is that of `covariance_over_clusters` by slot, times 1 − T/(N + 1) where N is given. It is never 0.
 
-    first, second: int[T] in 0 … K−1, different; slot: int[T], negative where a trial has none; answer: float[T], no NaN.
-    n_population: N, ordered pairs × items that could have been asked, of which the T were drawn without replacement.
-    No interval (NaN): an agent with fewer than 2 slots; everybody, where a trial has no slot or fewer than 3 agents have one.
+    first, second: int[T] in 0 … K−1, different; slot: int[T], one independent draw each (an item), negative where a trial has
+    none; answer: float[T], no NaN. n_population: N, ordered pairs × items that could have been asked, of which the T were drawn
+    without replacement: intervals then speak of these alone. Without it they speak of more slots of this kind.
+    No interval (NaN): an agent with fewer than 2 slots; everybody, where a trial has no slot or fewer than 3 agents have two.
 
     Raises: StatisticsError [level], [trial-columns] where columns differ in length, [trial-answer] on NaN.
-    Source: none in the paper; project statistics, designs over calls.
+    Source: none in the paper; project statistics, designs over calls. Plans that ask an item in several slots: `TrialMean`.
     """
     check_level(level)
     check_trials(first, second, slot, answer=answer)
     agent = np.concatenate([first, second])
     n_trials = np.bincount(agent, minlength=n_agents)
     mean = _ratio(np.bincount(agent, weights=np.tile(answer, 2), minlength=n_agents).astype(np.float64), n_trials)
-    seen = n_trials > 0
-    n_seen = int(seen.sum())
-    error = np.full(n_agents, np.nan)
-    n_slots = np.zeros(n_agents, dtype=np.int64)
+    _, place = np.unique(slot, return_inverse=True)
+    share = _by_slot(agent, place, np.ones(len(answer)), n_trials)
+    n_slots = (share > 0).sum(axis=1)
+    error, freedom, margin = np.full((3, n_agents), np.nan)
     if (slot < 0).any():
         method = "none: there are trials without a slot"
-    elif n_seen < 3:
-        method = "none: fewer than 3 agents have trials"
+    elif (n_slots >= 2).sum() < 3:
+        method = "none: fewer than 3 agents have trials in 2 slots"
     else:
-        centre = mean[seen].mean()
+        seen = n_trials > 0
+        centre, n_seen = mean[seen].mean(), int(seen.sum())
         effect = (n_seen - 1) / (n_seen - 2) * (mean - centre)
         residual = answer - (centre + effect[first] + effect[second])
-        u, n_slots = _variance_per_trial(agent, slot, residual, n_trials)
-        left = max(0.0, 1 - len(answer) / n_population)
-        error = np.sqrt(_ratio(u, n_trials) * left)
-        how = "slot residuals, shrunk variances, Student t, finite population"
-        method = how if (n_slots >= 2).any() else "none: no agent has trials in 2 slots"
-    freedom = np.maximum(n_slots - 1 + _PRIOR_SLOTS, 1).astype(np.float64)
-    margin = student.ppf((1 + level) / 2, freedom) * error
+        residual -= (np.bincount(place, residual) / np.bincount(place))[place]
+        found = covariance_over_clusters(
+            _by_slot(agent, place, residual, n_trials), share, size=1 / np.maximum(n_trials, 1)
+        )
+        if n_population is not None:
+            found = found.scaled(np.full(n_agents, max(0.0, 1 - len(answer) / (n_population + 1))))
+        error, freedom, margin = found.error, found.freedom, found.half_width(level)
+        method = "residuals by slot, shrunk variances, Student t" + (
+            "" if n_population is None else ", finite population"
+        )
     return TrialMeanResult(
         mean=mean,
         error=error,
@@ -94,21 +102,11 @@ def trial_mean(
     )
 
 
-def _variance_per_trial(agent: Ids, slot: Ids, residual: Floats, n_trials: Positions) -> tuple[Floats, Positions]:
-    """u_i, NaN below 2 slots, and S_i, from each trial's residual."""
-    _, place, size = np.unique(slot, return_inverse=True, return_counts=True)
-    centred = residual - (np.bincount(place, residual) / size)[place]
-    n_agents = len(n_trials)
-    cell, n_cells = np.tile(place, 2) * n_agents + agent, len(size) * n_agents
-    total = np.bincount(cell, np.tile(centred, 2), n_cells).reshape(-1, n_agents)
-    n_slots = (np.bincount(cell, minlength=n_cells).reshape(-1, n_agents) > 0).sum(axis=0)
-    u = np.full(n_agents, np.nan)
-    enough = n_slots >= 2
-    if enough.any():
-        freedom = n_slots[enough] - 1
-        own = (total**2).sum(axis=0)[enough] / n_trials[enough] * (freedom + 1) / freedom
-        u[enough] = (own * freedom + _PRIOR_SLOTS * own.mean()) / (freedom + _PRIOR_SLOTS)
-    return u, n_slots
+def _by_slot(agent: Ids, place: Positions, value: Floats, n_trials: Positions) -> Floats:
+    """Sums of a trial's value over an agent's trials in a slot, over its trials in all: float[K, S]."""
+    n_agents, n_slots = len(n_trials), int(place.max(initial=-1)) + 1
+    total = np.bincount(agent * n_slots + np.tile(place, 2), np.tile(value, 2), n_agents * n_slots)
+    return np.asarray(total.reshape(n_agents, n_slots) / np.maximum(n_trials, 1)[:, None])
 
 
 def _ratio(total: Floats, n: Positions) -> Floats:
