@@ -114,8 +114,6 @@ def _agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
 
 
 def _plain(metric: Metric) -> Agreement:
-    if metric.low == metric.high:
-        return Agreement(metric.value, None, None, "none: a perfect correlation has no interval by this method")
     value, low, high = (None if np.isnan(one) else one for one in (metric.value, metric.low, metric.high))
     return Agreement(value, low, high, metric.method)
 

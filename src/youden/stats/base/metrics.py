@@ -33,7 +33,7 @@ class Metric:
 def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
     """Rank correlation ρ of two float[K], as if agents were a sample: tanh(atanh ρ ± z·√((1 + ρ²/2)/(K−3))).
 
-    The interval is NaN below 5 agents and a point at ρ = ±1, where the transform is infinite.
+    The interval is NaN below 5 agents and at ρ = ±1, where the transform is infinite.
 
     Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
     Source: Bonett and Wright (2000), Psychometrika 65.
@@ -47,7 +47,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
 def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metric:
     """Rank correlation τ-b of two float[K], as if agents were a sample: tanh(atanh τ ± z·√(.437/(K−4))).
 
-    The interval is NaN below 5 agents and a point at τ = ±1, where the transform is infinite.
+    The interval is NaN below 5 agents and at τ = ±1, where the transform is infinite.
 
     Raises: StatisticsError [metric-missing] on NaN, [metric-shape], [metric-constant] where one side is all equal, [level].
     Source: Fieller, Hartley and Pearson (1957), Biometrika 44.
@@ -164,7 +164,7 @@ def _fisher(value: float, variance: float, *, n: int, level: float, method: str)
     if n < _FISHER_MIN:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
     if 1 - abs(value) < 1e-12:
-        return Metric(value, value, value, level, method)
+        return Metric(value, np.nan, np.nan, level, "none: a perfect correlation has no interval by this method")
     margin = _z(level) * np.sqrt(variance)
     low, high = np.tanh(np.arctanh(value) + np.array([-margin, margin])).tolist()
     return Metric(value, low, high, level, method)
