@@ -109,14 +109,17 @@ def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_ite
 def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: dict[str, object]) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
     kind = gate_run(run, ["a0"], baseline="a1").agents[0]
-    these = gate_run(run, ["a0"], baseline="a1", target="these-items")
+    these = gate_run(run, ["a0"], baseline="a1", target="these-items", ledger=tmp_path / "these.json")
     assert these.agents[0].difference == kind.difference
     assert None not in (kind.low, kind.high, these.agents[0].low, these.agents[0].high)
     assert 0 < these.agents[0].high - these.agents[0].low < 0.9 * (kind.high - kind.low)
-    ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items", "--json")
+    about = ("--target", "these-items", "--ledger", "these.json")
+    ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about, "--json")
     assert json.loads(ended.out) == json.loads(json.dumps(these.to_json())) | {"folder": "run"}
-    said = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items").err
+    said = youden("gate", "run", "--agent", "a0", "--baseline", "a1", *about).err
     assert "these items alone" in said
+    other = youden("gate", "run", "--agent", "a0", "--baseline", "a1", "--target", "these-items")
+    assert (other.code, "[gate-target]" in other.err) == (2, True)
 
 
 def test_an_adaptive_run_is_weighted_as_its_ranking_is(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from youden.data.folder.gate_ledger import GateLedger, read_ledger, write_ledger
-from youden.errors import RunFolderError
+from youden.errors import InputError, RunFolderError
+from youden.nouns import Target
 
 ONE, TWO, THREE = ("1" * 64, "2" * 64, "3" * 64)
 
@@ -23,10 +24,30 @@ def test_the_same_answers_are_the_same_look_and_others_the_next_one(tmp_path: Pa
     assert ledger.look("old", "new", answers=THREE) == 1
 
 
+def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
+    file = tmp_path / "gates.json"
+    write_ledger(file, read_ledger(file).having("new", "old", answers=ONE, target="these-items"))
+    ledger = read_ledger(file)
+    assert ledger.look("new", "old", answers=TWO, target="these-items") == 2
+    for answers in (ONE, TWO):
+        with pytest.raises(InputError, match=r"spoke of these-items, this one of items-like-these.*\[gate-target\]"):
+            ledger.look("new", "old", answers=answers)
+    assert ledger.look("other", "old", answers=ONE) == 1
+
+
+def test_a_ledger_without_targets_spoke_of_items_like_these(tmp_path: Path) -> None:
+    file = tmp_path / "gates.json"
+    file.write_text(f'{{"version": 1, "looks": [{{"agent": "a", "baseline": "b", "answers": ["{ONE}"]}}]}}', "utf-8")
+    assert read_ledger(file).look("a", "b", answers=TWO) == 2
+    with pytest.raises(InputError, match="gate-target"):
+        read_ledger(file).look("a", "b", answers=TWO, target="these-items")
+
+
 def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
     pairs = {("b\n", "old"): (ONE,), ("a", "old"): (ONE, TWO)}
-    write_ledger(tmp_path / "one", GateLedger(pairs))
-    write_ledger(tmp_path / "two", GateLedger(dict(reversed(pairs.items()))))
+    targets: dict[tuple[str, str], Target] = {("a", "old"): "these-items", ("b\n", "old"): "items-like-these"}
+    write_ledger(tmp_path / "one", GateLedger(pairs, targets))
+    write_ledger(tmp_path / "two", GateLedger(dict(reversed(pairs.items())), targets))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 

@@ -74,9 +74,9 @@ def command(
 
     if as_json and markdown == "-":
         raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
-    folder = RunFolder(run)
+    folder, about = RunFolder(run), options.said_target(target) or "items-like-these"
     if dry_run:
-        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger)
+        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=about)
         if as_json:
             show.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
         for look in looks:
@@ -90,7 +90,7 @@ def command(
         baseline=baseline,
         margin=margin,
         ledger=ledger,
-        target=options.said_target(target) or "items-like-these",
+        target=about,
     )
     if junit is not None:
         junit.write_text(render_junit(gate), encoding="utf-8")

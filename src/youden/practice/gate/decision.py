@@ -120,11 +120,16 @@ class Look:
 
 
 def next_looks(
-    folder: RunFolder, agents: Sequence[str], *, baseline: str, ledger: Path | None = None
+    folder: RunFolder,
+    agents: Sequence[str],
+    *,
+    baseline: str,
+    ledger: Path | None = None,
+    target: Target = "items-like-these",
 ) -> tuple[Look, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
     kept = read_ledger(_ledger(folder, ledger))
-    return _looks(read_answers(folder), agents, baseline, kept)
+    return _looks(read_answers(folder), agents, baseline, kept, target)
 
 
 def gate_run(
@@ -141,8 +146,8 @@ def gate_run(
     target: what differences speak of. margin: how much worse, on the scale of abilities, still counts as no worse. The interval's
     error is shared by the agents asked together and by all looks (`look_error`).
 
-    Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart]; RunFolderError where the run
-    is not judged and fitted, or [gate-ledger].
+    Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart], [gate-target]; RunFolderError
+    where the run is not judged and fitted, or [gate-ledger].
     """
     if not 0 < margin < 2:
         raise InputError(
@@ -151,7 +156,7 @@ def gate_run(
         )
     answers, path = read_answers(folder, target=target), _ledger(folder, ledger)
     kept = read_ledger(path)
-    looks = _looks(answers, agents, baseline, kept)
+    looks = _looks(answers, agents, baseline, kept, target)
     old = answers.agent_ids.index(baseline)
     rows = tuple(
         gated(
@@ -166,7 +171,7 @@ def gate_run(
     )
     for row in rows:
         if row.low is not None:
-            kept = kept.having(row.agent, baseline, answers=answers.digest)
+            kept = kept.having(row.agent, baseline, answers=answers.digest, target=target)
     write_ledger(path, kept)
     return Gate(
         folder=str(folder.path),
@@ -185,7 +190,9 @@ def _ledger(folder: RunFolder, named: Path | None) -> Path:
     return folder.file(FILE) if named is None else named
 
 
-def _looks(answers: GateAnswers, agents: Sequence[str], baseline: str, kept: GateLedger) -> tuple[Look, ...]:
+def _looks(
+    answers: GateAnswers, agents: Sequence[str], baseline: str, kept: GateLedger, target: Target
+) -> tuple[Look, ...]:
     wanted = tuple(dict.fromkeys(agents))
     for agent in (baseline, *wanted):
         _check(answers, agent)
@@ -195,7 +202,7 @@ def _looks(answers: GateAnswers, agents: Sequence[str], baseline: str, kept: Gat
             "Name the new agent and, apart from it, the one it is to be compared with.",
             slug="gate-baseline",
         )
-    numbers = [kept.look(agent, baseline, answers=answers.digest) for agent in wanted]
+    numbers = [kept.look(agent, baseline, answers=answers.digest, target=target) for agent in wanted]
     return tuple(
         Look(agent, number, 1 - 2 * look_error(number, n_asked=len(wanted)))
         for agent, number in zip(wanted, numbers, strict=True)
