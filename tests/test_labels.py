@@ -147,7 +147,7 @@ def test_who_differs_is_named_with_both_places_and_whether_an_interval_explains_
     first = label.disagreements[0]
     rows = {row.agent: row for row in run.read_ranking()}
     assert (first.agent, first.place, first.label_low, first.label_high, first.gap) == ("a0", 1, 8, 8, 7)
-    assert (first.rank_low, first.rank_high) == (rows["a0"].rank_low, rows["a0"].rank_high)
+    assert (first.rank_low, first.rank_high) == (rows["a0"].place_low, rows["a0"].place_high)
     assert first.explained == (first.rank_high == 8)
     assert label.n_unexplained >= 1
     assert "the label errs" in label.words[-1]

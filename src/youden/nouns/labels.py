@@ -19,9 +19,9 @@ class Agreement:
 class Disagreement:
     """An agent whose places by label and by ability differ, both among the labelled agents, 1 is best.
 
-    label_low, label_high: the places its label allows: more than one where labels tie or, as means over items, have an
-    interval. rank_low, rank_high: those the ability's interval allows; place: by ability alone. gap: places between it and
-    the nearest by label alone. explained: whether the two ranges meet.
+    label_low, label_high: the places its label allows: more than one where labels tie or, as means over items, are not told
+    apart. rank_low, rank_high: those its ability allows, by the agents it is told apart from; place: by ability alone.
+    gap: places between it and the nearest by label alone. explained: whether the two ranges meet.
     """
 
     agent: str

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import t as student
 
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RankingRow, RunFolder
 from youden.data.labels import LabelTable, read_labels
 from youden.errors import ConfigError
-from youden.nouns import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
+from youden.nouns import Agreement, CellAgreement, Disagreement, LabelFacts, Target, Validation
 from youden.nouns.arrays import Floats
 from youden.practice.labels.words import label_words
+from youden.run.ranking import differences_of, differences_of_rates
+from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import Metric, kendall, sampled_auc, spearman
 from youden.stats.base.ranks import RankRange, rank_ranges, ranks
 from youden.stats.judges.cell_agreement import cell_correlation
+from youden.stats.trials.places import Differences, differences
 
 MIN_AGENTS = 3
 MOST_NAMED = 5
@@ -49,16 +52,17 @@ def open_labels(path: Path, agent_ids: Sequence[str]) -> LabelTable:
 def validate(folder: RunFolder, table: LabelTable) -> Validation:
     """Compare the fitted run in `folder` with labels and write labels.json, which is about this very ranking.
 
-    An agent's label is the mean over its rows; where there are labels of cells, they are also held against the scores.
+    An agent's label is the mean over its rows; where there are labels of cells, they are also held against the scores. Which
+    places an ability or a mean label allows goes by who is told apart from whom, by differences and their own errors.
 
     Raises: RunFolderError where the run is not fitted.
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
-    labels = tuple(
-        _against(folder, table, at, rows, level=facts.level, apart=facts.n_components > 1)
-        for at in range(len(table.names))
-    )
+    apart = _apart(folder, [row.agent for row in rows], target=facts.target or "items-like-these")
+    if facts.n_components > 1:
+        apart = replace(apart, half_width=np.full_like(apart.half_width, np.nan))
+    labels = tuple(_against(folder, table, at, rows, apart, level=facts.level) for at in range(len(table.names)))
     found = Validation(
         version=VERSION,
         tables=folder.tables_digest(),
@@ -72,21 +76,33 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
     return found
 
 
+def _apart(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
+    """Whom the run tells apart of `agents`."""
+    if folder.has("plan.parquet"):
+        plan = folder.read_plan()
+        ids, found = plan.agent_ids, differences_of(folder.read_verdicts(plan), target=target)
+    else:
+        rates = folder.read_rates()
+        ids, found = rates.agent_ids, differences_of_rates(rates, target=target)
+    return found.among(np.array([ids.index(agent) for agent in agents], dtype=np.int64))
+
+
 def _against(
-    folder: RunFolder, table: LabelTable, at: int, rows: Sequence[RankingRow], *, level: float, apart: bool
+    folder: RunFolder, table: LabelTable, at: int, rows: Sequence[RankingRow], apart: Differences, *, level: float
 ) -> LabelFacts:
-    """One label. apart: whether agents fall into parts that do not compare, so that no interval bars a place."""
-    means = _means(table, at, level=level)
-    both = [row for row in rows if row.agent in means]
-    label, half = np.array([means[row.agent] for row in both]).reshape(-1, 2).T
-    ability, low, high = (
-        np.array([np.nan if end is None else end for end in ends], dtype=np.float64)
-        for ends in ([row.ability for row in both], [row.low for row in both], [row.high for row in both])
+    """One label. apart: whom of `rows` the run tells apart."""
+    means = _means(table, at)
+    kept = [number for number, row in enumerate(rows) if row.agent in means]
+    both = [rows[number] for number in kept]
+    label, ability = (
+        np.array(column, dtype=np.float64)
+        for column in ([means[row.agent] for row in both], [row.ability for row in both])
     )
     binary = bool(np.isin(label, (0.0, 1.0)).all()) and len(set(label.tolist())) == 2
-    bars = rank_ranges(*(np.full((2, len(both)), np.nan) if apart else (low, high)))
-    allowed = rank_ranges(label - half, label + half)
-    differing = _disagreements([row.agent for row in both], label, ability, by_label=allowed, by_ability=bars)
+    agents = [row.agent for row in both]
+    by_label = rank_ranges(label, label) if table.items is None else _places(table, at, agents, label, level=level)
+    by_ability = apart.among(np.array(kept, dtype=np.int64)).places
+    differing = _disagreements(agents, label, ability, by_label=by_label, by_ability=by_ability)
     cells = None if table.items is None else _cells(folder, table, at, level=level)
     found = LabelFacts(
         name=table.names[at],
@@ -121,7 +137,7 @@ def _plain(metric: Metric) -> Agreement:
 def _disagreements(
     agents: Sequence[str], label: Floats, ability: Floats, *, by_label: RankRange, by_ability: RankRange
 ) -> list[Disagreement]:
-    """Agents whose place by ability is not theirs by label, the widest gap first; ranges: the places that intervals allow."""
+    """Agents whose place by ability is not theirs by label, the widest gap first; ranges: the places told apart."""
     ties, place = rank_ranges(label, label), ranks(ability)
     gap = np.maximum(0, np.maximum(ties.low - place, place - ties.high))
     explained = (by_ability.low <= by_label.high) & (by_label.low <= by_ability.high)
@@ -142,24 +158,32 @@ def _cells(folder: RunFolder, table: LabelTable, at: int, *, level: float) -> Ce
     return CellAgreement(found.n_cells, found.n_items, _plain(found.overall), _plain(found.within))
 
 
-def _means(table: LabelTable, at: int, *, level: float) -> dict[str, tuple[float, float]]:
-    """Each agent's mean label, to 12 digits, and the half width of its interval over items: Student's t, NaN with one item; 0
-    where labels are of agents alone."""
+def _places(table: LabelTable, at: int, agents: Sequence[str], mean: Floats, *, level: float) -> RankRange:
+    """Places that mean labels allow, by their differences over items; any place where nothing says how they compare."""
+    agent_at = {agent: i for i, agent in enumerate(agents)}
+    item_at = {item: j for j, item in enumerate(dict.fromkeys(table.items or ()))}
+    value = np.full((len(agents), len(item_at)), np.nan)
+    for agent, item, said in zip(table.agents, table.items or (), table.value[:, at].tolist(), strict=True):
+        if agent in agent_at:
+            value[agent_at[agent], item_at[item]] = said
+    seen = ~np.isnan(value)
+    if (seen.sum(axis=1) >= 2).sum() < 2:
+        return rank_ranges(*np.full((2, len(agents)), np.nan))
+    scale = float(np.nanmax(value) - np.nanmin(value)) or 1.0
+    share = seen / np.maximum(seen.sum(axis=1, keepdims=True), 1)
+    moved = np.where(seen, value - mean[:, None], 0.0) / scale * share
+    return differences(mean / scale, covariance_over_clusters(moved, share), level=level).places
+
+
+def _means(table: LabelTable, at: int) -> dict[str, float]:
+    """Each agent's mean label, to 12 digits."""
     said: dict[str, list[float]] = {}
     for agent, value in zip(table.agents, table.value[:, at].tolist(), strict=True):
         if not np.isnan(value):
             said.setdefault(agent, []).append(value)
     if table.items is None:
-        return {agent: (values[0], 0.0) for agent, values in said.items()}
-    return {
-        agent: (float(f"{math.fsum(values) / len(values):.12g}"), _half_width(values, level=level))
-        for agent, values in said.items()
-    }
-
-
-def _half_width(values: Sequence[float], *, level: float) -> float:
-    n = len(values)
-    return float(student.ppf((1 + level) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+        return {agent: values[0] for agent, values in said.items()}
+    return {agent: float(f"{math.fsum(values) / len(values):.12g}") for agent, values in said.items()}
 
 
 def _notes(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:

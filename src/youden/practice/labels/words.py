@@ -54,7 +54,10 @@ def _apart(found: LabelFacts, differing: Sequence[Disagreement]) -> list[str]:
     if not differing:
         return ["No agent stands at a place that its label does not allow."]
     n = len(differing)
-    said = f"Elsewhere by label: {n} of {found.n_agents} agents; intervals explain {n - found.n_unexplained} of these"
+    said = (
+        f"Elsewhere by label: {n} of {found.n_agents} agents; differences too small to be sure explain "
+        f"{n - found.n_unexplained} of these"
+    )
     if not found.n_unexplained:
         return [f"{said}."]
     return [

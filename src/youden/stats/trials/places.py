@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Bools, Floats, Ids, freeze
+from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
 from youden.stats.base.clusters import CentredCovariance, same_value
 from youden.stats.base.ranks import RankRange
 from youden.stats.base.validation import check_level
@@ -33,6 +33,12 @@ class Differences:
 
     def __post_init__(self) -> None:
         freeze([self.value, self.error, self.freedom, self.half_width, self.above])
+
+    def among(self, agents: Positions) -> Differences:
+        """Of some agents alone, int[n], in this order."""
+        at = np.ix_(agents, agents)
+        columns = (self.value, self.error, self.freedom, self.half_width, self.above)
+        return Differences(*(column[at] for column in columns), self.level)
 
     @property
     def apart(self) -> Bools:
