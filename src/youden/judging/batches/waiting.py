@@ -32,6 +32,7 @@ from youden.judging.question.questions import Questions
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.judging.store.lookup import Known, look_up
+from youden.judging.store.payments import payment_of
 from youden.nouns import Completion, Plan, Pool
 
 T = TypeVar("T")
@@ -248,6 +249,9 @@ class InBatches:
     def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
         """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
         usd = self._price(outcome, worst=worst)
+        completion = outcome if isinstance(outcome, Completion) else None
+        if self._asking.books is not None and (usd or completion is not None):
+            self._store.pay(self._asking.books.payer, key, payment_of(usd, completion))
         self._usd[key] += usd
         self._tries[key] += 1
         if isinstance(outcome, Completion):
