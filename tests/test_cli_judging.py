@@ -71,7 +71,9 @@ def test_a_run_that_reaches_its_cap_ends_with_1_and_goes_on_from_there(
     whole = youden("run", "paid.yaml", "--max-cost", "5", "--json")
     assert whole.code == 0, whole.err
     assert server.n_requests == 110
-    assert json.loads(whole.out)["facts"]["calls"]["usd"] == pytest.approx((110 - asked) * 0.01)
+    assert json.loads(whole.out)["facts"]["calls"]["usd"] == pytest.approx(110 * 0.01), (
+        "with the pass that was cut short"
+    )
 
 
 def test_too_many_missing_answers_end_with_1(youden: Youden, here: Path, server: WireServer) -> None:
@@ -100,7 +102,7 @@ def test_a_plan_goes_through_a_batch_at_its_price_and_the_run_goes_on_from_there
     usd = json.loads(full.out)["cost"]["usd"]
     assert f"cost ${usd / 2:,.2f}" in half.err
     assert "batch batch_0: completed, 110 of 110 done" in half.err
-    assert f"${110 * 101 * 100 / 2e6:.4f} spent now" in half.err
+    assert f"${110 * 101 * 100 / 2e6:.4f} spent in all passes" in half.err
     assert youden("run", "batch.yaml").code == 0
     assert len(batch_server.bodies) == 110
 

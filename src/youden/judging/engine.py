@@ -56,13 +56,15 @@ async def judge_plan(
     store: Store | None = None,
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
+    budget: Budget | None = None,
 ) -> Verdicts:
     """The judge's answer to every trial of `plan`; what `store` knows is not asked again.
 
     asking: the terms, whose cap has been checked (`check_cap`); missing answers are looked at from 200 trials on, and a
     cassette answers at once even where batches are asked for. judge: asked instead of the one that `config` names.
-    environment: where the key is looked up; None for the process's.
-    In the verdicts `usd` is NaN for calls whose price is unknown.
+    environment: where the key is looked up; None for the process's. budget: of several plans under one cap; None for this one's.
+    In the verdicts `usd` is NaN for calls whose price is unknown; it holds what this call of the function cost, and with the
+    terms' `books` what all passes cost.
 
     Raises: ConfigError and JudgeError before any call where something cannot work; later JudgeError, BudgetError,
     TooManyMissingError, with all answers stored, so that the same call goes on from there; ReplayMissError.
@@ -83,7 +85,7 @@ async def judge_plan(
             pool,
             store,
             asking,
-            Budget(asking.max_cost),
+            budget or Budget(asking.max_cost),
             Sight(asking.progress, log),
             os.environ if environment is None else environment,
         )
@@ -137,6 +139,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         ending=ending,
         sight=run.sight,
         retry_failed=run.asking.retry_failed,
+        payer=None if run.asking.books is None else run.asking.books.payer,
     )
     try:
         store.remember_judge(config.public())
@@ -179,10 +182,13 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
 def _finished(
     run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns, *, of_the_bill: tuple[str, ...]
 ) -> Verdicts:
-    """The verdicts, with what has to be said of the bill, of who served them and of shortened texts."""
+    """The verdicts, billed by the books where there are some, with what has to be said of the bill, of who served them and of
+    shortened texts."""
     served, whose = columns.served, config.public()
     drift = served.since(store.served(whose))
     store.remember_served(whose, served.fresh())
+    if (books := run.asking.books) is not None:
+        columns.bill_all(store.paid(books.payer), store.paid(books.tried_by) if books.tried_by else {})
     return columns.verdicts(
         run.plan, config.describe(), warnings=(*of_the_bill, *drift, *_about_cuts(config.questions(), run))
     )

@@ -38,9 +38,11 @@ class HoldoutFacts:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """What was asked and what came back. missing: reason → calls, by arm. usd: spent, None where a price is unknown.
+    """What was asked and what came back. missing: reason → calls, by arm. usd: spent in all passes of the run, those that were
+    interrupted too, None where a price is unknown; usd_calibration: how much of it its calibration paid for answers used here.
 
-    n_reused: answered from the store by calls that were not made for this run, such as a calibration's; usd leaves them out.
+    n_reused: answered from the store by calls that were not made for this run, such as its calibration's or another run's; usd
+    leaves out what other runs paid.
     """
 
     n_paired: int
@@ -55,6 +57,7 @@ class CallFacts:
     seconds_mean: float | None = None
     models: tuple[str, ...] = ()
     n_reused: int = 0
+    usd_calibration: float | None = 0.0
 
     @property
     def n_calls(self) -> int:

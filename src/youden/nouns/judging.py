@@ -103,7 +103,8 @@ class Verdicts:
     hard: float[N], 0 or 1: the yes-or-no decision; NaN is missing.
     missing: int8[N], index into MISSING_REASONS.
     key: bytes S64[N], the request's sha256 (hex) in the store; None for a judge without calls.
-    tokens_in, tokens_out: int32[N]; usd, seconds: float[N]; all 0 where the answer came from the store.
+    tokens_in, tokens_out: int32[N]; usd, seconds: float[N]; all 0 where the answer came from the store. In a run's folder they
+    count all passes of the run. usd_tried: USD that the run's calibration paid for these answers; NaN where a price is unknown.
     served: int32[N], index into `models`, −1 where unknown.
     judge: everything of the judge that an answer depends on, as JSON; part of the signature.
     warnings: what a reader of any number made from these answers has to know.
@@ -122,6 +123,7 @@ class Verdicts:
     served: Ids | None = None
     models: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    usd_tried: float = 0.0
 
     def __post_init__(self) -> None:
         freeze([self.answer, self.hard, self.missing, self.key, self.tokens_in, self.tokens_out])
@@ -145,5 +147,5 @@ class Verdicts:
 
     @property
     def total_usd(self) -> float:
-        """USD spent on calls made for these verdicts (answers found in the store cost nothing again)."""
-        return 0.0 if self.usd is None else float(self.usd.sum())
+        """USD spent on calls made for these verdicts, its calibration's among them; other answers in the store cost nothing."""
+        return self.usd_tried + (0.0 if self.usd is None else float(self.usd.sum()))

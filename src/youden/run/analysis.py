@@ -211,6 +211,7 @@ def call_facts(result: Verdicts) -> CallFacts:
         seconds_mean=float(timed.mean()) if len(timed) else None,
         models=result.models,
         n_reused=int(result.reused.sum()),
+        usd_calibration=_or_none(result.usd_tried),
     )
 
 

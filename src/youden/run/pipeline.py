@@ -16,7 +16,8 @@ from youden.data.pools.reader import RESPONSES, read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, ImportFormatError
 from youden.judging.asking.stopping import run_until_stopped
-from youden.judging.asking.terms import Asking, Batching, check_cap
+from youden.judging.asking.terms import Asking, Batching, Books, check_cap
+from youden.judging.call.budget import Budget
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
@@ -24,8 +25,9 @@ from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Target, Verdicts
+from youden.run.books import books_of, carry, with_costs
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
-from youden.run.rounds import run_rounds, with_costs
+from youden.run.rounds import run_rounds
 from youden.text.words import mean_lengths
 
 if TYPE_CHECKING:
@@ -115,15 +117,23 @@ def _refuse_running_loop() -> None:
     )
 
 
-async def ask(plan: Plan, pool: Pool, *, judge: JudgeLike, store: str | Path | None, asking: Asking) -> Verdicts:
-    """As `judge_async`, on terms that were made before."""
+async def ask(
+    plan: Plan,
+    pool: Pool,
+    *,
+    judge: JudgeLike,
+    store: str | Path | None,
+    asking: Asking,
+    budget: Budget | None = None,
+) -> Verdicts:
+    """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
     check_cap([config], asking.max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
             answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
-        return await judge_plan(plan, pool, config=config, asking=asking, store=answers)
+        return await judge_plan(plan, pool, config=config, asking=asking, store=answers, budget=budget)
 
 
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
@@ -158,38 +168,42 @@ def _write_config(planned: PlannedRun) -> None:
 
 
 def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
-    """Ask the judge what the store does not hold, and write verdicts.parquet, with what earlier passes cost; an adaptive plan
-    goes on from look to look, and its plan.parquet with it.
+    """Ask the judge what the store does not hold, and write verdicts.parquet, with what all passes of this run paid, those that
+    were interrupted too; an adaptive plan goes on from look to look, and its plan.parquet with it. The cap is of this pass alone.
 
     asking: the terms; what may be spent and may be missing, the run's config says.
 
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
     folder, config = planned.folder, planned.config
-    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing)
+    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
+    books = books_of(config) if asks else None
+    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing, books=books)
+    budget = Budget(config.max_cost)
 
     def answered(plan: Plan) -> Verdicts:
-        nonlocal terms
-        found = run_until_stopped(ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms))
-        terms = terms.after(found.total_usd)
-        return found
+        asked = ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
+        return run_until_stopped(asked)
 
-    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
     with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
-        earlier = _paid_for(folder)
+        unbooked = None if books is None else _unbooked(planned, books)
         result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
         folder.write_plan(result.plan)
-        folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
+        folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
         _write_config(planned)
     return result
 
 
-def _paid_for(folder: RunFolder) -> Verdicts | None:
-    """The answers that the folder holds, with what they cost."""
+def _unbooked(planned: PlannedRun, books: Books) -> Verdicts | None:
+    """The answers that the folder holds, where their cost stands in it alone."""
+    folder = planned.folder
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
-    return folder.read_verdicts(plan) if folder.judged_plan() == plan.digest else None
+    if folder.judged_plan() != plan.digest:
+        return None
+    with open_store(planned.config.store_place) as store:
+        return carry(folder.read_verdicts(plan), store, books)
 
 
 def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:

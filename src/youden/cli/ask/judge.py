@@ -60,6 +60,7 @@ def command(
         show.note(
             f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
             f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
-            f"${show.fixed(calls.usd, 4)} spent now; "
+            f"${show.fixed(calls.usd, 4)} spent in all passes"
+            f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
         )

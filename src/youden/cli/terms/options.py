@@ -29,7 +29,9 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
-max_cost = click.option("--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Never spend more than this.")
+max_cost = click.option(
+    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Most that this one command may spend."
+)
 max_missing = click.option(
     "--max-missing",
     type=click.FloatRange(0, 1),

@@ -75,7 +75,8 @@ class RunConfig(BaseModel):
     options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
     calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
     or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
-    None leaves independent, holdout and the budget to the design. max_cost: USD.
+    None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
+    command run again may spend as much once more.
     max_missing: share of trials without an answer above which the run stops.
     target: what intervals speak of, items-like-these (more items of this kind) or these-items (these alone).
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.

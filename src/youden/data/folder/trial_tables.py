@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from math import isnan, nan
 from pathlib import Path
 from typing import Literal
 
@@ -126,6 +127,7 @@ class _VerdictsSaid(_Said):
     models: tuple[str, ...]
     warnings: tuple[str, ...]
     measured: tuple[str, ...]
+    usd_tried: float | None = 0.0
 
 
 class _RatesSaid(_Said):
@@ -234,6 +236,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         models=verdicts.models,
         warnings=verdicts.warnings,
         measured=tuple(name for name in _MEASURES if getattr(verdicts, name) is not None),
+        usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
     write_table(path, columns, said)
 
@@ -263,6 +266,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         served=table.positions("served", said.models, nulls=True) if "served" in has else None,
         models=said.models,
         warnings=said.warnings,
+        usd_tried=nan if said.usd_tried is None else said.usd_tried,
     )
 
 

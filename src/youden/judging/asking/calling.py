@@ -23,7 +23,8 @@ from youden.nouns import Completion, Request
 class Call:
     """One request on its way, and what it went through.
 
-    rows: who waits for the answer. usd: what its tries have cost so far. known: what the store held of it when it was looked up.
+    rows: who waits for the answer. usd: what its tries have cost so far; last_usd: the last one. known: what the store held of it
+    when it was looked up.
     """
 
     key: str
@@ -31,6 +32,7 @@ class Call:
     rows: list[int]
     known: Completion | Failure | None = None
     usd: float = 0.0
+    last_usd: float = 0.0
     tries: Tries = field(default_factory=Tries)
 
 
@@ -63,6 +65,7 @@ class Caller:
 
         Raises: CallError; OutOfMoneyError before anything is sent.
         """
+        call.last_usd = 0.0
         worst = worst_price(self.config, call.request)
         await self.budget.reserve(worst)
         spent = 0.0
@@ -85,6 +88,7 @@ class Caller:
             raise
         finally:
             self.budget.settle(worst, spent)
+            call.last_usd = spent
             call.usd += spent
         self.concurrency.succeeded()
         return completion

@@ -23,6 +23,7 @@ from youden.judging.call.retry import TOO_MANY, RetryPolicy
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.lookup import Known, look_up
+from youden.judging.store.payments import payment_of
 from youden.nouns import Completion, Request
 
 CHUNK = 100
@@ -35,10 +36,21 @@ def at_risk(config: JudgeConfig) -> int:
 
 
 class Loop:
-    """Asks one backend all of `work` that `store` does not know. retry_failed: also what was rejected or is no answer."""
+    """Asks one backend all of `work` that `store` does not know.
+
+    retry_failed: also what was rejected or is no answer. payer: under whose name the store notes what is paid; None for nobody's.
+    """
 
     def __init__(
-        self, work: Work, *, caller: Caller, store: Store, ending: Ending, sight: Sight, retry_failed: bool = False
+        self,
+        work: Work,
+        *,
+        caller: Caller,
+        store: Store,
+        ending: Ending,
+        sight: Sight,
+        retry_failed: bool = False,
+        payer: str | None = None,
     ) -> None:
         self._work = work
         self._caller = caller
@@ -48,6 +60,7 @@ class Loop:
         self._ending = ending
         self._sight = sight
         self._retry_failed = retry_failed
+        self._payer = payer
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._line = Line(caller.config.concurrency)
         self._early: list[tuple[Call, Failure]] = []
@@ -190,16 +203,24 @@ class Loop:
             completion = await self._caller.attempt(call)
         except asyncio.CancelledError:
             self._n_cut += 1
+            self._pay(call)
             raise
         except OutOfMoneyError:
             self._ending.stop(lambda: self._work.out_of_money(self._caller.budget))
             self._line.close(call)
         except CallError as error:
+            self._pay(call)
             self._failed(call, error)
         else:
+            self._pay(call, completion)
             self._answered(call, completion)
         finally:
             self._n_in_flight -= 1
+
+    def _pay(self, call: Call, completion: Completion | None = None) -> None:
+        """Note what the last try cost."""
+        if self._payer is not None and (call.last_usd or completion is not None):
+            self._store.pay(self._payer, call.key, payment_of(call.last_usd, completion))
 
     def _answered(self, call: Call, completion: Completion) -> None:
         self._ending.answered()

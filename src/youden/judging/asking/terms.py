@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from youden.errors import ConfigError
@@ -41,6 +41,17 @@ class Batching:
 
 
 @dataclass(frozen=True)
+class Books:
+    """Who pays into a store, over all passes of a command.
+
+    payer: its name there. tried_by: who tried the judge for it; what that paid for answers used here counts, and is told apart.
+    """
+
+    payer: str
+    tried_by: str | None = None
+
+
+@dataclass(frozen=True)
 class Asking:
     """The terms of a run, made once where it begins.
 
@@ -48,7 +59,7 @@ class Asking:
     retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
     API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
-    and stored.
+    and stored. books: under whose name the store notes what is paid.
     """
 
     max_cost: float | None = None
@@ -58,10 +69,7 @@ class Asking:
     log: Path | None = None
     batching: Batching | None = None
     grace: float = 8.0
-
-    def after(self, spent: float) -> Asking:
-        """The same terms with so much less USD to spend."""
-        return self if self.max_cost is None else replace(self, max_cost=max(0.0, self.max_cost - spent))
+    books: Books | None = None
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:

@@ -57,6 +57,7 @@ class Jury:
             usd=np.sum([_or_zeros(each.usd, plan) for each in ballots], axis=0, dtype=float),
             seconds=np.sum([_or_zeros(each.seconds, plan) for each in ballots], axis=0, dtype=float),
             models=tuple(dict.fromkeys(model for each in ballots for model in each.models)),
+            usd_tried=sum(each.usd_tried for each in ballots),
             warnings=tuple(f"{each.judge.get('name')}: {warning}" for each in ballots for warning in each.warnings),
         )
 

@@ -11,20 +11,22 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from youden.errors import YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
-from youden.judging.asking.endings import out_of_money, too_many, too_many_missing
+from youden.judging.asking.endings import GIVEN_UP_AT_START, out_of_money, too_many, too_many_missing
 from youden.judging.asking.outage import is_silence
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.batches.endings import cancelled, ending, refused
+from youden.judging.batches.holding import Holding
 from youden.judging.batches.jobs import Job, Jobs
 from youden.judging.batches.lines import Line, parts, request_line, results
 from youden.judging.batches.provider import BatchProvider, BatchState, LineError
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Failure, fate
+from youden.judging.call.failures import CallError, Failure, ends_the_run, fate
 from youden.judging.call.reply import Usage, believed, with_usage
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.parsing import Reading, no_reading
@@ -32,6 +34,7 @@ from youden.judging.question.questions import Questions
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.judging.store.lookup import Known, look_up
+from youden.judging.store.payments import payment_of
 from youden.nouns import Completion, Plan, Pool
 
 T = TypeVar("T")
@@ -71,6 +74,8 @@ class InBatches:
         self.unsaid = Unsaid()
         self._usd: defaultdict[str, float] = defaultdict(float)
         self._answers: dict[str, Completion] = {}
+        self._early: dict[str, Failure] = {}
+        self._holding = Holding(store)
         self._n_merged = 0
         self._n_missing = 0
         self._unreserved = 0.0
@@ -82,9 +87,14 @@ class InBatches:
 
         Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged.
         """
-        await self._merge_all([job for earlier in self._jobs.pending() if (job := await self._taken_up(earlier))])
-        while self._goes_on() and (sent := await self._send()):
-            await self._merge_all(sent)
+        async with self._holding.kept(failed=self._end):
+            await self._merge_all([job for earlier in self._jobs.pending() if (job := await self._taken_up(earlier))])
+            while self._goes_on() and ((sent := await self._send()) or self._holding.elsewhere):
+                await self._merge_all(sent)
+                if not sent:
+                    await self._batching.sleep(self._batching.poll)
+            if self._why is None:
+                self._keep_failures(all_of_them=True)
         self._put_everything()
         if self._why is not None:
             raise self._why
@@ -106,6 +116,7 @@ class InBatches:
         if math.isnan(job.usd) and self._budget.cap < math.inf:
             job = replace(job, usd=self._budget.cap)
         self._budget.take(job.usd)
+        self._holding.under_way(job.keys)
         if job.batch is None:
             return await self._begun(job, perhaps_before=True)
         self._tell(f"batch {job.batch}: {len(job.keys):,} requests were sent earlier")
@@ -113,7 +124,7 @@ class InBatches:
 
     async def _send(self) -> list[Job]:
         """Everything that has to be asked and that the cap allows, as batches under way."""
-        self._short_of_money = False
+        self._short_of_money = self._holding.elsewhere = False
         self._unreserved = 0.0
         sent: list[Job] = []
         for part in parts(self._lines(), self._batching.limits):
@@ -125,17 +136,21 @@ class InBatches:
 
     def _lines(self) -> Iterator[Line]:
         seen: set[str] = set()
-        for known in self._known():
-            done = self._settled(known) is not None or self._tries[known.key] >= self._config.max_tries
-            if done or known.key in seen:
-                continue
-            seen.add(known.key)
-            line = request_line(known.key, known.request, usd=worst_price(self._config, known.request))
-            if not self._budget.fits(self._unreserved + line.usd):
-                self._short_of_money = True
-                return
-            self._unreserved += line.usd
-            yield line
+        for chunk in self._chunks():
+            wanted = [known for known in chunk if known.key not in seen and self._is_wanted(known)]
+            seen |= {known.key for known in wanted}
+            mine = self._holding.take(wanted)
+            for n, known in enumerate(mine):
+                line = request_line(known.key, known.request, usd=worst_price(self._config, known.request))
+                if not self._budget.fits(self._unreserved + line.usd):
+                    self._short_of_money = True
+                    self._holding.let_go([later.key for later in mine[n:]])
+                    return
+                self._unreserved += line.usd
+                yield line
+
+    def _is_wanted(self, known: Known) -> bool:
+        return self._settled(known) is None and self._tries[known.key] < self._config.max_tries
 
     async def _sent(self, part: list[Line]) -> Job | None:
         """The batch of these lines, None where it could not be begun; then the run ends."""
@@ -220,6 +235,7 @@ class InBatches:
         spent = [
             self._keep(key, came.get(key) or told.get(key) or lost, worst=job.usd / len(job.keys)) for key in asked
         ]
+        self._keep_failures()
         self._store.flush()
         self._jobs.forget(job)
         self._budget.settle(job.usd, math.fsum(spent))
@@ -248,6 +264,9 @@ class InBatches:
     def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
         """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
         usd = self._price(outcome, worst=worst)
+        completion = outcome if isinstance(outcome, Completion) else None
+        if self._asking.books is not None and (usd or completion is not None):
+            self._store.pay(self._asking.books.payer, key, payment_of(usd, completion))
         self._usd[key] += usd
         self._tries[key] += 1
         if isinstance(outcome, Completion):
@@ -260,8 +279,19 @@ class InBatches:
         elif outcome.kind == "rejected" or self._tries[key] >= self._config.max_tries:
             self._n_merged += 1
             self._n_missing += 1
-            self._store.add(key, Failure(outcome.kind, outcome.status, outcome.reason))
+            self._early[key] = Failure(outcome.kind, outcome.status, outcome.reason)
         return usd
+
+    def _keep_failures(self, *, all_of_them: bool = False) -> None:
+        """Keep what failed once anything was answered: until then it may be the provider's fault, and no trial's own."""
+        if self._answers or all_of_them:
+            for key, failure in self._early.items():
+                self._store.add(key, failure)
+            self._early.clear()
+        elif len(self._early) >= min(GIVEN_UP_AT_START, len(self._plan)):
+            last = list(self._early.values())[-1]
+            error = CallError(last.reason, kind=last.kind, status=last.status)
+            self._end(ends_the_run(error, judge=self._config.name, address=self._config.address))
 
     def _price(self, outcome: Completion | CallError, *, worst: float) -> float:
         if isinstance(outcome, CallError):
@@ -269,9 +299,8 @@ class InBatches:
         told = outcome.tokens_in or outcome.tokens_out
         return price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
 
-    def _known(self) -> Iterator[Known]:
-        for chunk in look_up(self._questions.all(self._plan, self._pool), self._store):
-            yield from chunk
+    def _chunks(self) -> Iterator[list[Known]]:
+        return look_up(self._questions.all(self._plan, self._pool), self._store)
 
     def _settled(self, known: Known) -> Reading | None:
         """What is known without a batch; None where the judge has to be asked."""
@@ -279,7 +308,7 @@ class InBatches:
         outcome = known.settled(self._is_answer, retry_failed=asked_again)
         if isinstance(outcome, Completion):
             return self._questions.read(outcome)
-        if outcome is not None:
+        if outcome is not None or known.key in self._early:
             return no_reading("failed")
         return None if self._questions.fits(known.request) else no_reading("not_asked")
 
@@ -288,7 +317,7 @@ class InBatches:
 
     def _put_everything(self) -> None:
         """Fill the columns from the store; what was neither answered nor given up on is left out."""
-        for known in self._known():
+        for known in chain.from_iterable(self._chunks()):
             reading = self._settled(known)
             if reading is None and self._tries[known.key] >= self._config.max_tries:
                 reading = no_reading("failed")

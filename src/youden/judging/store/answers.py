@@ -23,7 +23,9 @@ from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wai
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
+from youden.judging.store import payments
 from youden.judging.store.claims import TABLE, Claims
+from youden.judging.store.payments import Payment
 from youden.nouns import Completion, Json
 
 VERSION = 1
@@ -37,7 +39,7 @@ CREATE TABLE IF NOT EXISTS failures
   (key TEXT PRIMARY KEY, kind TEXT NOT NULL, status INTEGER, reason TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS judges (config TEXT PRIMARY KEY, created REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS served (judge TEXT, name TEXT, created REAL NOT NULL, PRIMARY KEY (judge, name));
-{TABLE}
+{TABLE}{payments.TABLE}
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
@@ -88,6 +90,7 @@ class Store:
         self._now = now
         self._answers: dict[str, Completion] = {}
         self._failures: dict[str, Failure] = {}
+        self._payments: dict[tuple[str, str], Payment] = {}
         self._flushed = now()
 
     def __enter__(self) -> Self:
@@ -144,10 +147,21 @@ class Store:
         if len(self._answers) + len(self._failures) >= MOST_UNWRITTEN or self._now() - self._flushed >= LINGER:
             self.flush()
 
+    def pay(self, payer: str, key: str, payment: Payment) -> None:
+        """Note what a try cost, before `add` keeps what came of it: both are written by the same `flush`."""
+        before = self._payments.get((payer, key))
+        self._payments[payer, key] = payment if before is None else before + payment
+
+    def paid(self, payer: str) -> dict[str, Payment]:
+        """key → what `payer` paid for that request, in this and all earlier passes."""
+        self.flush()
+        with _explained(self.path):
+            return payments.read(self._connection, payer)
+
     def flush(self) -> None:
         """Write everything added so far, in one transaction, which also ends the claims on it."""
         self._flushed = now = self._now()
-        if not self._answers and not self._failures:
+        if not self._answers and not self._failures and not self._payments:
             return
         answers = [(key, orjson.dumps(one).decode(), now) for key, one in self._answers.items()]
         failures = [(key, one.kind, one.status, one.reason, now) for key, one in self._failures.items()]
@@ -157,8 +171,10 @@ class Store:
             self._connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", failures)
             done = [(key,) for key in (*self._answers, *self._failures)]
             self._connection.executemany("DELETE FROM claims WHERE key = ?", done)
+            payments.write(self._connection, [(*whose, one) for whose, one in self._payments.items()])
         self._answers.clear()
         self._failures.clear()
+        self._payments.clear()
 
     def claims(self) -> Claims:
         """For one asker: who else asks into this store."""
@@ -231,7 +247,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if not known >= {"answers", "failures", "judges", "served", "claims"}:
+    if not known >= {"answers", "failures", "judges", "served", "claims", "paid"}:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from youden.judging.question.parsing import Reading
+from youden.judging.store.payments import Payment
 from youden.judging.store.served import Served
 from youden.nouns import MISSING_REASONS, Completion, Json, Plan, Verdicts
 
@@ -29,6 +30,7 @@ class VerdictColumns:
         self._seconds = np.zeros(n_trials)
         self._served = np.full(n_trials, -1, dtype=np.int32)
         self._models: dict[str, int] = {}
+        self._usd_tried = 0.0
         self.served = Served()
 
     def put(
@@ -60,6 +62,17 @@ class VerdictColumns:
         if completion is not None:
             self._tokens_in[row], self._tokens_out[row] = completion.tokens_in, completion.tokens_out
             self._seconds[row] = completion.seconds
+
+    def bill_all(self, paid: Mapping[str, Payment], tried: Mapping[str, Payment]) -> None:
+        """What was paid by request, in all passes, instead of what `bill` was told; `tried` is told apart from it."""
+        keys, first = np.unique(self._key, return_index=True)
+        for key, row in zip(keys.tolist(), first.tolist(), strict=True):
+            name = key.decode()
+            if (one := paid.get(name)) is not None:
+                self._tokens_in[row], self._tokens_out[row] = one.tokens_in, one.tokens_out
+                self._usd[row], self._seconds[row] = one.usd, one.seconds
+            if (other := tried.get(name)) is not None:
+                self._usd_tried += other.usd
 
     @property
     def n_done(self) -> int:
@@ -93,6 +106,7 @@ class VerdictColumns:
             tokens_out=self._tokens_out,
             usd=self._usd,
             seconds=self._seconds,
+            usd_tried=self._usd_tried,
             served=self._served,
             models=tuple(self._models),
             warnings=warnings,

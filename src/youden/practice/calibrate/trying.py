@@ -13,6 +13,7 @@ from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.errors import ConfigError
 from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, check_cap
+from youden.judging.call.budget import Budget
 from youden.judging.config.reading import JudgeConfig, load_judge_config, price
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
@@ -21,6 +22,7 @@ from youden.nouns import Cost, Json, Progress, Verdicts
 from youden.practice.calibrate.judge_measures import Bill, Measures, measure
 from youden.practice.calibrate.judge_verdict import Verdict, decide
 from youden.practice.calibrate.known_truth import KnownTruth, draw_known_truth
+from youden.run.books import books_of_calibration
 from youden.run.pipeline import ask
 from youden.run.plan import draw_run_plan
 
@@ -91,17 +93,20 @@ def calibrate(
     Raises: ConfigError before any call where a cap does not fit; as `judge_async`; answers that came are kept.
     """
     known = calibration.known
-    asking = Asking(calibration.config.max_cost, max_missing=1.0, progress=progress, grace=grace)
+    config = calibration.config
+    books = books_of_calibration(config)
+    asking = Asking(config.max_cost, max_missing=1.0, progress=progress, grace=grace, books=books)
     check_cap(calibration.judges, asking.max_cost)
-    tried = []
+    tried, budget = [], Budget(config.max_cost)
     for one in calibration.judges:
+        before = budget.spent
         result = run_until_stopped(
-            ask(known.plan, known.pool, judge=one, store=calibration.config.store_place, asking=asking)
+            ask(known.plan, known.pool, judge=one, store=config.store_place, asking=asking, budget=budget)
         )
-        asking = asking.after(result.total_usd)
+        bill = _bill(calibration, one, result, usd=budget.spent - before)
         measures = measure(known, result)
         verdict = decide(measures, n_calls=len(result))
-        tried.append(Tried(one.name, one.backend, measures, _bill(calibration, one, result), verdict, result.warnings))
+        tried.append(Tried(one.name, one.backend, measures, bill, verdict, result.warnings))
     return tuple(tried)
 
 
@@ -112,8 +117,8 @@ def _run_config(source: Path, changes: Mapping[str, Json]) -> RunConfig:
     return RunConfig.model_validate({"name": name or "pool", "pool": str(source), **changes})
 
 
-def _bill(calibration: Calibration, config: JudgeConfig, result: Verdicts) -> Bill:
-    """What the calls behind the answers took, whenever they were made; of a jury, a call is one of each of its judges."""
+def _bill(calibration: Calibration, config: JudgeConfig, result: Verdicts, *, usd: float) -> Bill:
+    """What the calls behind the answers took, whenever they were made; of a jury, a call is one of each judge. usd: now."""
     known, place = calibration.known, calibration.config.store_place
     seconds: list[float] = []
     usd_a_call = 0.0
@@ -130,5 +135,4 @@ def _bill(calibration: Calibration, config: JudgeConfig, result: Verdicts) -> Bi
         paid = [price(member, completion.tokens_in, completion.tokens_out) for completion in found]
         usd_a_call += float(np.mean(paid)) if paid else np.nan
     median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if seconds else (None, None)
-    usd = [result.total_usd, 1000 * usd_a_call]
-    return Bill(median, p95, *(None if np.isnan(value) else value for value in usd))
+    return Bill(median, p95, *(None if np.isnan(value) else value for value in (usd, 1000 * usd_a_call)))
