@@ -23,7 +23,7 @@ from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 from youden.streams import DRAW
 
-_NOT_OPTIONS = {"calls", "percent", "holdout_partners", "trials_of"}
+_NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 
 
 class RunPlan(NamedTuple):
@@ -89,6 +89,7 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         design=config.design,
         calls=config.calls,
         percent=config.percent,
+        trials=config.trials,
         independent=config.independent,
         n_independent=config.n_independent,
         holdout=config.holdout,
@@ -156,6 +157,7 @@ def _asked_of(plan: Plan) -> dict[str, object]:
         "calls": plan.options.get("calls"),
         "seed": plan.seed,
         "percent": plan.options.get("percent"),
+        "trials": plan.options.get("trials"),
         "design": plan.design,
         "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
         "independent": plan.independent if plan.asked is None else plan.asked.independent,
@@ -186,6 +188,7 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
     return {
         **said,
         "percent": config.percent,
+        "trials": config.trials,
         "design": make.name,
         "options": config.options,
         **asked,

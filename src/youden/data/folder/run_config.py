@@ -27,7 +27,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 _POOLS = ("agents", "items")
 
 _Text = Annotated[str, Field(min_length=1)]
-_OF_A_DESIGN = ("design", "percent", "options", "independent", "n_independent", "holdout", "rule")
+_OF_A_DESIGN = ("design", "percent", "trials", "options", "independent", "n_independent", "holdout", "rule")
 
 
 class Extension(BaseModel):
@@ -73,8 +73,8 @@ class RunConfig(BaseModel):
 
     pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
     options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
-    calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
-    or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
+    calls, percent, trials: the budget as calls of both arms, as percent of the dense design's, or as paired trials an agent; at
+    most one. independent: twin, pooled or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     max_missing: share of trials without an answer above which the run stops.
     target: what intervals speak of, items-like-these (more items of this kind) or these-items (these alone).
@@ -92,6 +92,7 @@ class RunConfig(BaseModel):
     design: _Text = "cyclic"
     calls: Annotated[int, Field(ge=1)] | None = None
     percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    trials: Annotated[int, Field(ge=1)] | None = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
     independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
     n_independent: Annotated[int, Field(ge=0)] | None = None
@@ -110,8 +111,9 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
-        if self.calls is not None and self.percent is not None:
-            raise ValueError("calls and percent are both given; keep one of them")
+        given = [name for name in ("calls", "percent", "trials") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
         return self
 
     @model_validator(mode="after")
