@@ -57,8 +57,8 @@ def asked_calls(calls: int | None, percent: float | None, trials: float | None, 
         most = 2 * (size.agents - 1) * size.items
         if trials > most:
             raise PlanError(
-                f"{trials:,g} trials an agent were asked for; on {size.items:,} items with {size.agents - 1:,} partners there are "
-                f"{most:,}. Lower trials, or add items.",
+                f"{trials:,g} trials an agent were asked for; on {size.items:,} items with {size.agents - 1:,} partners "
+                f"there are {most:,}. Lower trials, or add items.",
                 slug="trials-many",
             )
         return size.calls(trials)

@@ -89,7 +89,7 @@ def make_plan(
             "alike; the pooled rate leaves them out, the false-positive alarm reads them"
         )
     asked = Trials.concat([paired, apart.trials]).counted()
-    if named is not None and len(asked) < ENOUGH_OF_IT * named:
+    if named is not None and drawn.rounds is None and len(asked) < ENOUGH_OF_IT * named:
         notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(asked):,} to make")
     return Plan(
         trials=asked,
