@@ -24,7 +24,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
 from youden.judging.config.reading import load_judge_config
 from youden.nouns import Plan, Pool
-from youden.protocol import plan as planning
+from youden.protocol import budget as planning
 from youden.protocol.extension.blocks import extensions_of
 
 FOLDERS = Path(__file__).parent / "data" / "folders-0.1.0"

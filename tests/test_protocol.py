@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
+from youden.protocol.budget import Size, default_calls
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
@@ -210,10 +211,46 @@ def test_cyclic_can_spend_up_to_every_ordered_pair_once() -> None:
     assert (plan.replicate == 0).all()
 
 
-def test_cyclic_without_a_budget_takes_two_percent_or_thirty_calls_an_agent() -> None:
-    assert len(make_plan(make_pool(5, 40), design="cyclic")) == 5 * 30 + 100
-    large = make_plan(make_pool(20, 100), design="cyclic")
-    assert len(large) == 20 * ((int(0.02 * large.n_dense_calls) - 100) // 20) + 100
+@pytest.mark.parametrize(
+    ("n_agents", "n_items", "calls"),
+    [(5, 40, 250), (8, 40, 340), (12, 32, 460), (10, 200, 720), (30, 200, 6850), (39, 200, 8875)],
+)
+def test_cyclic_without_a_budget_takes_450_trials_an_agent_or_two_percent_but_thirty_calls_an_agent(
+    n_agents: int, n_items: int, calls: int
+) -> None:
+    plan = make_plan(make_pool(n_agents, n_items), design="cyclic")
+    assert len(plan) == calls
+    assert calls <= max(0.02 * plan.n_dense_calls, 30 * n_agents + 100)
+
+
+def test_default_calls_grow_with_agents_and_not_with_their_square() -> None:
+    calls = [default_calls(2.0, Size(n_agents, 1000, False, 100)) for n_agents in (10, 100, 1000)]
+    assert calls == [2350, 22_600, 225_100]
+
+
+def test_trials_are_those_an_agent_takes_part_in_on_average() -> None:
+    plan = make_plan(make_pool(9, 50), trials=120)
+    paired = plan.arm == PAIRED
+    assert np.bincount(np.append(plan.first[paired], plan.second[paired])).tolist() == [120] * 9
+    assert len(plan) == 9 * 60 + 100
+    cells = make_plan(make_pool(9, 50), design="row", trials=120, holdout=0.0)
+    paired = cells.arm == PAIRED
+    assert 90 <= 2 * paired.sum() / 9 <= 120
+
+
+def test_where_there_are_more_items_than_slots_none_is_asked_twice_and_partners_are_spread() -> None:
+    plan = make_plan(make_pool(40, 400), trials=60, n_independent=0)
+    item_of_slot = {int(slot): int(item) for slot, item in zip(plan.slot, plan.item, strict=True)}
+    assert len(set(item_of_slot.values())) == 30
+    pairs = np.bincount(plan.first * 40 + plan.second, minlength=1600)
+    assert pairs.max() == 1
+
+
+def test_a_plan_with_far_fewer_calls_than_asked_for_says_so() -> None:
+    plan = make_plan(make_pool(4, 12), calls=1_000_000_000)
+    assert any(
+        "1,000,000,000 calls were asked for; on this pool 'cyclic' has 244 to make" in note for note in plan.notes
+    )
 
 
 def test_cyclic_spreads_items_evenly() -> None:
@@ -306,6 +343,9 @@ def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) 
         ({"design": "cyclic", "calls": 20}, "budget-cyclic"),
         ({"design": "dense", "calls": 20}, "budget-dense"),
         ({"calls": 20, "percent": 1.0}, "budget-twice"),
+        ({"trials": 20, "percent": 1.0}, "budget-twice"),
+        ({"trials": 2}, "budget-cyclic"),
+        ({"trials": 81}, "trials-many"),
         ({"calls": 0}, "budget"),
         ({"holdout": 1.0}, "holdout"),
         ({"holdout": -0.1}, "holdout"),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from youden.errors import PlanError
 from youden.nouns import Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
 from youden.nouns.arrays import Bools
+from youden.protocol.budget import Size, asked_calls, default_calls
 from youden.protocol.columns import characters
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.partners import compare
@@ -17,8 +18,8 @@ from youden.protocol.probes import draw_probes
 from youden.protocol.split import draw_split
 from youden.streams import stream
 
-LEAST_CALLS_AN_AGENT = 30
-"""Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""
+ENOUGH_OF_IT = 0.75
+"""Share of the calls asked for below which a plan says that it has fewer."""
 
 
 def make_plan(
@@ -27,6 +28,7 @@ def make_plan(
     design: str = "cyclic",
     calls: int | None = None,
     percent: float | None = None,
+    trials: float | None = None,
     independent: str | None = None,
     n_independent: int | None = None,
     holdout: float | None = None,
@@ -38,8 +40,9 @@ def make_plan(
 ) -> Plan:
     """Which calls to make on `pool`.
 
-    calls, percent: the budget, as calls of both arms or as percent of the dense 2K(K−1)J calls; at most one of them.
-        Without either, `dense` takes all and `cyclic` 2 %, or what 30 calls an agent take where that is more.
+    calls, percent, trials: the budget, as calls of both arms, as percent of the dense 2K(K−1)J calls, or as paired trials that
+        an agent takes part in on average; at most one of them. Without any, `dense` takes all and `cyclic` 450 trials an agent
+        or 2 %, whichever is fewer calls, and at least 30 paired calls an agent.
     independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if
         not given, in a small pool as many as a dense plan has, and a tenth of a cyclic budget of 20 % of the dense calls or
         more, where that gives each agent 100);
@@ -57,10 +60,11 @@ def make_plan(
     n_pairs = pool.n_agents * (pool.n_agents - 1) * pool.n_items
     arm, n_independent = independent_arm(independent or make.independent, n_independent, most=n_pairs)
     split = draw_split(pool.present, fraction=make.holdout if holdout is None else holdout, rule=rule, seed=seed)
-    named = _budget(calls, percent, 2 * n_pairs)
+    size = Size(pool.n_agents, pool.n_items, arm == "twin", n_independent)
+    named = asked_calls(calls, percent, trials, size)
     budget = default_budget if named is None else named
     if budget is None and make.percent is not None:
-        budget = max(int(2 * n_pairs * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + n_independent)
+        budget = default_calls(make.percent, size)
     unnumbered = asked_independent is None and independent in (None, "pooled")
     if design == "cyclic" and unnumbered and arm == "pooled" and budget is not None and split.train.all():
         n_independent = enough_for_own_rates(n_independent, budget=budget, n_agents=pool.n_agents, n_dense=2 * n_pairs)
@@ -68,6 +72,8 @@ def make_plan(
     drawer = make(n_paired=n_paired, **(options or {}))
     drawn = _drawn(drawer, pool, pool.present if make.judges_holdout else split.train, seed=seed)
     said: dict[str, Json] = {"calls": calls, "percent": percent, **(options or {})}
+    if trials is not None:
+        said["trials"] = trials
     parts, notes = [drawn.trials], list(drawn.notes)
     if split.n_holdout and not make.judges_holdout:
         parts.append(_of_held_out(split, pool, n_partners=holdout_partners))
@@ -82,9 +88,11 @@ def make_plan(
             f"{apart.n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
             "alike; the pooled rate leaves them out, the false-positive alarm reads them"
         )
-    trials = Trials.concat([paired, apart.trials]).counted()
+    asked = Trials.concat([paired, apart.trials]).counted()
+    if named is not None and drawn.rounds is None and len(asked) < ENOUGH_OF_IT * named:
+        notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(asked):,} to make")
     return Plan(
-        trials=trials,
+        trials=asked,
         n_agents=pool.n_agents,
         n_items=pool.n_items,
         split=split,
@@ -99,7 +107,7 @@ def make_plan(
         n_probes=apart.n_probes,
         rounds=drawn.rounds,
         asked=Asked(independent, asked_independent, holdout, budget),
-        characters=characters(pool, trials),
+        characters=characters(pool, asked),
         notes=tuple(notes),
     )
 
@@ -112,18 +120,6 @@ def _refuse_small(pool: Pool) -> None:
             "A ranking needs at least 3 agents and 2 items: add some.",
             slug="pool-small",
         )
-
-
-def _budget(calls: int | None, percent: float | None, n_dense: int) -> int | None:
-    """Calls of both arms, None where the user names no budget. Raises: PlanError [budget-twice], [budget]."""
-    if calls is not None and percent is not None:
-        raise PlanError(
-            f"Both calls ({calls}) and percent ({percent}) were given. Give one of them.", slug="budget-twice"
-        )
-    budget = calls if percent is None else int(n_dense * percent / 100 + 0.5)
-    if budget is not None and budget < 1:
-        raise PlanError(f"A budget of {budget} calls was asked for. Give at least a few per agent.", slug="budget")
-    return budget
 
 
 def _drawn(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> Drawn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
@@ -16,14 +17,16 @@ from youden.judging.registry import REPLAY
 from youden.nouns import Extension as Extended
 from youden.nouns import Json, Plan, Pool
 from youden.protocol.designs import DESIGNS
+from youden.protocol.designs.width import Width
 from youden.protocol.extension.blocks import after_steps, extensions_of
 from youden.protocol.extension.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
+from youden.run.precision import refuse_out_of_reach
 from youden.streams import DRAW
 
-_NOT_OPTIONS = {"calls", "percent", "holdout_partners", "trials_of"}
+_NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 
 
 class RunPlan(NamedTuple):
@@ -61,6 +64,9 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
     if config.trials_of is not None:
         return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
+    if kept.design == Width.name:
+        wanted = {name: value for name, value in kept.options.items() if name not in ("width", "share")}
+        kept = replace(kept, options={**wanted, **config.asked_design[1]})
     n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
         raise RunFolderError(
@@ -84,17 +90,19 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         other = RunFolder(Path(config.trials_of)).read_plan()
         draw = DRAW if drawn is None else drawn.version
         return subsample(other, pools[-1], calls=config.calls, seed=config.seed, draw=draw)
+    design, options = config.asked_design
     plan = make_plan(
         pools[0],
-        design=config.design,
+        design=design,
         calls=config.calls,
         percent=config.percent,
+        trials=config.trials,
         independent=config.independent,
         n_independent=config.n_independent,
         holdout=config.holdout,
         rule=config.rule,
         holdout_partners=config.holdout_partners,
-        options=config.options,
+        options=options,
         seed=config.seed,
         default_budget=None if drawn is None else drawn.budget,
     )
@@ -104,6 +112,7 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
             "Leave it out, or say `independent: pooled`.",
             slug="run-config",
         )
+    refuse_out_of_reach(plan)
     return _extended(plan, config.extensions, pools[1:])
 
 
@@ -139,6 +148,8 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
     was, now = _asked_of(plan), _asked_by(config, plan)
     if _more_of_it(config, plan):
         del now["calls"]
+    if now.get("design") == was["design"] == Width.name:  # the same slots to another width: the run goes on
+        was["options"], now["options"] = (_without_width(said["options"]) for said in (was, now))
     for name in now:
         if was[name] != now[name]:
             yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
@@ -149,6 +160,11 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
             yield f"number {number + 1} of the extensions is another one"
 
 
+def _without_width(options: object) -> dict[str, object]:
+    said = options if isinstance(options, dict) else {}
+    return {name: value for name, value in said.items() if name not in ("width", "share")}
+
+
 def _asked_of(plan: Plan) -> dict[str, object]:
     """The keys of a config that decide a plan, as the plan has them."""
     return {
@@ -156,6 +172,7 @@ def _asked_of(plan: Plan) -> dict[str, object]:
         "calls": plan.options.get("calls"),
         "seed": plan.seed,
         "percent": plan.options.get("percent"),
+        "trials": plan.options.get("trials"),
         "design": plan.design,
         "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
         "independent": plan.independent if plan.asked is None else plan.asked.independent,
@@ -171,7 +188,8 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
     said: dict[str, object] = {"trials_of": config.trials_of is not None, "calls": config.calls, "seed": config.seed}
     if config.trials_of is not None:
         return said
-    make = DESIGNS.load(config.design)
+    design, options = config.asked_design
+    make = DESIGNS.load(design)
     asked = {"independent": config.independent, "n_independent": config.n_independent, "holdout": config.holdout}
     if plan.asked is None:
         extensions = extensions_of(plan)
@@ -186,8 +204,9 @@ def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
     return {
         **said,
         "percent": config.percent,
+        "trials": config.trials,
         "design": make.name,
-        "options": config.options,
+        "options": options,
         **asked,
         "rule": config.rule,
         "holdout_partners": partners if partners is None else config.holdout_partners,

@@ -1,25 +1,27 @@
-"""Plan, judge, look, plan again: how an adaptive plan is carried to its end, whoever answers."""
+"""Plan, judge, look, plan again: how a plan in rounds is carried to its end, whoever answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from youden.nouns import Plan, Pool, Target, Verdicts
+from youden.nouns import Plan, Pool, Rounds, Target, Verdicts
+from youden.protocol.designs.adaptive import NextRound, adaptive_of
+from youden.protocol.designs.width import Width, width_of
 from youden.protocol.next_round import with_round
 from youden.streams import stream
 
 Ask = Callable[[Plan], Verdicts]
-_ENDED = "adaptive: "
 REASONS = {
     "separated": "stopped early: the top agents are separated from the rest",
-    "narrow": "stopped early: every interval is as narrow as asked for",
+    "narrow": "stopped early: intervals are as narrow as asked for",
     "budget": "the budget is spent",
+    "items": "stopped: these items do not allow intervals as narrow as asked for",
 }
 
 
 def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like-these") -> Verdicts:
-    """Carry an adaptive `plan` (its pilot, or as far as it came) to its end: verdicts on the whole of it.
+    """Carry a `plan` in rounds (its first one, or as far as it came) to its end: verdicts on the whole of it.
 
     ask: answers a whole plan; each round asks again what earlier ones asked, so it should answer from a store what it can, and
     bill what that store's books say. target: what the intervals speak of that it stops by. Any other plan is asked once.
@@ -27,19 +29,32 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
     rounds = plan.rounds
     if rounds is None:
         return ask(plan)
-    from youden.protocol.designs.adaptive import adaptive_of
-    from youden.run.abilities import standing_of
-
-    design = adaptive_of(plan)
+    next_round = _rule_of(plan, target=target)
     result = ask(plan)
     while True:
         rounds = result.plan.rounds or rounds
-        # the very numbers that drew the pilot draw the slots that go on from it
-        standing, rng = standing_of(result, target=target), stream("trials", plan.seed)
-        round_ = design.next_round(result.plan, rounds, standing, eligible=plan.split.train, rng=rng)
+        round_ = next_round(result, rounds)
         if round_.over is not None:
-            said = f"{_ENDED}{len(rounds.starts)} looks; {REASONS[round_.over]}"
-            notes = (note for note in plan.notes if not note.startswith(_ENDED))
+            said = f"{plan.design}: {len(rounds.starts)} looks; {REASONS[round_.over]}{round_.more}"
+            notes = (note for note in plan.notes if not note.startswith(f"{plan.design}: "))
             return replace(result, plan=replace(result.plan, notes=(*notes, said)))
         more = with_round(result.plan, pool, rounds, round_.trials, active=round_.active)
         result = ask(more)
+
+
+def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
+    """What comes after a look; a round begins with the very numbers that drew the first one, and goes on from it."""
+    from youden.run.abilities import standing_of
+
+    eligible = plan.split.train
+    if plan.design == Width.name:
+        from youden.run.width_rounds import next_width_round
+
+        wanted = width_of(plan)
+        return lambda result, _: next_width_round(
+            result, wanted, standing_of(result, target=target), eligible=eligible, rng=stream("trials", plan.seed)
+        )
+    design = adaptive_of(plan)
+    return lambda result, rounds: design.next_round(
+        result.plan, rounds, standing_of(result, target=target), eligible=eligible, rng=stream("trials", plan.seed)
+    )

@@ -42,9 +42,11 @@ def command(
     from youden.judging.asking.terms import Batching
     from youden.run.analysis import call_facts
     from youden.run.pipeline import judge_run, plan_run
+    from youden.run.precision import expected_of_run
 
     planned = plan_run(overrides.apply(config), batched=mode == "batch")
-    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    expected = expected_of_run(planned.plan, planned.folder)
+    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if mode == "batch":
         batching = Batching(poll=poll, say=show.note)
         result = judge_run(planned, asking.terms(batching=batching))

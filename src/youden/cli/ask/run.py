@@ -27,6 +27,7 @@ def command(
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
     from youden.run.pipeline import fit_run, judge_run, plan_run
+    from youden.run.precision import expected_of_run
 
     planned = plan_run(overrides.apply(config))
     table = None
@@ -34,7 +35,8 @@ def command(
         from youden.practice.labels.validation import open_labels, validate
 
         table = open_labels(labels, planned.plan.agent_ids)
-    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    expected = expected_of_run(planned.plan, planned.folder)
+    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:
         judge_run(planned, asking.terms(progress=bar))
     from youden.report.pages.write import write_report  # after the asking: charts and pandas take a second to load

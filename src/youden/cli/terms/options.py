@@ -154,6 +154,8 @@ class Overrides:
     max_cost: float | None
     max_missing: float | None = None
     target: str | None = None
+    trials: int | None = None
+    width: float | None = None
 
     def apply(self, path: Path) -> RunConfig:
         """The run config at `path` with these changes."""
@@ -166,18 +168,43 @@ class Overrides:
             "max_missing": self.max_missing,
             "target": self.target,
         }
+        budget = {"trials": self.trials, "width": self.width}
+        if self.trials is not None or self.width is not None:  # said here, they stand in for what the config says
+            return load_run_config(
+                path,
+                {name: value for name, value in changes.items() if value is not None}
+                | {"calls": None, "percent": None}
+                | budget,
+            )
         return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --judge, --out, --max-cost and --target, and hands them over as one `overrides`."""
+    """Adds --judge, --out, --max-cost, --target, --trials and --width, and hands them over as one `overrides`."""
 
     @spending
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
     @target
+    @click.option(
+        "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."
+    )
+    @click.option(
+        "--width",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        metavar="W",
+        help="Ask in rounds until nine in ten agents have ± W (width_share: in the config for another share).",
+    )
     @wraps(function)
-    def wrapped(*, overrides: Overrides, out: Path | None, target: str | None, **rest: object) -> R:
-        return function(overrides=replace(overrides, out=out, target=target), **rest)
+    def wrapped(
+        *,
+        overrides: Overrides,
+        out: Path | None,
+        target: str | None,
+        trials: int | None,
+        width: float | None,
+        **rest: object,
+    ) -> R:
+        return function(overrides=replace(overrides, out=out, target=target, trials=trials, width=width), **rest)
 
     return wrapped
 

@@ -15,6 +15,7 @@ from youden.text.printable import printable
 
 if TYPE_CHECKING:
     from youden.nouns import Cost, Json, Plan
+    from youden.run.precision import Expected
 
 
 def print_json(value: Mapping[str, Json]) -> None:
@@ -74,8 +75,11 @@ def cost_in_words(cost: Cost, judge: str) -> str:
     )
 
 
-def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
-    """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean."""
+def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None) -> None:
+    """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean.
+
+    expected: what it buys.
+    """
     share = 100 * cost.calls / plan.n_dense_calls
     from youden.protocol.coverage import coverage
 
@@ -91,6 +95,12 @@ def show_plan(plan: Plan, cost: Cost, judge: str) -> None:
         f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
         f"{counted.holdout:,} calls touch held-out cells"
     )
+    if expected is not None:
+        from youden.run.precision import expected_words
+
+        usd = None if cost.usd is None else cost.usd / max(cost.calls, 1)
+        for line in expected_words(expected, usd_per_call=usd, n_agents=plan.n_agents):
+            note(f"plan: {line}")
     for line in plan.notes:
         note(f"plan: {line}")
 

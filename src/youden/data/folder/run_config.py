@@ -26,8 +26,23 @@ _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 
 _POOLS = ("agents", "items")
 
+_PRECISE = ("cyclic", "width", "adaptive")
+"""Designs beside which `width` and `top` can stand."""
+
 _Text = Annotated[str, Field(min_length=1)]
-_OF_A_DESIGN = ("design", "percent", "options", "independent", "n_independent", "holdout", "rule")
+_OF_A_DESIGN = (
+    "design",
+    "percent",
+    "trials",
+    "width",
+    "width_share",
+    "top",
+    "options",
+    "independent",
+    "n_independent",
+    "holdout",
+    "rule",
+)
 
 
 class Extension(BaseModel):
@@ -73,8 +88,11 @@ class RunConfig(BaseModel):
 
     pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
     options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
-    calls, percent: the budget as calls of both arms or as percent of the dense design's; at most one. independent: twin, pooled
-    or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the design makes none of it.
+    calls, percent, trials: the budget as calls of both arms, as percent of the dense design's, or as paired trials an agent; at
+    most one. width: ask in rounds until the share `width_share` (.9) of agents has a half width ≤ this; top: until so many are
+    told apart as the best; calls or trials are then the most that is asked.
+    independent: twin, pooled or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the
+    design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
     command run again may spend as much once more.
     max_missing: share of trials without an answer above which the run stops.
@@ -93,6 +111,10 @@ class RunConfig(BaseModel):
     design: _Text = "cyclic"
     calls: Annotated[int, Field(ge=1)] | None = None
     percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    trials: Annotated[int, Field(ge=1)] | None = None
+    width: Annotated[float, Field(gt=0, lt=1)] | None = None
+    width_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    top: Annotated[int, Field(ge=1)] | None = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
     independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
     n_independent: Annotated[int, Field(ge=0)] | None = None
@@ -111,9 +133,38 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
-        if self.calls is not None and self.percent is not None:
-            raise ValueError("calls and percent are both given; keep one of them")
+        given = [name for name in ("calls", "percent", "trials") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; keep one of them")
         return self
+
+    @model_validator(mode="after")
+    def _one_precision(self) -> Self:
+        if self.width_share is not None and (self.width is None or self.top is not None or self.design == "adaptive"):
+            raise ValueError(
+                "width_share says at how many agents `width` is wanted; give it with width, and without top"
+            )
+        if self.width is None and self.top is None:
+            return self
+        if self.percent is not None:
+            said = "width" if self.width is not None else "top"
+            raise ValueError(f"{said} and percent are both given; keep one, or say the most to ask as trials or calls")
+        if self.design not in _PRECISE:
+            raise ValueError(
+                f"width and top ask cyclic slots in rounds, design {self.design} has none; leave design out"
+            )
+        if twice := self.options.keys() & {"width", "top", "share"}:
+            raise ValueError(f"{', '.join(sorted(twice))} stands in options and beside it; keep one of them")
+        return self
+
+    @property
+    def asked_design(self) -> tuple[str, dict[str, JsonValue]]:
+        """The design and its options, with `width` and `top` among them: adaptive for a top, else slots until a width."""
+        own: dict[str, JsonValue] = {"width": self.width, "share": self.width_share, "top": self.top}
+        options = {**self.options, **{name: value for name, value in own.items() if value is not None}}
+        if self.width is None and self.top is None:
+            return self.design, options
+        return "adaptive" if self.top is not None or self.design == "adaptive" else "width", options
 
     @model_validator(mode="after")
     def _trials_come_from_one_place(self) -> Self:

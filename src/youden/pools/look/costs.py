@@ -12,8 +12,9 @@ from youden.errors import PlanError, YoudenError
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.nouns import Pool
 from youden.pools.look.findings import DesignCost
+from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs import DESIGNS
-from youden.protocol.plan import LEAST_CALLS_AN_AGENT, make_plan
+from youden.protocol.plan import make_plan
 from youden.resources import roots
 
 DRAWN_UP_TO = 400_000
@@ -64,7 +65,7 @@ def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int,
     here = (length >= 0).sum(axis=0).astype(np.int64)
     calls = int(2 * (here * (here - 1)).sum())
     if make.percent is not None:
-        calls = min(calls, max(int(calls * make.percent / 100), LEAST_CALLS_AN_AGENT * pool.n_agents + POOLED))
+        calls = min(calls, default_calls(make.percent, Size(pool.n_agents, pool.n_items, False, POOLED)))
     elif not make.judges_holdout:
         raise PlanError(
             f"The pool is too large to draw '{design}' here. Name a budget and ask `youden plan`.", slug="cost-unknown"

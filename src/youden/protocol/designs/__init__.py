@@ -36,6 +36,7 @@ DESIGNS: Registry[MakeDesign] = Registry(
         "dense": "youden.protocol.designs.dense:Dense",
         "cyclic": "youden.protocol.designs.cyclic:Cyclic",
         "adaptive": "youden.protocol.designs.adaptive:Adaptive",
+        "width": "youden.protocol.designs.width:Width",
         "row": "youden.protocol.designs.row:Row",
         "column": "youden.protocol.designs.column:Column",
         "hybrid": "youden.protocol.designs.hybrid:Hybrid",

@@ -48,11 +48,12 @@ class Standing(NamedTuple):
 
 
 class NextRound(NamedTuple):
-    """trials: none where the run is over; active: bool[K], whose turn they are; over: why, or None."""
+    """trials: none where the run is over; active: bool[K], whose turn they are; over: why, or None; more: to be said of it."""
 
     trials: Trials
     active: Bools
-    over: Literal["separated", "narrow", "budget"] | None
+    over: Literal["separated", "narrow", "budget", "items"] | None
+    more: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

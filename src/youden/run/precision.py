@@ -1,0 +1,185 @@
+"""How sure a run will be: what its answers, or else four judged domains, let one expect of more and of fewer calls.
+
+Where the run asks until a width is there, also what that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import PlanError, StatisticsError
+from youden.nouns import PAIRED, Plan, Verdicts
+from youden.protocol.designs.width import Width, width_of
+from youden.protocol.extension.blocks import extensions_of
+from youden.run.abilities import adaptive_means, balanced, trial_weights
+from youden.stats.precision.domains import (
+    DOMAINS,
+    Range,
+    expected_recall,
+    expected_rho,
+    odd_parts,
+    prior_half_width,
+    range_of,
+)
+from youden.stats.precision.forecast import half_widths, items_for, slots_for
+from youden.stats.precision.parts import Parts, parts_of
+from youden.stats.trials.item_contributions import item_contributions
+
+NAMED = ", ".join(f"{one.name} {one.n_agents} × {one.n_items}" for one in DOMAINS)
+OWN = "the run's own answers"
+TIMES = (0.5, 1.0, 2.0)
+"""How many times its calls a plan's half-width is told for."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a plan's `trials` paired trials an agent are expected to buy.
+
+    half_width: of the average agent's 95 % interval for items like these, by how many times the plan's trials; none for a plan
+    without slots or a number its pool does not have. Its range is over domains; one number where the run has answers.
+    n_apart: the plan's independent calls. width: the one that is asked for; trials_needed: an agent, for that width; None where
+    these items seem not to allow it; items_needed then: how many do, by the domain where it takes fewest.
+    rho, recall: to a dense ranking, on `domains`; None outside what was measured. source: what the widths come from.
+    """
+
+    trials: float
+    half_width: dict[float, Range]
+    n_apart: int
+    width: float | None
+    trials_needed: Range | None
+    items_needed: int | None
+    rho: Range | None
+    recall: Range | None
+    source: str
+    domains: str
+
+
+def run_parts(result: Verdicts) -> Parts:
+    """Both parts of the variance of a plan in slots, from its answers. Raises: StatisticsError."""
+    found = adaptive_means(result)
+    plan = result.plan
+    used = (plan.slot >= 0) & result.answered
+    weight = trial_weights(plan).first[used]
+    of = item_contributions(
+        plan.first[used],
+        plan.second[used],
+        plan.item[used],
+        result.answer[used],
+        ability=found.ability,
+        first_weight=weight,
+        second_weight=weight,
+        n_items=plan.n_items,
+    )
+    return parts_of(of, np.diag(found.covariance.covariance))
+
+
+def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
+    """What `plan` is expected to buy. parts: of the run's own answers; None: none yet."""
+    trials = 2 * int((plan.arm == PAIRED).sum()) / plan.n_agents
+    most = (plan.n_agents - 1) * plan.n_items
+    widths: dict[float, Range] = {}
+    for times in TIMES if (plan.slot >= 0).any() else ():
+        n_slots = round(times * trials / 2)
+        if 2 <= n_slots <= most:
+            widths[times] = (
+                prior_half_width(n_slots, plan.n_items)
+                if parts is None
+                else range_of(half_widths(parts, n_slots, plan.n_items).mean(keepdims=True))
+            )
+    design = width_of(plan) if plan.design == Width.name else None
+    needed, items = None, None
+    if design is not None:
+        known, share = (odd_parts(design.share), 1.0) if parts is None else (parts, design.share)
+        alone = [Parts(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
+        found = [slots_for(one, design.width, share=share, n_items=plan.n_items, most=most) for one in alone]
+        reached = [2.0 * n for n in found if n is not None]
+        needed = range_of(np.array(reached)) if reached else None
+        if needed is None:
+            of_items = [items_for(one, design.width, share=share, n_agents=plan.n_agents) for one in alone]
+            items = min((n for n in of_items if n is not None), default=None)
+    return Expected(
+        trials=trials,
+        half_width=widths,
+        n_apart=int((plan.arm != PAIRED).sum()),
+        width=None if design is None else design.width,
+        trials_needed=needed,
+        items_needed=items,
+        rho=expected_rho(trials),
+        recall=expected_recall(trials),
+        source=f"{NAMED}; this run has no answers yet" if parts is None else OWN,
+        domains=NAMED,
+    )
+
+
+def expected_of_run(plan: Plan, folder: RunFolder) -> Expected:
+    """What `plan` is expected to buy, by the answers in the run's folder where they are enough to say so."""
+    parts = None
+    if folder.has("verdicts.parquet") and folder.has("plan.parquet"):
+        kept = folder.read_plan()
+        if kept.digest == folder.judged_plan() and balanced(kept) and not extensions_of(kept).steps:
+            with suppress(StatisticsError):
+                parts = run_parts(folder.read_verdicts(kept))
+    return expected_of(plan, parts)
+
+
+def refuse_out_of_reach(plan: Plan) -> None:
+    """Raises: PlanError [width-items] where a plan asks for a width that its items cannot give.
+
+    That is: not even where items matter half as much as in the judged domain where they matter least.
+    """
+    if plan.design != Width.name:
+        return
+    design, own = width_of(plan), min(one.own for one in DOMAINS) / 2
+    least = Parts(np.array([own]), np.zeros(1))
+    if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
+        n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)
+        raise PlanError(
+            f"± {design.width:g} was asked for on {plan.n_items:,} items. What agents have of their own on an item leaves more "
+            f"than that, however often they are asked. Give {n_items or 0:,} items or more, or a wider width.",
+            slug="width-items",
+        )
+
+
+def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_agents: int = 0) -> Iterator[str]:
+    """Plain sentences: trials an agent, widths, what a width takes, ρ and recall, and where that comes from."""
+    times = {0.5: "at half the calls", 2.0: "at twice the calls"}
+    said = [f"{_shown(expected.half_width[x])} {words}" for x, words in times.items() if x in expected.half_width]
+    line = f"{expected.trials:,.0f} trials an agent"
+    if 1.0 in expected.half_width:
+        more = f" ({', '.join(said)})" if said else ""
+        line += f"; the average agent's 95 % interval comes to about ± {_shown(expected.half_width[1.0])}{more}"
+    yield line
+    if expected.width is not None:
+        yield _of_width(expected, expected.width, usd_per_call, n_agents)
+    if expected.rho is not None and expected.recall is not None:
+        yield (
+            f"on judged data a plan of so many trials has ρ {_shown(expected.rho)} to the ranking by all calls and finds "
+            f"{_shown(expected.recall, 2)} of its top 5 ({expected.domains})"
+        )
+    if expected.half_width:
+        yield f"widths are from {expected.source}"
+
+
+def _of_width(expected: Expected, width: float, usd_per_call: float | None, n_agents: int) -> str:
+    if expected.trials_needed is None:
+        n = expected.items_needed
+        return f"± {width:g} cannot be had on these items" + (
+            "" if n is None else f": it takes about {n:,} items like them, or more"
+        )
+    low, mean, high = expected.trials_needed
+    calls = [n_agents * trials / 2 + expected.n_apart for trials in (low, high)]
+    usd = "" if not usd_per_call else f", ${usd_per_call * calls[0]:,.2f} to ${usd_per_call * calls[1]:,.2f}"
+    if high - low < 1:
+        usd = "" if not usd_per_call else f", ${usd_per_call * calls[0]:,.2f}"
+        return f"± {width:g} takes about {mean:,.0f} trials an agent, {calls[0]:,.0f} calls{usd}"
+    return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials an agent, {calls[0]:,.0f} to {calls[1]:,.0f} calls{usd}"
+
+
+def _shown(value: Range, digits: int = 3) -> str:
+    low, mean, high = (f"{x:.{digits}f}" for x in value)
+    return mean if low == high else f"{mean} ({low} to {high})"
