@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attacks import ATTACKS, UNSEEN, Attack, planted
+from attacks import SHIPPED, UNSEEN, planted
 from commands import Youden
 from pools import make_pool
 from youden.data.importers.alpaca_eval import read_alpaca_eval
@@ -22,6 +22,7 @@ from youden.nouns import Agent, Item, Pool
 from youden.pools.look.addressing import addresses_a_judge
 from youden.pools.look.check import check_pool
 from youden.pools.look.findings import Checked
+from youden.practice.stress.attack import Attack
 from youden.protocol.designs import DESIGNS
 
 HONEST = {"faithful", "stylistic", "strategic"}
@@ -95,20 +96,20 @@ def test_the_templates_of_samsum_are_found(peer_prediction: Path) -> None:
 
 
 RIGHT = {
-    "clones, exact": {"clones"},
-    "clones, reworded": {"clones", "borrowed-answers"},
-    "ring with a private token": {"ring"},
+    "clones": {"clones"},
+    "clones-reworded": {"clones", "borrowed-answers"},
+    "ring": {"ring"},
     "template": {"template"},
     "concatenation": {"concatenation"},
     "mirror": {"borrowed-answers"},
-    "source copy": {"source-copying"},
-    "prompt words": {"prompt-words"},
+    "source-copy": {"source-copying"},
+    "prompt-words": {"prompt-words"},
     "padding": {"long-winded"},
-    "keyword list": {"keywords"},
-    "injected instructions": {"addresses-judge"},
-    "the paper's transforms": {"clones", "borrowed-answers", "template"},
-    "central answer, reworded": {"borrowed-answers", "clones"},
-    "source copy, reworded": {"source-copying"},
+    "keyword-list": {"keywords"},
+    "injection": {"addresses-judge"},
+    "transforms": {"clones", "borrowed-answers", "template"},
+    "central-reworded": {"borrowed-answers", "clones"},
+    "source-reworded": {"source-copying"},
     "mosaic of two answers": {"borrowed-answers"},
     "prompt words in capitals": {"prompt-words"},
     "mirror, sentences reordered": {"borrowed-answers"},
@@ -119,7 +120,7 @@ CHEATING = {
 }
 
 
-@pytest.mark.parametrize(("name", "attack"), [*ATTACKS.items(), *UNSEEN.items()], ids=[*ATTACKS, *UNSEEN])
+@pytest.mark.parametrize(("name", "attack"), [*SHIPPED.items(), *UNSEEN.items()], ids=[*SHIPPED, *UNSEEN])
 def test_attackers_are_named_for_what_they_do(
     honest: Pool, name: str, attack: Attack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

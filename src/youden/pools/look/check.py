@@ -40,33 +40,13 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
             f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was "
             "not looked at, and what answers share because the prompt says it cannot be told from what they take from each other."
         )
-    plain = plain_findings(pool, length)
-    clones = find_clones(looked)
-    alone = [
-        *find_templates(looked),
-        *find_copies(looked),
-        *find_word_lists(looked),
-        *find_addressing(pool),
-    ]
-    rings = find_rings(looked, cloned=_agents(clones))
-    known = _agents([*alone, *rings, *(one for one in plain if one.slug in ("long-winded", "curt"))])
-    borrowing = find_borrowing(looked, cloned=_agents(clones), known=known)
+    about_agents = agent_findings(looked, length)
     try:
         languages = find_languages(looked, seed=seed)
     except ConfigError as error:
         languages = Languages({}, ())
         notes.append(f"Languages were not looked at. {error.message}")
-    findings = [
-        *plain,
-        *clones,
-        *borrowing,
-        *find_duplicates(pool, named=known | _agents([*clones, *borrowing])),
-        *rings,
-        *alone,
-        *find_families(looked),
-        *find_items_alike(pool, seed=seed),
-        *languages.findings,
-    ]
+    findings = [*about_agents, *find_items_alike(pool, seed=seed), *languages.findings]
     costs, uncosted = estimate_costs(pool, length)
     n_words = looked.n_words[: len(looked)]
     means = [n_words[looked.agent_of == k] for k in range(pool.n_agents)]
@@ -94,6 +74,34 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
         costs=costs,
         notes=(*notes, *uncosted),
     )
+
+
+def agent_findings(looked: LookedAt, length: Positions) -> list[Finding]:
+    """What a check says of agents: gaps and lengths, then who copies, forms rings, lists words, addresses a judge or is family.
+
+    length: int64[K, J], characters of each response, −1 where there is none.
+    """
+    pool = looked.pool
+    plain = plain_findings(pool, length)
+    clones = find_clones(looked)
+    alone = [
+        *find_templates(looked),
+        *find_copies(looked),
+        *find_word_lists(looked),
+        *find_addressing(pool),
+    ]
+    rings = find_rings(looked, cloned=_agents(clones))
+    known = _agents([*alone, *rings, *(one for one in plain if one.slug in ("long-winded", "curt"))])
+    borrowing = find_borrowing(looked, cloned=_agents(clones), known=known)
+    return [
+        *plain,
+        *clones,
+        *borrowing,
+        *find_duplicates(pool, named=known | _agents([*clones, *borrowing])),
+        *rings,
+        *alone,
+        *find_families(looked),
+    ]
 
 
 def _agents(findings: list[Finding]) -> frozenset[str]:

@@ -1,0 +1,153 @@
+"""A stress test made: each attack is asked, ranked and looked over, beside the pool without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from youden.errors import ReplayMissError
+from youden.judging.asking.stopping import run_until_stopped
+from youden.judging.asking.terms import Asking
+from youden.nouns import Json, Plan, Pool, Progress, Verdicts
+from youden.nouns.arrays import Floats
+from youden.pools.look.check import agent_findings
+from youden.pools.look.findings import Finding
+from youden.pools.look.looked_at import LookedAt
+from youden.pools.look.plain_facts import lengths
+from youden.practice.stress.attack import Planted
+from youden.practice.stress.planned import PlannedAttack, PlannedStress
+from youden.practice.stress.standing import Landing, abilities, land, place_of
+from youden.run.pipeline import ask
+from youden.run.ranking import alarms_of
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What became of one attack.
+
+    agents: who was planted. n_new: calls that only this attack asked, n_missing of which have no answer. landings: by way of
+    ranking; empty where it was left out, then `why_not` says why. named: what `check` says of them: slug → planted agents.
+    accused: others whom `check` names only now. alarms: planted agents in a false-positive alarm.
+    """
+
+    attack: str
+    what: str
+    agents: tuple[str, ...]
+    n_new: int
+    n_missing: int
+    landings: Mapping[str, Landing]
+    named: Mapping[str, tuple[str, ...]]
+    accused: tuple[str, ...]
+    alarms: tuple[str, ...]
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class Stress:
+    """A gaming audit. weak: the agent whose answers attackers start from, because of what; places: its own, by way of ranking."""
+
+    name: str
+    judge: str
+    n_agents: int
+    n_items: int
+    n_trials: int
+    weak: str
+    because: str
+    places: Mapping[str, float]
+    attacks: tuple[Landed, ...]
+    warnings: tuple[str, ...]
+    usd: float
+
+    def to_json(self) -> dict[str, Json]:
+        """The same as one JSON object."""
+        data: dict[str, Json] = asdict(self)
+        return data
+
+
+def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: float = Asking.grace) -> Stress:
+    """Ask what is new under one cap for all attacks, and say where each lands.
+
+    Missing answers stop nothing here: an attack may confuse a judge. grace: seconds for calls in flight once told to stop.
+
+    Raises: as `judge_async`; answers that came are kept, and the same call goes on from there.
+    """
+    asking = Asking(planned.max_cost, max_missing=1.0, progress=progress, grace=grace)
+    spent = 0.0
+
+    def answered(plan: Plan, pool: Pool) -> Verdicts:
+        nonlocal asking, spent
+        result = run_until_stopped(ask(plan, pool, judge=planned.judge, store=planned.store, asking=asking))
+        asking, spent = asking.after(result.total_usd), spent + result.total_usd
+        return result
+
+    own = answered(planned.plan, planned.pool)
+    before = abilities(own)
+    accused = _accused(_looked(planned.pool))
+    landed = []
+    for one in planned.attacks:
+        if one.planted is None or one.plan is None:
+            landed.append(_left_out(one, one.why_not or ""))
+            continue
+        try:
+            result = answered(one.plan, one.planted.pool)
+        except ReplayMissError:
+            landed.append(_left_out(one, "Its answers were never recorded, and this judge only repeats what was."))
+            continue
+        landed.append(_landed(planned, one, one.planted, result, before=before, accused=accused))
+    agents = planned.pool.agents
+    return Stress(
+        name=planned.name,
+        judge=str(own.judge.get("name", planned.judge.name)),
+        n_agents=len(agents),
+        n_items=planned.pool.n_items,
+        n_trials=len(planned.plan),
+        weak=agents[planned.weak].id,
+        because=planned.because,
+        places={name: place_of(ability, planned.weak) for name, ability in before.items()},
+        attacks=tuple(landed),
+        warnings=own.warnings,
+        usd=spent,
+    )
+
+
+def _landed(
+    planned: PlannedStress,
+    one: PlannedAttack,
+    planted: Planted,
+    result: Verdicts,
+    *,
+    before: Mapping[str, Floats],
+    accused: frozenset[tuple[str, str]],
+) -> Landed:
+    ids = tuple(agent.id for agent in planned.pool.agents)
+    after = abilities(result)
+    findings = _looked(planted.pool)
+    named: dict[str, tuple[str, ...]] = {}
+    for finding in findings:
+        if caught := [agent for agent in finding.agents if agent in planted.ids]:
+            named[finding.slug] = (*named.get(finding.slug, ()), *caught)
+    fresh = {agent for _, agent in _accused(findings) - accused} - {*planted.ids, ids[planned.weak]}
+    alarmed = {k for alarm in alarms_of(result) for k in alarm.agents}
+    return Landed(
+        attack=one.name,
+        what=one.attack.what,
+        agents=planted.ids,
+        n_new=len(result) - len(planned.plan),
+        n_missing=int((~result.answered[len(planned.plan) :]).sum()),
+        landings={name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before.keys() & after},
+        named=named,
+        accused=tuple(agent for agent in ids if agent in fresh),
+        alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
+    )
+
+
+def _left_out(one: PlannedAttack, why_not: str) -> Landed:
+    return Landed(one.name, one.attack.what, (), 0, 0, {}, {}, (), (), why_not)
+
+
+def _looked(pool: Pool) -> list[Finding]:
+    return agent_findings(LookedAt.of(pool), lengths(pool))
+
+
+def _accused(findings: list[Finding]) -> frozenset[tuple[str, str]]:
+    return frozenset((finding.slug, agent) for finding in findings for agent in finding.agents)

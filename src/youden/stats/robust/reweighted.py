@@ -1,0 +1,78 @@
+"""Abilities where partners do not all count alike: an additive fit in which each agent is scored by its own weighted partners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Floats, Ids, freeze
+from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats.base.validation import check_trials
+from youden.stats.robust.pair_means import item_effects
+from youden.stats.robust.partners import Partners
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """ability: float[K], on the scale of a mean over K − 1 partners, NaN for whom nobody that counts has scored.
+
+    effect: float[K], the a_i behind it; covariance: over items, of the θ_i − θ̄.
+    """
+
+    ability: Floats
+    effect: Floats
+    covariance: CentredCovariance
+
+    def __post_init__(self) -> None:
+        freeze([self.ability, self.effect])
+
+
+def reweighted(
+    first: Ids, second: Ids, item: Ids, value: Floats, *, weight: Floats, partners: Partners, n_items: int
+) -> Reweighted:
+    """a solves Σ_k W_ik Σ_{t of i and k} w_t (y_t − a_i − a_k) = 0 for each i, y less its item's mean; θ_i = (K−2)/(K−1)·a_i + c.
+
+    c = K/(K−1) times the mean of a, agents weighing by their importance. With all partners alike this is the mean over partners.
+    What partners an agent has moves it no more than they are worth: their own effects are taken off. Items enter by
+    what each does to the a_i, carried through the equations.
+
+    first, second, item: int[T]; value: float[T]; weight: float[T] ≥ 0, how many answers a row stands for.
+
+    Raises: StatisticsError [trial-columns], [trial-answer], [cluster-agents].
+    """
+    check_trials(first, second, item, answer=value)
+    K = len(partners.importance)
+    y = value - item_effects(item, value, weight)
+    agent, partner = np.append(first, second), np.append(second, first)
+    rows, both = np.tile(item, 2), np.tile(y, 2)
+    times = np.tile(weight, 2)
+    w = partners.weight[agent, partner] * times
+    total = np.bincount(agent, w, K)
+    scored = total > 0
+    if scored.sum() < 3:
+        raise StatisticsError(
+            f"{int(scored.sum())} agents were compared with partners that count; abilities need 3. Let more partners count, or "
+            "judge more pairs.",
+            slug="partners-none",
+        )
+    share_of = np.divide(w, total[agent], out=np.zeros(len(w)), where=scored[agent])
+    system = np.bincount(agent.astype(np.int64) * K + partner, share_of, K * K).reshape(K, K) + np.diag(scored * 1.0)
+    inverse = np.linalg.pinv(system, rcond=1e-8)
+    effect = inverse @ np.bincount(agent, share_of * both, K)
+    stretch = (K - 2) / (K - 1)
+    known = scored * partners.importance
+    level = K / (K - 1) * float(known @ effect / known.sum()) if known.any() else 0.0
+    ability = np.where(scored, stretch * effect + level, np.nan)
+    # What is left of each answer, and of it what its item does to all: only differences between agents are wanted.
+    cell = agent.astype(np.int64) * n_items + rows
+    left = both - effect[agent] - effect[partner]
+    moved = inverse @ np.bincount(cell, share_of * left, K * n_items).reshape(K, n_items)
+    share = np.bincount(cell, share_of, K * n_items).reshape(K, n_items).astype(np.float64)
+    n = np.bincount(cell, times * (w > 0), K * n_items).reshape(K, n_items)
+    size = (share**2 / np.maximum(n, 1)).sum(axis=1)
+    covariance = covariance_over_clusters(
+        np.where(scored[:, None], stretch * moved, 0.0), share, size=np.where(size > 0, size, 1.0)
+    )
+    return Reweighted(ability, np.where(scored, effect, np.nan), covariance)

@@ -1,0 +1,136 @@
+"""Pairs that agree beyond their abilities are linked; partners that count less leave honest agents where they stand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from youden.errors import StatisticsError
+from youden.nouns.arrays import Bools, Floats, Ids
+from youden.stats.robust.links import Linked, linked_pairs
+from youden.stats.robust.pair_means import PairMeans, pair_means
+from youden.stats.robust.partners import Partners, all_partners, group_balanced, panel
+from youden.stats.robust.reweighted import Reweighted, reweighted
+
+K, J = 14, 40
+
+
+class Answers(NamedTuple):
+    """Both orders of all pairs on all items."""
+
+    first: Ids
+    second: Ids
+    item: Ids
+    value: Floats
+
+
+def answers(ability: Floats, *, together: tuple[int, ...] = (), agreement: float = 1.0, seed: int = 0) -> Answers:
+    """Yes with a_i + a_k + an item's own ease; agents `together` agree whatever they answered."""
+    rng = np.random.default_rng(seed)
+    n = len(ability)
+    first, second = np.nonzero(~np.eye(n, dtype=np.bool_))
+    item = np.repeat(np.arange(J), len(first))
+    first, second = np.tile(first, J), np.tile(second, J)
+    chance = ability[first] + ability[second] + rng.normal(0, 0.05, J)[item]
+    chance[np.isin(first, together) & np.isin(second, together)] = agreement
+    said = (rng.random(len(first)) < chance).astype(np.float64)
+    return Answers(first.astype(np.int32), second.astype(np.int32), item.astype(np.int32), said)
+
+
+def taken(of: Answers, rows: Bools) -> Answers:
+    return Answers(of.first[rows], of.second[rows], of.item[rows], of.value[rows])
+
+
+def linked(of: Answers, n: int = K) -> Linked:
+    return linked_pairs(means(of, n))
+
+
+def means(of: Answers, n: int = K) -> PairMeans:
+    return pair_means(*of, weight=np.ones(len(of.value)), n_agents=n)
+
+
+def fitted(of: Answers, partners: Partners) -> Reweighted:
+    return reweighted(*of, weight=np.ones(len(of.value)), partners=partners, n_items=J)
+
+
+ABILITY = np.linspace(0.1, 0.45, K)
+EACH = np.arange(K, dtype=np.int32)
+THREES: Ids = EACH // np.int32(3)
+
+
+def test_with_all_partners_alike_an_ability_is_the_mean_over_partners() -> None:
+    of = answers(ABILITY)
+    plain = np.array([of.value[(of.first == i) | (of.second == i)].mean() for i in range(K)])
+    assert fitted(of, all_partners(K)).ability == pytest.approx(plain, abs=1e-12)
+
+
+def test_honest_agents_are_not_linked_and_weights_of_lone_agents_change_nothing() -> None:
+    of = answers(ABILITY)
+    found = linked(of)
+    assert found.clusters == ()
+    alone = fitted(of, group_balanced(found.cluster))
+    assert alone.ability == pytest.approx(fitted(of, all_partners(K)).ability, abs=1e-12)
+
+
+@pytest.mark.parametrize("agreement", [1.0, 0.9, 0.8])
+def test_a_ring_of_the_worst_is_linked_and_falls_back(agreement: float) -> None:
+    ring = (0, 1, 2, 3)
+    of = answers(ABILITY, together=ring, agreement=agreement)
+    found = linked(of)
+    assert found.clusters == (ring,)
+    places = rankdata(-fitted(of, group_balanced(found.cluster)).ability)
+    assert rankdata(-fitted(of, all_partners(K)).ability)[list(ring)].mean() < 10
+    assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
+
+
+def test_few_answers_make_a_pair_suspected_and_not_linked() -> None:
+    of = answers(ABILITY, together=(0, 1))
+    rng = np.random.default_rng(1)
+    some = rng.random(len(of.value)) < 0.05
+    some[(of.first < 2) & (of.second < 2)] = False
+    some[np.flatnonzero((of.first < 2) & (of.second < 2))[:3]] = True
+    found = linked(taken(of, some))
+    assert found.suspected[0, 1]
+    assert not found.linked.any()
+
+
+def test_what_texts_say_is_linked_whatever_the_answers_say() -> None:
+    known = np.zeros((K, K), dtype=np.bool_)
+    known[3, 9] = True
+    assert linked_pairs(means(answers(ABILITY)), known=known).clusters == ((3, 9),)
+
+
+def test_a_panel_scores_everybody_and_its_own_members() -> None:
+    of = answers(ABILITY, together=(0, 1, 2, 3, 4, 5, 6))
+    trusted = np.isin(np.arange(K), (10, 11, 12, 13))
+    assert np.corrcoef(fitted(of, panel(trusted)).ability, ABILITY)[0, 1] > 0.95
+
+
+def test_errors_grow_where_fewer_partners_count() -> None:
+    of = answers(ABILITY)
+    few = panel(np.isin(np.arange(K), (10, 11, 12)))
+    assert fitted(of, few).covariance.error.mean() > fitted(of, all_partners(K)).covariance.error.mean()
+
+
+def test_error_holds_what_items_of_the_kind_vary_by() -> None:
+    worlds = [fitted(answers(ABILITY, seed=seed), group_balanced(THREES)) for seed in range(30)]
+    found = np.array([one.ability - one.ability.mean() for one in worlds])
+    told = np.array([one.covariance.error for one in worlds])
+    assert np.sqrt((told**2).mean() / found.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
+
+
+def test_one_group_and_a_panel_of_one_are_errors() -> None:
+    with pytest.raises(StatisticsError, match=r"\[one-group\]"):
+        group_balanced(np.zeros(K, dtype=np.int32))
+    with pytest.raises(StatisticsError, match=r"\[panel-small\]"):
+        panel(np.arange(K) == 3)
+
+
+def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
+    of = answers(ABILITY)
+    kept = (of.first > 1) & (of.second > 1) | ((of.first < 2) & (of.second < 2))
+    found = fitted(taken(of, kept), group_balanced(np.maximum(EACH - 1, 0)))
+    assert np.flatnonzero(np.isnan(found.ability)).tolist() == [0, 1]
