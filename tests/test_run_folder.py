@@ -164,6 +164,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "scores_row.csv": lambda: folder.read_scores("row"),
         "holdout.csv": folder.read_holdout,
         "ranking.csv": folder.read_ranking,
+        "curl.csv": folder.read_curl,
         "fit.json": folder.read_facts,
         "signature.json": folder.read_signature,
         "labels.json": folder.read_labels,

@@ -30,7 +30,17 @@ from youden.nouns.planning import (
     SplitRule,
 )
 from youden.nouns.pool import Agent, Item, Json, Pool
-from youden.nouns.results import Fit, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Signature, Target
+from youden.nouns.results import (
+    CurlCurve,
+    Fit,
+    IndependentRates,
+    Rates,
+    ScoreKind,
+    ScoreRole,
+    Scores,
+    Signature,
+    Target,
+)
 from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [
@@ -47,6 +57,7 @@ __all__ = [
     "CellAgreement",
     "Completion",
     "Cost",
+    "CurlCurve",
     "Design",
     "Disagreement",
     "Drawn",

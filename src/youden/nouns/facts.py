@@ -11,7 +11,8 @@ from youden.nouns.results import ScoreKind, Target
 class LinkFacts:
     """One link's line of the curl table.
 
-    median, p95: of |Δ| over all rectangles, in the link's unit. sd: of the transformed observed scores, 0 where they are
+    median, p95: of |Δ| over all rectangles, in the link's unit; over n_sampled of them where there are too many (None: all), with
+    standard errors median_error and p95_error. sd: of the transformed observed scores, 0 where they are
     all equal. median_scaled, p95_scaled: divided by sd; r2: of ability − difficulty fitted on the link scale; these three
     are None where sd is 0, for nothing varies that could be scaled or explained.
     """
@@ -23,6 +24,9 @@ class LinkFacts:
     p95_scaled: float | None
     r2: float | None
     n_rectangles: int
+    n_sampled: int | None = None
+    median_error: float | None = None
+    p95_error: float | None = None
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,24 @@ class Fit:
         freeze([self.ability, self.difficulty, self.low, self.high])
 
 
+@dataclass(frozen=True, eq=False)
+class CurlCurve:
+    """Share of rectangles with |Δ| at most x, on one link.
+
+    x: float[n] in the link's unit; share: float[n]; error: float[n], standard errors, 0 where all rectangles were taken; sd: of
+    the scores on the link's scale.
+    """
+
+    link: str
+    x: Floats
+    share: Floats
+    error: Floats
+    sd: float
+
+    def __post_init__(self) -> None:
+        freeze([self.x, self.share, self.error])
+
+
 @dataclass(frozen=True)
 class Signature:
     """Everything a number depends on. Two results with the same signature were made the same way from the same input."""

@@ -14,6 +14,7 @@ from youden.nouns import (
     MISSING_REASONS,
     PAIRED,
     CallFacts,
+    CurlCurve,
     Fit,
     HoldoutFacts,
     Json,
@@ -31,32 +32,87 @@ from youden.nouns import (
 from youden.nouns.arrays import Bools
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
+from youden.run.ability import Abilities
 from youden.run.extension import extension_facts
 from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings, told_apart
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
-from youden.stats.curl.link_table import links_table
+from youden.stats.curl.link_table import curl_curves, links_table
 from youden.stats.trials.partner_halves import partner_halves
+from youden.stats.trials.places import Differences
 from youden.streams import own_stream
 
 FACTS_VERSION = 1
 N_DEPENDENT = 3
 """Agents named that depend most on who else was in the pool."""
-SCORE_KINDS: tuple[ScoreKind, ...] = ("row", "symmetric")
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What is estimated from the answers, each thing once.
+
+    result: None where only rates are known; scores: symmetric ones, for training; found, apart: what ranks, and who is told
+    apart by it.
+    """
+
+    result: Verdicts | None
+    rates: Rates
+    split: Split | None
+    scores: Scores
+    holdout: Scores | None
+    model: ClippedLinear
+    found: Abilities
+    apart: Differences
 
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """Everything that follows from the answers: the tables of a run's folder."""
+    """Everything that follows from the answers: the tables of a run's folder, and what they were made from."""
 
-    rates: Rates
+    learned: Learned
     row: Scores
-    symmetric: Scores
-    holdout: Scores | None
     fit: Fit
     ranking: pd.DataFrame
     items: pd.DataFrame
+    curl: tuple[CurlCurve, ...]
     facts: RunFacts
+
+    @property
+    def rates(self) -> Rates:
+        return self.learned.rates
+
+    @property
+    def symmetric(self) -> Scores:
+        return self.learned.scores
+
+    @property
+    def holdout(self) -> Scores | None:
+        return self.learned.holdout
+
+
+def learn(
+    rates: Rates,
+    *,
+    split: Split | None = None,
+    result: Verdicts | None = None,
+    target: Target = "items-like-these",
+) -> Learned:
+    """Scores, fit and abilities from rates; with `result`, the trials themselves rank a cyclic plan."""
+    scores = train_scores(rates, split)
+    model = ClippedLinear().fit(scores)
+    by_trials = abilities_of(result, target=target) if result is not None else None
+    found = by_trials or cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
+    component = components_of(result) if by_trials and result is not None else model.component_
+    return Learned(
+        result=result,
+        rates=rates,
+        split=split,
+        scores=scores,
+        holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
+        model=model,
+        found=found,
+        apart=told_apart(found, component=component),
+    )
 
 
 def analyse(
@@ -72,15 +128,9 @@ def analyse(
 
     groups: agent id → group, shown and never used in a fit. target: what intervals speak of.
     """
-    row, symmetric = (train_scores(rates, split, kind=kind) for kind in SCORE_KINDS)
-    model = ClippedLinear().fit(symmetric)
-    fit = model.as_fit()
-    held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    by_trials = abilities_of(result, target=target) if result is not None else None
-    fpr = pooled_fpr(rates)
-    found = by_trials or cell_abilities(model, symmetric, fpr=fpr, target=target)
-    component = components_of(result) if by_trials and result is not None else model.component_
-    apart = told_apart(found, component=component)
+    learned = learn(rates, split=split, result=result, target=target)
+    symmetric, model, found, apart = learned.scores, learned.model, learned.found, learned.apart
+    row, fit = train_scores(rates, split, kind="row"), model.as_fit()
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = list(warnings)
     if result is not None:
@@ -98,9 +148,9 @@ def analyse(
         kkt=fit.kkt,
         n_components=model.n_components_,
         r2=_or_none(model.r2_),
-        fpr=fpr if rates.detail is not None else None,
+        fpr=pooled_fpr(rates) if rates.detail is not None else None,
         calls=call_facts(result) if result is not None else None,
-        holdout=_holdout(model, held, split),
+        holdout=_holdout(model, learned.holdout, split),
         links=links,
         links_missing=links_missing,
         warnings=tuple(said),
@@ -119,13 +169,12 @@ def analyse(
         }
     )
     return Analysis(
-        rates=rates,
+        learned=learned,
         row=row,
-        symmetric=symmetric,
-        holdout=held,
         fit=fit,
         ranking=ranking_table(found, rates.agent_ids, apart=apart, groups=groups),
         items=items,
+        curl=() if links_missing.get("symmetric") else curl_curves(symmetric.value),
         facts=facts,
     )
 

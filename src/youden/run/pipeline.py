@@ -234,6 +234,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
         folder.write_holdout(analysis.holdout)
     folder.write_ranking(analysis.ranking)
     folder.write_items(analysis.items)
+    folder.write_curl(analysis.curl)
     folder.write_facts(analysis.facts)
     folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
     return analysis

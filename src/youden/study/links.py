@@ -8,10 +8,8 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import Json, LinkFacts, Rates, ScoreKind, Scores
-from youden.stats.base.links import LINKS
 from youden.stats.curl.bootstrap import Coincident, MedianDifference, median_differences
-from youden.stats.curl.link_table import links_table
-from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+from youden.stats.curl.link_table import curl_curves, links_table
 from youden.streams import own_stream
 from youden.study.additivity import additivity_words
 
@@ -75,7 +73,7 @@ def study_links(
     coincident: Coincident = "drop",
     seed: int = 0,
 ) -> LinksStudy:
-    """Exact curl, raw and divided by the SD, and the additive R², of `scores` under identity, probit and logit.
+    """Curl as `links_table` has it, raw and divided by the SD, and the additive R², of `scores` on each link.
 
     partners: the share of its partners that the median cell was compared with, see `partners_share`.
     n_draws: resamples of agents and items for the differences between links, none if 0; from `seed`. coincident: see
@@ -92,6 +90,13 @@ def study_links(
             "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
             "one of a cell design.",
         )
+    one = links["identity"]
+    if one.n_sampled is not None:
+        said = (
+            *said,
+            f"Sampled: curl is that of {one.n_sampled:,} of {one.n_rectangles:,} rectangles; the standard error of the "
+            f"identity link's median is {one.median_error:.4f}, of its P95 {one.p95_error:.4f}.",
+        )
     if n_draws:
         try:
             rng = own_stream(seed)
@@ -102,20 +107,17 @@ def study_links(
     return LinksStudy(
         links=links,
         differences=differences,
-        ecdf={name: _ecdf(scores, name, row.sd) for name, row in links.items() if row.sd > 0},
+        ecdf={
+            curve.link: CurlEcdf(tuple((curve.x / curve.sd).tolist()), tuple(curve.share.tolist()))
+            for curve in curl_curves(scores.value, n_steps=101)
+            if links[curve.link].sd > 0
+        },
         scores=scores.kind,
         n_agents=n_agents,
         n_items=n_items,
         n_cells=int((scores.weight > 0).sum()),
         words=said,
     )
-
-
-def _ecdf(scores: Scores, link: str, sd: float) -> CurlEcdf:
-    """At 101 points from 0 to the 99th percentile."""
-    value = LINKS[link].forward(scores.value)
-    x = np.linspace(0.0, float(curl_quantiles(value, (0.99,))[0]), 101)
-    return CurlEcdf(tuple((x / sd).tolist()), tuple(curl_ecdf(value, x).tolist()))
 
 
 def _words(links: dict[str, LinkFacts]) -> list[str]:

@@ -41,7 +41,7 @@ def command(
         judge_run(planned, asking.terms(progress=bar))
     from youden.report.pages.write import write_report  # after the asking: charts and pandas take a second to load
 
-    fit_run(planned.folder)
+    fitted = fit_run(planned.folder)
     if table is not None:
         validate(planned.folder, table)
-    ranking.show_result(write_report(planned.folder).summary, as_json=as_json)
+    ranking.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)

@@ -99,7 +99,7 @@ def command(
     with progress_bar() as bar:
         fitted = extend_run(planned, kept, asking.terms(progress=bar))
     extensions = fitted.facts.growth
-    summary = write_report(planned.run.folder).summary
+    summary = write_report(planned.run.folder, fitted).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()
     if wide:
         names = shlex.join(word for agent in wide for word in ("--focus", agent))

@@ -37,8 +37,7 @@ def command(out: Path, as_json: bool) -> None:
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
         judge_run(planned, Asking(progress=bar))
-    fit_run(planned.folder)
-    summary = write_report(planned.folder).summary
+    summary = write_report(planned.folder, fit_run(planned.folder)).summary
     ranking.show_result(summary, as_json=as_json)
     if as_json:
         return

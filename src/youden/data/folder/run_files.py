@@ -27,6 +27,7 @@ MADE_BY: Final = {
     "holdout.csv": "youden fit RUN",
     "ranking.csv": "youden fit RUN",
     "items.csv": "youden fit RUN",
+    "curl.csv": "youden fit RUN",
     "fit.json": "youden fit RUN",
     "signature.json": "youden fit RUN",
     "labels.json": "youden fit RUN --labels FILE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,19 @@ from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
-from youden.nouns import Json, Plan, Pool, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
+from youden.nouns import (
+    CurlCurve,
+    Json,
+    Plan,
+    Pool,
+    Rates,
+    RunFacts,
+    ScoreKind,
+    Scores,
+    Signature,
+    Validation,
+    Verdicts,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,10 +116,14 @@ class RunFolder:
 
     def write_verdicts(self, verdicts: Verdicts) -> None:
         trial_tables.write_verdicts(self.file("verdicts.parquet"), verdicts)
+        self._known["verdicts.parquet"] = _state(self.file("verdicts.parquet")), verdicts
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """The verdicts on `plan`; verdicts on another plan are refused."""
-        return trial_tables.read_verdicts(self.file("verdicts.parquet"), plan)
+        known = self._known.get("verdicts.parquet")
+        if known is not None and known[1].plan is not plan:
+            del self._known["verdicts.parquet"]
+        return self._once("verdicts.parquet", lambda file: trial_tables.read_verdicts(file, plan))
 
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""
@@ -175,6 +191,13 @@ class RunFolder:
 
     def read_items(self) -> tuple[ItemRow, ...]:
         return sheets.read_items(self.file("items.csv"))
+
+    def write_curl(self, curves: Sequence[CurlCurve]) -> None:
+        """How the curl of the symmetric scores is distributed, on every link."""
+        sheets.write_curl(self.file("curl.csv"), curves)
+
+    def read_curl(self) -> tuple[CurlCurve, ...]:
+        return sheets.read_curl(self.file("curl.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
         self.write_text("fit.json", _FACTS.dump_json(facts, indent=1).decode() + "\n")

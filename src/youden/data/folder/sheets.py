@@ -18,7 +18,7 @@ import numpy as np
 from youden.data.atomic import replacing
 from youden.data.folder.run_files import damaged, read_bytes
 from youden.errors import RunFolderError
-from youden.nouns import ScoreKind, ScoreRole, Scores
+from youden.nouns import CurlCurve, ScoreKind, ScoreRole, Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 RANKING_0_1 = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
 RANKING = (*RANKING_0_1, "error", "place_low", "place_high")
 ITEMS = ("item", "difficulty", "n_trials")
+CURL = ("link", "sd", "x", "share", "error")
 
 Field = str | int | float | None
 
@@ -117,6 +118,28 @@ def read_items(path: Path) -> tuple[ItemRow, ...]:
         ItemRow(line["item"], _number_or_none(path, line["difficulty"]), _count(path, line["n_trials"]))
         for line in lines
     )
+
+
+def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
+    """A line for each point of each link's curve."""
+    rows = (
+        [curve.link, curve.sd, *point]
+        for curve in curves
+        for point in zip(curve.x.tolist(), curve.share.tolist(), curve.error.tolist(), strict=True)
+    )
+    _write(path, CURL, rows)
+
+
+def read_curl(path: Path) -> tuple[CurlCurve, ...]:
+    """The curves, link by link. Raises: RunFolderError."""
+    header, *rows = _read(path)
+    if tuple(header) != CURL:
+        raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(CURL)}")
+    points: dict[str, list[list[float]]] = {}
+    for link, *numbers in rows:
+        points.setdefault(link, []).append([_number(path, number) for number in numbers])
+    tables = {link: np.array(numbers, dtype=np.float64) for link, numbers in points.items()}
+    return tuple(CurlCurve(link, *table.T[1:].copy(), sd=float(table[0, 0])) for link, table in tables.items())
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept: Sequence[str]) -> None:

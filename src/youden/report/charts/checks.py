@@ -80,7 +80,7 @@ def curl(data: ReportData) -> Iterator[Figure]:
             else "Lines of different links do not compare here: links stretch the scale."
         )
         yield Figure(
-            slug, title, note, f"scores.csv, exact over all rectangles, {answers(data.summary)}", sized(spec), frame
+            slug, title, note, f"scores.csv, {data.summary.rectangles}, {answers(data.summary)}", sized(spec), frame
         )
 
 

@@ -1,4 +1,4 @@
-"""What speaks for or against believing a ranking: curl, false alarms of single agents, predictions of held-out cells."""
+"""What speaks for or against believing a ranking: false alarms of single agents, predictions of held-out cells."""
 
 from __future__ import annotations
 
@@ -7,32 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binomtest
 
-from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, Scores, Verdicts
+from youden.nouns import INDEPENDENT, Verdicts
 from youden.nouns.arrays import Floats, freeze
 from youden.report.data.evidence import Evidence
 from youden.run.ranking import alarms_of
-from youden.stats.base.links import LINKS
-from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 from youden.streams import own_stream
 
-N_STEPS = 41
 FAMILY_LEVEL = 0.95
 MAX_POINTS = 3_000
 """Held-out cells drawn at most."""
-
-
-@dataclass(frozen=True, eq=False)
-class CurlCurve:
-    """Share of rectangles with |Δ| at most x, on one link. x: float[n] in the link's unit; share: float[n]; sd: of the scores."""
-
-    link: str
-    x: Floats
-    share: Floats
-    sd: float
-
-    def __post_init__(self) -> None:
-        freeze([self.x, self.share])
 
 
 @dataclass(frozen=True)
@@ -65,20 +48,6 @@ class HoldoutPoints:
 
     def __post_init__(self) -> None:
         freeze([self.predicted, self.observed])
-
-
-def curl_curves(scores: Scores) -> tuple[CurlCurve, ...]:
-    """The distribution of the curl on every link; empty where no rectangle is complete, or too many are to be counted."""
-    curves = []
-    for name, link in LINKS.items():
-        value = link.forward(scores.value)
-        try:
-            top = float(curl_quantiles(value, q=(0.99,))[0])
-            x = np.linspace(0.0, top or 1.0, N_STEPS)
-            curves.append(CurlCurve(name, x, curl_ecdf(value, x), float(np.nanstd(value))))
-        except StatisticsError:
-            return ()
-    return tuple(curves)
 
 
 def false_alarms(result: Verdicts) -> tuple[FalseAlarm, ...]:

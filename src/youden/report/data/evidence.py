@@ -6,19 +6,20 @@ from dataclasses import dataclass
 
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.errors import YoudenError
-from youden.nouns import Pool, Rates, Scores, Verdicts
+from youden.nouns import Pool, Rates, Scores, Target, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, train_scores
-from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.run.analysis import Learned, learn
+from youden.stats.trials.places import Differences
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """A run as nouns.
 
-    result: None for an imported run. predicted: float[K, J], the fit's predictions, NaN where it can give none; None where
-    nothing could be fitted. holdout: None where nothing was held out.
+    result: None for an imported run. predicted: float[K, J], the fit's predictions, NaN where it can give none; apart: who is
+    told from whom; both None where nothing could be fitted. holdout: None where nothing was held out.
     """
 
     folder: RunFolder
@@ -28,6 +29,7 @@ class Evidence:
     predicted: Floats | None
     holdout: Scores | None
     result: Verdicts | None
+    apart: Differences | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,21 +40,42 @@ class Texts:
     why_not: str | None = None
 
 
-def gather(folder: RunFolder) -> Evidence:
-    """The nouns of a fitted run, made from its answers as `youden fit` makes them. Raises: RunFolderError."""
-    if folder.has("plan.parquet"):
-        plan = folder.read_plan()
-        result = folder.read_verdicts(plan)
-        rates, split = tally(result), plan.split
-    else:
-        result, split, rates = None, None, folder.read_rates()
-    scores = train_scores(rates, split)
-    try:
-        predicted = ClippedLinear().fit(scores).predict()
-    except YoudenError:
-        predicted = None
-    held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-    return Evidence(folder, folder.read_pool(), rates, scores, predicted, held, result)
+def gather(folder: RunFolder, *, learned: Learned | None = None) -> Evidence:
+    """The nouns of a fitted run, made from its answers as `youden fit` makes them, or as they were `learned`.
+
+    Raises: RunFolderError.
+    """
+    if learned is None:
+        split, result = None, read_result(folder)
+        if result is None:
+            rates = folder.read_rates()
+        else:
+            rates, split = tally(result), result.plan.split
+        try:
+            learned = learn(rates, split=split, result=result, target=_target(folder))
+        except YoudenError:
+            scores = train_scores(rates, split)
+            held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
+            return Evidence(folder, folder.read_pool(), rates, scores, None, held, result, None)
+    return Evidence(
+        folder=folder,
+        pool=folder.read_pool(),
+        rates=learned.rates,
+        scores=learned.scores,
+        predicted=learned.model.predict(),
+        holdout=learned.holdout,
+        result=learned.result,
+        apart=learned.apart,
+    )
+
+
+def read_result(folder: RunFolder) -> Verdicts | None:
+    """The answers of a judged run, None for an imported one. Raises: RunFolderError."""
+    return folder.read_verdicts(folder.read_plan()) if folder.has("plan.parquet") else None
+
+
+def _target(folder: RunFolder) -> Target:
+    return (folder.read_facts().target if folder.has("fit.json") else None) or "items-like-these"
 
 
 def open_texts(folder: RunFolder) -> Texts:

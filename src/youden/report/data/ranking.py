@@ -119,14 +119,13 @@ def tied_by_overlap(rows: Sequence[RankedAgent]) -> Tied:
 def tied_by_difference(apart: Differences, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
     """Who is told apart from whom by the error of their difference."""
     at = {agent: position for position, agent in enumerate(agent_ids)}
-    order = [agent.agent for agent in ranking]
-    known, told = ~np.isnan(apart.error), apart.apart
-    return {
-        one: tuple(other for other in order if other != one and not told[at[one], at[other]])
-        if known[at[one]].any()
-        else None
-        for one in order
-    }
+    order = np.array([at[agent.agent] for agent in ranking], dtype=np.int64)
+    known, told = (~np.isnan(apart.error)).any(axis=1), apart.apart
+    alike: dict[str, tuple[str, ...] | None] = {}
+    for one in order.tolist():
+        others = order[~told[one, order] & (order != one)].tolist()
+        alike[agent_ids[one]] = tuple(agent_ids[other] for other in others) if known[one] else None
+    return alike
 
 
 def _range(low: int, high: int) -> str:

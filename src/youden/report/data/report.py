@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from youden.data.folder.run_folder import RunFolder
+from youden.errors import StatisticsError
+from youden.nouns import CurlCurve
 from youden.report.data.advice import Advice, advise
 from youden.report.data.checks import (
-    CurlCurve,
     FalseAlarm,
     HoldoutPoints,
-    curl_curves,
     false_alarms,
     holdout_points,
 )
@@ -25,7 +25,8 @@ from youden.report.data.openings import AskedPrompt, Sample, find_sources, sampl
 from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook
-from youden.run.ranking import differences_of, differences_of_rates
+from youden.run.analysis import Learned
+from youden.stats.curl.link_table import curl_curves
 from youden.streams import own_stream
 
 
@@ -57,15 +58,15 @@ class ReportData:
     item_ids: tuple[str, ...]
 
 
-def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
+def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = None) -> ReportData:
     """Collect a report from the files of a run, its pool and its store where they are still there.
 
-    seed: of the sample of trials.
+    seed: of the sample of trials. learned: what `fit_run` has just learned, so that it is not made twice.
 
     Raises: RunFolderError naming the file that is missing and the command that makes it.
     """
     summary = summarise_run(folder)
-    evidence = gather(folder)
+    evidence = gather(folder, learned=learned)
     texts = open_texts(folder)
     ranked = [agent.agent for agent in summary.ranking]
     alarms: tuple[FalseAlarm, ...] = ()
@@ -85,7 +86,7 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         agents=agent_grid(evidence, ranked, fpr=summary.facts.fpr),
         cells=cell_grid(evidence, ranked),
         items=order_items(folder, texts),
-        curl=curl_curves(evidence.scores),
+        curl=_curl(folder, evidence),
         alarms=alarms,
         holdout=holdout_points(evidence),
         cost=cost,
@@ -96,11 +97,16 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
 
 def _tied(evidence: Evidence, summary: Summary) -> Tied:
     """By differences, made from the folder's answers as its ranking was; by overlap where an earlier version ranked."""
-    target = summary.facts.target
-    if target is None:
+    if summary.facts.target is None or evidence.apart is None:
         return tied_by_overlap(summary.ranking)
-    if evidence.result is not None:
-        apart = differences_of(evidence.result, target=target)
-    else:
-        apart = differences_of_rates(evidence.rates, target=target)
-    return tied_by_difference(apart, evidence.rates.agent_ids, summary.ranking)
+    return tied_by_difference(evidence.apart, evidence.rates.agent_ids, summary.ranking)
+
+
+def _curl(folder: RunFolder, evidence: Evidence) -> tuple[CurlCurve, ...]:
+    """As `youden fit` wrote it; made here where an earlier version fitted. Empty where no rectangle is complete."""
+    if folder.has("curl.csv"):
+        return folder.read_curl()
+    try:
+        return curl_curves(evidence.scores.value)
+    except StatisticsError:
+        return ()

@@ -84,6 +84,14 @@ class Summary:
         )
 
     @property
+    def rectangles(self) -> str:
+        """Which rectangles the curl is of, in words."""
+        for line in self.links:
+            if line.facts.n_sampled is not None:
+                return f"sampled: {line.facts.n_sampled:,} of {line.facts.n_rectangles:,} rectangles"
+        return "exact over all rectangles"
+
+    @property
     def percent_of_dense(self) -> float | None:
         """Calls as percent of the dense design's 2K(K−1)J."""
         return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls

@@ -1,36 +1,94 @@
 """How additive a score matrix looks on each link: its curl, raw and scale-free, and the fit's R².
 
 Raw curl compares different units across links (the logit stretches by 3.2 at s = .61), so the three always come together.
+Up to `EXACT_DIFFERENCES` differences of rows it is exact over all rectangles; a larger matrix is sampled, and says so.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple, Protocol
+
 import numpy as np
 
-from youden.nouns import LinkFacts
+from youden.nouns import CurlCurve, LinkFacts
 from youden.nouns.arrays import Floats
 from youden.stats.base.links import LINKS
 from youden.stats.base.validation import check_score_matrix
 from youden.stats.curl.additivity import additive_r2
-from youden.stats.curl.quantiles import curl_quantiles, n_rectangles
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
+from youden.stats.curl.sampled import Estimates, SampledCurl, sample_rectangles
+from youden.streams import own_stream
+
+EXACT_DIFFERENCES = 2**20
+"""K(K−1)/2·J of K ≤ J, such as 30 agents × 2,400 items: about a second."""
 
 _EQUAL = 1e-12
 
 
-def links_table(matrix: Floats) -> dict[str, LinkFacts]:
+class _Curl(Protocol):
+    def quantiles(self, q: tuple[float, ...]) -> Estimates: ...
+    def ecdf(self, at: Floats) -> Estimates: ...
+
+
+class _ExactCurl(NamedTuple):
+    value: Floats
+
+    def quantiles(self, q: tuple[float, ...]) -> Estimates:
+        return _sure(curl_quantiles(self.value, q))
+
+    def ecdf(self, at: Floats) -> Estimates:
+        return _sure(curl_ecdf(self.value, at))
+
+
+class _Measured(NamedTuple):
+    value: Floats
+    curl: _Curl
+    n_rectangles: int
+    n_sampled: int | None
+
+
+def links_table(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict[str, LinkFacts]:
     """Curl and R² of scores float[K, J] in [−1, 1] (NaN missing) on every link, by name.
 
-    R² = 1 − RSS/TSS over observed cells, of the least-squares fit g(s_ij) ≈ θ_i − b_j with g the link.
+    R² = 1 − RSS/TSS over observed cells, of the least-squares fit g(s_ij) ≈ θ_i − b_j with g the link. exact_up_to: above so
+    many differences the curl is that of a sample, the same each time, with its standard errors.
 
-    Raises: StatisticsError [curl-no-rectangles], [curl-too-large], and those of `check_score_matrix`.
+    Raises: StatisticsError [curl-no-rectangles], and those of `check_score_matrix`.
     """
+    return {name: _row(measured) for name, measured in _measured(matrix, exact_up_to).items()}
+
+
+def curl_curves(matrix: Floats, *, n_steps: int = 41, exact_up_to: int = EXACT_DIFFERENCES) -> tuple[CurlCurve, ...]:
+    """The distribution of the curl on every link at `n_steps` points up to its 99th percentile. As `links_table`."""
+    curves = []
+    for name, (value, curl, _, _) in _measured(matrix, exact_up_to).items():
+        x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
+        share = curl.ecdf(x)
+        curves.append(CurlCurve(name, x, share.value, share.error, float(np.nanstd(value))))
+    return tuple(curves)
+
+
+def _measured(matrix: Floats, exact_up_to: int) -> dict[str, _Measured]:
     scores = check_score_matrix(matrix)
-    return {name: _row(link.forward(scores)) for name, link in LINKS.items()}
+    K, J = sorted(scores.shape)
+    n_differences = K * (K - 1) // 2 * J
+    if n_differences <= exact_up_to:
+        n = n_rectangles(scores)
+        values = {name: link.forward(scores) for name, link in LINKS.items()}
+        return {name: _Measured(value, _ExactCurl(value), n, None) for name, value in values.items()}
+    corners = sample_rectangles(~np.isnan(scores), rng=own_stream(0))
+    return {
+        name: _Measured(
+            link.forward(scores), SampledCurl.of(scores, corners, link.forward), corners.n_all, corners.i.size
+        )
+        for name, link in LINKS.items()
+    }
 
 
-def _row(value: Floats) -> LinkFacts:
-    median, p95 = curl_quantiles(value).tolist()
-    observed = value[~np.isnan(value)]
+def _row(of: _Measured) -> LinkFacts:
+    found = of.curl.quantiles((0.5, 0.95))
+    (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
+    observed = of.value[~np.isnan(of.value)]
     varies = float(np.ptp(observed)) > _EQUAL
     sd = float(observed.std()) if varies else 0.0
     return LinkFacts(
@@ -39,6 +97,13 @@ def _row(value: Floats) -> LinkFacts:
         sd=sd,
         median_scaled=median / sd if varies else None,
         p95_scaled=p95 / sd if varies else None,
-        r2=additive_r2(value) if varies else None,
-        n_rectangles=n_rectangles(value),
+        r2=additive_r2(of.value) if varies else None,
+        n_rectangles=of.n_rectangles,
+        n_sampled=of.n_sampled,
+        median_error=None if of.n_sampled is None else median_error,
+        p95_error=None if of.n_sampled is None else p95_error,
     )
+
+
+def _sure(value: Floats) -> Estimates:
+    return Estimates(value, np.zeros(len(value)))

@@ -143,7 +143,7 @@ def _checked_gaps(matrix: Floats) -> _Gaps:
             slug="curl-infinite",
         )
     if n_rectangles(scores) == 0:
-        raise _no_rectangles(~np.isnan(scores))
+        raise no_rectangles(~np.isnan(scores))
     return _gaps(_short_side_first(scores))
 
 
@@ -171,7 +171,8 @@ def _gaps(scores: Floats) -> _Gaps:
     return _Gaps(key=key, end=np.repeat(np.cumsum(size), size), unit=unit, largest=int(steps.max()))
 
 
-def _no_rectangles(observed: Bools) -> StatisticsError:
+def no_rectangles(observed: Bools) -> StatisticsError:
+    """The error for bool[K, J] without a complete rectangle, saying why there is none."""
     n_agents, n_items = int(observed.any(axis=1).sum()), int(observed.any(axis=0).sum())
     if n_agents == 0:
         why, then = "all cells are missing", "Check that the judge answered"
