@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from youden.errors import ReplayMissError
 from youden.judging.asking.stopping import run_until_stopped
@@ -77,7 +77,9 @@ def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: f
     def answered(plan: Plan, pool: Pool) -> Verdicts:
         nonlocal asking, spent
         result = run_until_stopped(ask(plan, pool, judge=planned.judge, store=planned.store, asking=asking))
-        asking, spent = asking.after(result.total_usd), spent + result.total_usd
+        spent += result.total_usd
+        if planned.max_cost is not None:
+            asking = replace(asking, max_cost=max(0.0, planned.max_cost - spent))
         return result
 
     own = answered(planned.plan, planned.pool)
