@@ -15,20 +15,16 @@ from youden.nouns.arrays import Floats, Ids
 
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
 _NOTHING = 1e-9
-_MOST_NOISE = 0.5
-"""Share of a covariate's spread that may be noise; beyond it nearly all is, little is flattened, and noise would be divided by
-noise: no part is taken out."""
 
 
 class CurvedRelation(NamedTuple):
     """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
-    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error. shift,
-    error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
-    of Student's t. NaN for an agent that nothing is known of."""
+    f'score has the variance f'information f, in units of a trial's: Z'Py and Z'PZ. shift, error: float[K], each agent off the
+    curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K], of Student's t. NaN for an agent
+    that nothing is known of."""
 
     score: Floats
     information: Floats
-    variance: Floats
     shift: Floats
     error: Floats
     p_value: Floats
@@ -44,20 +40,15 @@ class _Seen(NamedTuple):
     freedom: int
 
 
-def curved_relation(
-    first: Ids, second: Ids, ability: Floats, luck: Floats, answer: Floats, *, doubt: Floats | None = None
-) -> CurvedRelation:
+def curved_relation(first: Ids, second: Ids, ability: Floats, luck: Floats, answer: Floats) -> CurvedRelation:
     """y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, x the one's abilities in SDs.
 
     u ~ N(0, τ²): agents differ a little by themselves, as they do where they win by other mixes of grades. τ² by restricted
-    likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it. Abilities are known with
-    error, which flattens the curve, and strong agents would seem favoured: labels are looked at with the errors' part taken out
-    of the moments of x and x².
+    likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it; its trials' noise is
+    what its own trials show, where that is more than all trials show. Errors of abilities flatten the curve, and strong agents
+    seem favoured: who reads a label off it has to allow for that.
 
-    first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U];
-    doubt: float[K], the abilities' variances, 0 if None.
-
-    Source: Chan & Mak (1985), JRSS B 47, for polynomials in a covariate with error.
+    first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U].
     """
     K, n = len(ability), len(answer)
     sd = float(ability.std())
@@ -69,13 +60,12 @@ def curved_relation(
     fixed = np.column_stack([np.ones(n), strength, agents @ x**2, luck, luck * strength])
     seen = _without(fixed, agents, answer)
     ratio, _ = _spread(seen)
-    one = luck + agents @ ability
-    doubts = np.zeros(K) if doubt is None or sd <= _NOTHING else doubt / sd**2
-    labels = _labels(_without(np.column_stack([np.ones(n), one]), agents, answer), x, doubts, ratio)
-    shift, error, freedom = np.array([_alone(seen, i) for i in range(K)]).T
+    noisier = _noisier(fixed, agents, answer)
+    shift, error, freedom = np.array([_alone(seen, i, float(noisier[i])) for i in range(K)]).T
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(np.abs(shift) < _NOTHING, 0.0, np.abs(shift) / error)
-    return CurvedRelation(*labels, shift, error, 2 * student.sf(statistic, freedom), freedom)
+    inside = np.linalg.inv(np.eye(K) + ratio * seen.N)
+    return CurvedRelation(inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom)
 
 
 def curve_share(ability: Floats, member: Floats) -> float:
@@ -104,27 +94,14 @@ def _without(fixed: Floats, agents: Floats, answer: Floats) -> _Seen:
     return _Seen(agents.T @ agents, agents.T @ answer, float(answer @ answer), max(len(answer) - known.shape[1], 1))
 
 
-def _labels(seen: _Seen, x: Floats, doubt: Floats, ratio: float) -> tuple[Floats, Floats, Floats]:
-    """Score, information and variance of labels off a parabola in x, a covariate with error variances `doubt`.
-
-    t_m has the mean of the true x^m, so G·(t_m t_n − t_(m+n)), summed over agents, is the errors' part of a moment.
-    """
-    d, U = np.linalg.eigh(seen.N)
-    weight = np.maximum(d, 0) / (1 + ratio * np.maximum(d, 0))
-    G = (U * weight) @ U.T
-    h = U @ ((U.T @ seen.v) / (1 + ratio * np.maximum(d, 0)))
-    t = [np.ones_like(x), x]
-    for m in (1, 2, 3):
-        t.append(x * t[m] - m * doubt * t[m - 1])
-    curve = np.column_stack(t[1:3])
-    errors = np.array([[np.diag(G) @ (t[m] * t[n] - t[m + n]) for n in (1, 2)] for m in (1, 2)])
-    size, V = np.linalg.eigh(curve.T @ G @ curve)
-    V = V[:, size > _NOTHING] / np.sqrt(size[size > _NOTHING])
-    noise, turned = np.linalg.eigh(V.T @ errors @ V)
-    V = V @ turned
-    noise = np.where(noise > _MOST_NOISE, 0.0, noise.clip(0))
-    left = np.eye(len(x)) - G @ curve @ (V / (1 - noise)) @ V.T @ curve.T
-    return left @ h, left @ G, left @ G @ left.T
+def _noisier(fixed: Floats, agents: Floats, answer: Floats) -> Floats:
+    """Mean squared residual of each agent's trials over that of all trials, at least 1: float[K]."""
+    known = np.column_stack([fixed, agents])
+    left = (answer - known @ np.linalg.lstsq(known, answer, rcond=None)[0]) ** 2
+    every = float(left.mean())
+    if every < _NOTHING:
+        return np.ones(agents.shape[1])
+    return np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
 
 
 def _spread(seen: _Seen) -> tuple[float, float]:
@@ -138,8 +115,9 @@ def _spread(seen: _Seen) -> tuple[float, float]:
     return float(_RATIOS[best, 0]), float(squares[best]) / seen.freedom
 
 
-def _alone(seen: _Seen, i: int) -> tuple[float, float, float]:
-    """Agent i's shift, its error and degrees of freedom, with the spread of agents taken from all others."""
+def _alone(seen: _Seen, i: int, noisier: float) -> tuple[float, float, float]:
+    """Agent i's shift, its error and degrees of freedom, with the spread of agents taken from all others. noisier: its trials'
+    noise variance in those of all trials."""
     N, v = seen.N, seen.v
     others = np.arange(len(v)) != i
     own, shared = float(N[i, i]), N[others, i]
@@ -156,5 +134,5 @@ def _alone(seen: _Seen, i: int) -> tuple[float, float, float]:
     inside = ratio * np.linalg.solve(np.eye(len(among)) + ratio * among, np.column_stack([shared, v[others]]))
     left = own - float(shared @ inside[:, 0])
     shift = (float(v[i]) - float(shared @ inside[:, 1])) / left
-    error = float(np.sqrt(variance / left + variance * ratio))
+    error = float(np.sqrt(variance * noisier / left + variance * ratio))
     return shift, error, float(min(len(v) - 1, without.freedom) if ratio > 0 else without.freedom)

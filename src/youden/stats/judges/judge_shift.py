@@ -28,8 +28,8 @@ class JudgeShift:
     as much; covariance: float[K, K] of e. one_seen, other_seen: float[K], effects from the trials both answered alone.
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
-    beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
-    float[K, K], from which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
+    beyond what agents differ by. NaN for an agent without trials on both sides. score, information: float[K] and float[K, K],
+    from which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
     reliability: share of the spread of `one` over agents that is not its own error, in [0, 1].
     """
 
@@ -46,7 +46,6 @@ class JudgeShift:
     p_holm: Floats
     score: Floats
     information: Floats
-    variance: Floats
     n_trials: int
     level: float
     reliability: float
@@ -54,7 +53,7 @@ class JudgeShift:
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
         freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score])
-        freeze([self.information, self.variance])
+        freeze([self.information])
 
     @property
     def known(self) -> Bools:
@@ -100,7 +99,7 @@ def judge_shift(
     e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
     line = np.column_stack([np.ones(K), a - a.mean()])
     slope = float((np.linalg.pinv(line) @ e)[1])
-    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
+    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both])
     half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
 
     def spread(values: Floats) -> Floats:
@@ -127,7 +126,6 @@ def judge_shift(
         p_holm=spread(holm(curved.p_value)),
         score=spread(curved.score),
         information=spread_pairs(curved.information),
-        variance=spread_pairs(curved.variance),
         n_trials=n,
         level=level,
         reliability=max(0.0, 1 - float(doubt.mean()) / spread_of) if (spread_of := float(a.var())) > 0 else 0.0,

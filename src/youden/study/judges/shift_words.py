@@ -85,9 +85,9 @@ def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
     if not own.told_apart:
         return (
             f"Whether {judge} favours {own.family} cannot be told apart from a curved relation between the judges: its "
-            f"{own.n_agents} agents stand together in the ranking, where one judge may only draw the line for a yes elsewhere "
-            f"than the other. Seen beyond the curve: {figures}. A third judge, or weaker and stronger agents of the family, "
-            "would tell."
+            f"{own.n_agents} agents stand together in a judge's ranking, where one judge may only draw the line for a yes "
+            f"elsewhere than the other. Seen beyond the curve: {figures}; the curve may be wrong by more than that shows. A "
+            "third judge, or weaker and stronger agents of the family, would tell."
         )
     if judge not in own.favoured_by:
         return f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."
