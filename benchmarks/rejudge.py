@@ -18,13 +18,14 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from youden.data.importers.peer_prediction import import_results
-from youden.nouns import PAIRED, Plan, Verdicts
+from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
@@ -129,12 +130,19 @@ def rise(before: Floats, after: Floats, n_family: Floats) -> float:
     return float(x.ravel() @ (after - before).ravel() / (x.ravel() @ x.ravel()))
 
 
+@cache
+def planned(pool: Pool, percent: float, calls: int, seed: int) -> tuple[Plan, Plan]:
+    """A's trials, and B's part of them: the same for every row with these numbers."""
+    plan = make_plan(pool, design="cyclic", percent=percent, seed=seed)
+    return plan, subsample(plan, pool, calls=calls, seed=seed)
+
+
 def simulate(case: Case, world: World, *, seed: int) -> Figures:
     """One A, one B, one comparison."""
     rng = np.random.default_rng([seed, 11])
     pool, K = world.pool, world.pool.n_agents
     D: Floats = np.nan_to_num(world.paired)
-    plan = make_plan(pool, design="cyclic", percent=case.percent, seed=seed)
+    plan, part = planned(pool, case.percent, case.calls, seed)
     if case.noise == "graded":
         a = b = D.clip(0, 1)
     elif case.noise in STEPS:
@@ -160,7 +168,6 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
 
     trials = plan.item, plan.first, plan.second
     one = said_yes(plan, a[trials], rng)
-    part = subsample(plan, pool, calls=case.calls, seed=seed)
     other = said_yes(part, moved[part.item, part.first, part.second], rng)
     families = {
         agent: "own" if is_own else "other" for agent, is_own in zip(world.rates.agent_ids, member, strict=True)

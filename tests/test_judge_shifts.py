@@ -101,7 +101,7 @@ def test_a_family_at_one_end_is_named_where_it_gets_far_more_than_a_curve_may_le
         first = replace(judged(plan, "A", seed=1), families=families)
         other = JudgedRun("B", plan.pool_digest, tally(result), result, families, "Own")
         found = judge_shifts(side_by_side([first, other]), 0, 1)
-        claimed[favour] = [(row.favoured_by, row.curve_share) for row in found.families if row.family == "Own"][0]
+        claimed[favour] = next((row.favoured_by, row.curve_share) for row in found.families if row.family == "Own")
     assert claimed[0.0][0] == ()
     assert claimed[0.25][0] == ("B",)
     assert claimed[0.25][1] is not None
