@@ -61,8 +61,12 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
 
     _, _, inverse = fit(fixed, agents)
     P = off(fixed, inverse)
+    np.testing.assert_allclose(found.plain_score, agents.T @ P @ other, atol=1e-8)
+    np.testing.assert_allclose(found.plain_information, agents.T @ P @ agents, atol=1e-8)
+    P = off(np.column_stack([fixed[:, :3], one]), inverse)
     np.testing.assert_allclose(found.score, agents.T @ P @ other, atol=1e-8)
     np.testing.assert_allclose(found.information, agents.T @ P @ agents, atol=1e-8)
+    np.testing.assert_allclose(found.variance, agents.T @ P @ agents, atol=1e-8)
     i = 3
     ratio, variance, inverse = fit(np.column_stack([fixed, agents[:, i]]), np.delete(agents, i, axis=1))
     known = np.column_stack([fixed, agents[:, i]])
@@ -86,6 +90,23 @@ def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_do
         found += np.argmin(curved_relation(first, second, a, luck, more).p_value) == 4
     assert false <= 6
     assert found >= 36
+
+
+def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() -> None:
+    """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
+    first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))
+    ability, strongest = np.linspace(0.0, 0.3, 30), (np.arange(30) >= 20).astype(float)
+    plain, freed = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        seen = ability + 0.02 * rng.standard_normal(30)
+        answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
+        luck = rng.standard_normal(len(first)) - seen[first] - seen[second]
+        for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
+            found = curved_relation(first, second, seen, luck, answer, doubt=doubt)
+            kept.append(strongest @ found.score / (strongest @ found.information @ strongest))
+    assert np.mean(plain) > 0.01
+    assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
 
 
 def test_an_agent_whose_trials_are_noisier_than_all_has_the_larger_error() -> None:

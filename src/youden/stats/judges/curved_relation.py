@@ -15,16 +15,23 @@ from youden.nouns.arrays import Floats, Ids
 
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
 _NOTHING = 1e-9
+_MOST_NOISE = 0.5
+"""Share of a covariate's spread that may be noise; beyond it nearly all is, little is flattened, and noise would be divided by
+noise: no part is taken out."""
 
 
 class CurvedRelation(NamedTuple):
     """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
-    f'score has the variance f'information f, in units of a trial's: Z'Py and Z'PZ. shift, error: float[K], each agent off the
-    curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K], of Student's t. NaN for an agent
-    that nothing is known of."""
+    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error.
+    plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, no bias for scattered labels. shift,
+    error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
+    of Student's t. NaN for an agent that nothing is known of."""
 
     score: Floats
     information: Floats
+    variance: Floats
+    plain_score: Floats
+    plain_information: Floats
     shift: Floats
     error: Floats
     p_value: Floats
@@ -40,15 +47,20 @@ class _Seen(NamedTuple):
     freedom: int
 
 
-def curved_relation(first: Ids, second: Ids, ability: Floats, luck: Floats, answer: Floats) -> CurvedRelation:
+def curved_relation(
+    first: Ids, second: Ids, ability: Floats, luck: Floats, answer: Floats, *, doubt: Floats | None = None
+) -> CurvedRelation:
     """y = γ₀ + γ₁(x_i + x_k) + γ₂(x_i² + x_k²) + β·r + β₁·r(x_i + x_k) + u_i + u_k + ε, x the one's abilities in SDs.
 
     u ~ N(0, τ²): agents differ a little by themselves, as they do where they win by other mixes of grades. τ² by restricted
-    likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it; its trials' noise is
-    what its own trials show, where that is more than all trials show. Errors of abilities flatten the curve, and strong agents
-    seem favoured: who reads a label off it has to allow for that.
+    likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it. Abilities are known with
+    error, which flattens the curve, and strong agents would seem favoured: labels are looked at with the errors' part taken out
+    of the moments of x and x².
 
-    first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U].
+    first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U];
+    doubt: float[K], the abilities' variances, 0 if None.
+
+    Source: Chan & Mak (1985), JRSS B 47, for polynomials in a covariate with error.
     """
     K, n = len(ability), len(answer)
     sd = float(ability.std())
@@ -60,12 +72,17 @@ def curved_relation(first: Ids, second: Ids, ability: Floats, luck: Floats, answ
     fixed = np.column_stack([np.ones(n), strength, agents @ x**2, luck, luck * strength])
     seen = _without(fixed, agents, answer)
     ratio, _ = _spread(seen)
+    one = luck + agents @ ability
+    doubts = np.zeros(K) if doubt is None or sd <= _NOTHING else doubt / sd**2
+    inside = np.linalg.inv(np.eye(K) + ratio * seen.N)
+    labels = _labels(_without(np.column_stack([np.ones(n), one]), agents, answer), x, doubts, ratio)
     noisier = _noisier(fixed, agents, answer)
     shift, error, freedom = np.array([_alone(seen, i, float(noisier[i])) for i in range(K)]).T
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(np.abs(shift) < _NOTHING, 0.0, np.abs(shift) / error)
-    inside = np.linalg.inv(np.eye(K) + ratio * seen.N)
-    return CurvedRelation(inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom)
+    return CurvedRelation(
+        *labels, inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom
+    )
 
 
 def curve_share(ability: Floats, member: Floats) -> float:
@@ -92,6 +109,29 @@ def _without(fixed: Floats, agents: Floats, answer: Floats) -> _Seen:
     agents = agents - known @ (known.T @ agents)
     answer = answer - known @ (known.T @ answer)
     return _Seen(agents.T @ agents, agents.T @ answer, float(answer @ answer), max(len(answer) - known.shape[1], 1))
+
+
+def _labels(seen: _Seen, x: Floats, doubt: Floats, ratio: float) -> tuple[Floats, Floats, Floats]:
+    """Score, information and variance of labels off a parabola in x, a covariate with error variances `doubt`.
+
+    t_m has the mean of the true x^m, so G·(t_m t_n − t_(m+n)), summed over agents, is the errors' part of a moment.
+    """
+    d, U = np.linalg.eigh(seen.N)
+    weight = np.maximum(d, 0) / (1 + ratio * np.maximum(d, 0))
+    G = (U * weight) @ U.T
+    h = U @ ((U.T @ seen.v) / (1 + ratio * np.maximum(d, 0)))
+    t = [np.ones_like(x), x]
+    for m in (1, 2, 3):
+        t.append(x * t[m] - m * doubt * t[m - 1])
+    curve = np.column_stack(t[1:3])
+    errors = np.array([[np.diag(G) @ (t[m] * t[n] - t[m + n]) for n in (1, 2)] for m in (1, 2)])
+    size, V = np.linalg.eigh(curve.T @ G @ curve)
+    V = V[:, size > _NOTHING] / np.sqrt(size[size > _NOTHING])
+    noise, turned = np.linalg.eigh(V.T @ errors @ V)
+    V = V @ turned
+    noise = np.where(noise > _MOST_NOISE, 0.0, noise.clip(0))
+    left = np.eye(len(x)) - G @ curve @ (V / (1 - noise)) @ V.T @ curve.T
+    return left @ h, left @ G, left @ G @ left.T
 
 
 def _noisier(fixed: Floats, agents: Floats, answer: Floats) -> Floats:

@@ -28,9 +28,10 @@ class JudgeShift:
     as much; covariance: float[K, K] of e. one_seen, other_seen: float[K], effects from the trials both answered alone.
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
-    beyond what agents differ by. NaN for an agent without trials on both sides. score, information: float[K] and float[K, K],
-    from which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
-    reliability: share of the spread of `one` over agents that is not its own error, in [0, 1].
+    beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
+    float[K, K], from which `label_shift` reads what a label adds; plain_score, plain_information: the same with nothing taken out
+    for errors of `one`. n_trials: answered by both. level: of the intervals.
+    reliability, other_reliability: share of the spread of `one`, of `other`, over agents that is not its own error, in [0, 1].
     """
 
     one: Floats
@@ -46,14 +47,18 @@ class JudgeShift:
     p_holm: Floats
     score: Floats
     information: Floats
+    variance: Floats
+    plain_score: Floats
+    plain_information: Floats
     n_trials: int
     level: float
     reliability: float
+    other_reliability: float
 
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
         freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score])
-        freeze([self.information])
+        freeze([self.information, self.variance, self.plain_score, self.plain_information])
 
     @property
     def known(self) -> Bools:
@@ -99,7 +104,7 @@ def judge_shift(
     e, covariance = onto @ solved, variance * (onto @ inverse @ onto.T)
     line = np.column_stack([np.ones(K), a - a.mean()])
     slope = float((np.linalg.pinv(line) @ e)[1])
-    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both])
+    curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
     half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
 
     def spread(values: Floats) -> Floats:
@@ -126,10 +131,19 @@ def judge_shift(
         p_holm=spread(holm(curved.p_value)),
         score=spread(curved.score),
         information=spread_pairs(curved.information),
+        variance=spread_pairs(curved.variance),
+        plain_score=spread(curved.plain_score),
+        plain_information=spread_pairs(curved.plain_information),
         n_trials=n,
         level=level,
-        reliability=max(0.0, 1 - float(doubt.mean()) / spread_of) if (spread_of := float(a.var())) > 0 else 0.0,
+        reliability=_reliability(a, doubt),
+        other_reliability=_reliability(e, np.diag(covariance)),
     )
+
+
+def _reliability(effect: Floats, doubt: Floats) -> float:
+    spread = float(effect.var())
+    return max(0.0, 1 - float(doubt.mean()) / spread) if spread > 0 else 0.0
 
 
 def _effects(first: Ids, second: Ids, answer: Floats, K: int, *, beside: Floats | None = None) -> tuple[Floats, Floats]:

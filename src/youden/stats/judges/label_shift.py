@@ -19,8 +19,8 @@ N_DEALS = 9999
 class LabelShift:
     """How far labelled agents lie above the others, at equal covariate.
 
-    low, high: the interval at `level`; −∞, ∞ where so few ways to deal the labels cannot exclude anything, or where nothing
-    is known. p_value: two-sided, of no difference. n_deals: ways the
+    low, high: the interval at `level`; −∞, ∞ where so few ways to deal the labels cannot exclude anything, or where errors leave
+    no information (shift is then on the scale of the score's variance). p_value: two-sided, of no difference. n_deals: ways the
     labels were dealt. reachable: whether any data could have put 0 outside the interval.
     """
 
@@ -41,6 +41,7 @@ def label_shift(
     information: Floats,
     member: Bools,
     *,
+    variance: Floats | None = None,
     rng: np.random.Generator,
     level: float = 0.95,
     n_deals: int = N_DEALS,
@@ -53,7 +54,7 @@ def label_shift(
     from sorted bounds. All deals where there are at most `n_deals`, else so many random ones. What agents differ by among
     themselves is in every deal, so it is no preference for a label.
 
-    score: float[K], information: float[K, K], no NaN; member: bool[K], some and not all.
+    score: float[K], information, variance: float[K, K], no NaN; member: bool[K], some and not all.
 
     Raises: StatisticsError [label-shape], [label-all], [level].
     Source: Fisher's randomisation test and its inversion; Ernst (2004), Statistical Science 19.
@@ -72,20 +73,23 @@ def label_shift(
         )
     exact = comb(K, f) <= n_deals
     dealt = _all_deals(K, f) if exact else _some_deals(K, f, n_deals, rng)
-    length = np.sqrt(np.maximum(((dealt @ information) * dealt).sum(axis=1), 0))
+    V = information if variance is None else variance
+    length = np.sqrt(np.maximum(((dealt @ V) * dealt).sum(axis=1), 0))
     possible = length > 1e-6
     dealt, length = dealt[possible], length[possible]
     true = member.astype(np.float64)
-    own = float(np.sqrt(max(float(true @ information @ true), 0.0)))
-    if own < 1e-6:
-        return LabelShift(np.nan, -np.inf, np.inf, 1.0, len(dealt), level)
-    shift = float(true @ score) / own**2
+    own, known = float(np.sqrt(max(float(true @ V @ true), 0.0))), float(true @ information @ true)
+    if own < 1e-6 or known < 1e-12:
+        return LabelShift(
+            float(true @ score) / own**2 if own >= 1e-6 else np.nan, -np.inf, np.inf, 1.0, len(dealt), level
+        )
+    shift = float(true @ score) / known
     u, g = dealt @ score / length, dealt @ (information @ true) / length
-    apart = own - g > 1e-9
+    apart = known / own - g > 1e-9
     # a deal that is the true one (or its mirror image in the covariate, or closer to it than itself) is as extreme whatever c is
     always = len(dealt) - int(apart.sum()) + (0 if exact else 1)
     n = len(dealt) + (0 if exact else 1)
-    bound = np.sort((own * shift - u[apart]) / (own - g[apart]))
+    bound = np.sort((known / own * shift - u[apart]) / (known / own - g[apart]))
     left = int((1 - level) / 2 * n + 1e-9) - always
     low, high = (bound[left], bound[-1 - left]) if 0 <= left < len(bound) else (-np.inf, np.inf)
     p = min(int((bound <= 0).sum()), int((bound >= 0).sum())) + always
