@@ -60,6 +60,9 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
         return best[1:]
 
     _, _, inverse = fit(fixed, agents)
+    P = off(fixed, inverse)
+    np.testing.assert_allclose(found.plain_score, agents.T @ P @ other, atol=1e-8)
+    np.testing.assert_allclose(found.plain_information, agents.T @ P @ agents, atol=1e-8)
     P = off(np.column_stack([fixed[:, :3], one]), inverse)
     np.testing.assert_allclose(found.score, agents.T @ P @ other, atol=1e-8)
     np.testing.assert_allclose(found.information, agents.T @ P @ agents, atol=1e-8)
@@ -69,7 +72,10 @@ def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
     known = np.column_stack([fixed, agents[:, i]])
     normal = np.linalg.inv(known.T @ inverse @ known)
     assert found.shift[i] == pytest.approx((normal @ known.T @ inverse @ other)[-1])
-    assert found.error[i] == pytest.approx(np.sqrt(variance * (normal[-1, -1] + ratio)))
+    everything = np.column_stack([fixed, agents])
+    left = (other - everything @ np.linalg.pinv(everything) @ other) ** 2
+    noisier = max(left[agents[:, i] == 1].mean() / left.mean(), 1)
+    assert found.error[i] == pytest.approx(np.sqrt(variance * (noisier * normal[-1, -1] + ratio)))
 
 
 def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_does() -> None:
@@ -101,6 +107,18 @@ def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() ->
             kept.append(strongest @ found.score / (strongest @ found.information @ strongest))
     assert np.mean(plain) > 0.01
     assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
+
+
+def test_an_agent_whose_trials_are_noisier_than_all_has_the_larger_error() -> None:
+    first, second = (np.tile(part, 6).astype(np.int32) for part in np.nonzero(~np.eye(K, dtype=bool)))
+    ability = np.linspace(0.0, 0.3, K)
+    rng = np.random.default_rng(0)
+    loud = (first == 3) | (second == 3)
+    noise = rng.standard_normal(len(first)) * np.where(loud, 0.6, 0.1)
+    luck = rng.standard_normal(len(first))
+    found = curved_relation(first, second, ability, luck, ability[first] + ability[second] + noise)
+    assert np.argmax(found.error) == 3
+    assert found.error[3] > 1.5 * np.median(found.error)
 
 
 def test_a_judge_that_repeats_the_one_or_sees_no_difference_moves_nobody() -> None:

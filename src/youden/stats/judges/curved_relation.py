@@ -22,13 +22,16 @@ noise: no part is taken out."""
 
 class CurvedRelation(NamedTuple):
     """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
-    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error. shift,
+    f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error.
+    plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, no bias for scattered labels. shift,
     error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
     of Student's t. NaN for an agent that nothing is known of."""
 
     score: Floats
     information: Floats
     variance: Floats
+    plain_score: Floats
+    plain_information: Floats
     shift: Floats
     error: Floats
     p_value: Floats
@@ -71,11 +74,15 @@ def curved_relation(
     ratio, _ = _spread(seen)
     one = luck + agents @ ability
     doubts = np.zeros(K) if doubt is None or sd <= _NOTHING else doubt / sd**2
+    inside = np.linalg.inv(np.eye(K) + ratio * seen.N)
     labels = _labels(_without(np.column_stack([np.ones(n), one]), agents, answer), x, doubts, ratio)
-    shift, error, freedom = np.array([_alone(seen, i) for i in range(K)]).T
+    noisier = _noisier(fixed, agents, answer)
+    shift, error, freedom = np.array([_alone(seen, i, float(noisier[i])) for i in range(K)]).T
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(np.abs(shift) < _NOTHING, 0.0, np.abs(shift) / error)
-    return CurvedRelation(*labels, shift, error, 2 * student.sf(statistic, freedom), freedom)
+    return CurvedRelation(
+        *labels, inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom
+    )
 
 
 def curve_share(ability: Floats, member: Floats) -> float:
@@ -127,6 +134,16 @@ def _labels(seen: _Seen, x: Floats, doubt: Floats, ratio: float) -> tuple[Floats
     return left @ h, left @ G, left @ G @ left.T
 
 
+def _noisier(fixed: Floats, agents: Floats, answer: Floats) -> Floats:
+    """Mean squared residual of each agent's trials over that of all trials, at least 1: float[K]."""
+    known = np.column_stack([fixed, agents])
+    left = (answer - known @ np.linalg.lstsq(known, answer, rcond=None)[0]) ** 2
+    every = float(left.mean())
+    if every < _NOTHING:
+        return np.ones(agents.shape[1])
+    return np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
+
+
 def _spread(seen: _Seen) -> tuple[float, float]:
     """τ²/σ² and σ² at the highest restricted likelihood."""
     d, U = np.linalg.eigh(seen.N)
@@ -138,8 +155,9 @@ def _spread(seen: _Seen) -> tuple[float, float]:
     return float(_RATIOS[best, 0]), float(squares[best]) / seen.freedom
 
 
-def _alone(seen: _Seen, i: int) -> tuple[float, float, float]:
-    """Agent i's shift, its error and degrees of freedom, with the spread of agents taken from all others."""
+def _alone(seen: _Seen, i: int, noisier: float) -> tuple[float, float, float]:
+    """Agent i's shift, its error and degrees of freedom, with the spread of agents taken from all others. noisier: its trials'
+    noise variance in those of all trials."""
     N, v = seen.N, seen.v
     others = np.arange(len(v)) != i
     own, shared = float(N[i, i]), N[others, i]
@@ -156,5 +174,5 @@ def _alone(seen: _Seen, i: int) -> tuple[float, float, float]:
     inside = ratio * np.linalg.solve(np.eye(len(among)) + ratio * among, np.column_stack([shared, v[others]]))
     left = own - float(shared @ inside[:, 0])
     shift = (float(v[i]) - float(shared @ inside[:, 1])) / left
-    error = float(np.sqrt(variance / left + variance * ratio))
+    error = float(np.sqrt(variance * noisier / left + variance * ratio))
     return shift, error, float(min(len(v) - 1, without.freedom) if ratio > 0 else without.freedom)

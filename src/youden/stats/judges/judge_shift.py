@@ -29,8 +29,9 @@ class JudgeShift:
     slope: of the line e ≈ c₀ + c₁a over agents, 1 where both tell agents apart alike.
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
     beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
-    float[K, K], from which `label_shift` reads what a label adds. n_trials: answered by both. level: of the intervals.
-    reliability: share of the spread of `one` over agents that is not its own error, in [0, 1].
+    float[K, K], from which `label_shift` reads what a label adds; plain_score, plain_information: the same with nothing taken out
+    for errors of `one`. n_trials: answered by both. level: of the intervals.
+    reliability, other_reliability: share of the spread of `one`, of `other`, over agents that is not its own error, in [0, 1].
     """
 
     one: Floats
@@ -47,14 +48,17 @@ class JudgeShift:
     score: Floats
     information: Floats
     variance: Floats
+    plain_score: Floats
+    plain_information: Floats
     n_trials: int
     level: float
     reliability: float
+    other_reliability: float
 
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
         freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score])
-        freeze([self.information, self.variance])
+        freeze([self.information, self.variance, self.plain_score, self.plain_information])
 
     @property
     def known(self) -> Bools:
@@ -128,10 +132,18 @@ def judge_shift(
         score=spread(curved.score),
         information=spread_pairs(curved.information),
         variance=spread_pairs(curved.variance),
+        plain_score=spread(curved.plain_score),
+        plain_information=spread_pairs(curved.plain_information),
         n_trials=n,
         level=level,
-        reliability=max(0.0, 1 - float(doubt.mean()) / spread_of) if (spread_of := float(a.var())) > 0 else 0.0,
+        reliability=_reliability(a, doubt),
+        other_reliability=_reliability(e, np.diag(covariance)),
     )
+
+
+def _reliability(effect: Floats, doubt: Floats) -> float:
+    spread = float(effect.var())
+    return max(0.0, 1 - float(doubt.mean()) / spread) if spread > 0 else 0.0
 
 
 def _effects(first: Ids, second: Ids, answer: Floats, K: int, *, beside: Floats | None = None) -> tuple[Floats, Floats]:

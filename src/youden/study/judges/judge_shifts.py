@@ -11,7 +11,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import Json
-from youden.nouns.arrays import Floats
+from youden.nouns.arrays import Bools, Floats
 from youden.stats.base.metrics import spearman
 from youden.stats.judges.curved_relation import curve_share
 from youden.stats.judges.judge_ranking import RankingSeen, ranking_seen
@@ -25,16 +25,13 @@ FALSE_CLAIMS = 0.05
 """Chance, over both judges together, that a self-preference is claimed where there is none."""
 LEAST_AGENTS = 2
 """Agents on either side below which a family cannot be told from an agent's own way."""
-MOST_CURVE_SHARE = 0.25
-"""Share of who belongs that a curve in ability may tell. Of 30 agents, families of 3 to 10 drawn at random pass it in 0–4 % of
-draws; what a family beyond it gets is read off the curve's shape.
-"""
+MOST_CURVE_SHARE = {"one": 0.1, "other": 0.25}
+"""Share of who belongs that a curve in a judge's abilities may tell. Beyond it the family stands together in that judge's
+ranking, and what it gets is read off the curve's shape. More by the other's abilities, which a preference raises."""
 LEAST_RELIABILITY = 0.9
-"""Of the one's abilities; .95–.97 in replays of PubMed and ICLR at 2 % of the calls, .78 on OPUS with its 30 items. Below it they
-are too uncertain to take a curve off a family that stands at one end of the ranking. Chosen on OPUS, where such a family,
-favoured by nobody, was named in .75 of 40 replays; .20 with this rule."""
-MOST_CURVE_SHARE_UNSURE = 0.05
-"""In place of MOST_CURVE_SHARE where abilities are below LEAST_RELIABILITY."""
+"""Of the one's abilities; below it no family that stands together is named, and every other is allowed
+2 (1 − ρ)/ρ of the rise more.
+.95–.97 in replays of PubMed, SAMSum and ICLR at 2 % of the calls, .78 on OPUS with its 30 items."""
 CURVE_ALLOWANCE = 0.15
 """Part of the rise that a curve gives such a family over the rest by which its shape may be wrong: the interval has to lie that
 far from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays."""
@@ -57,8 +54,8 @@ class AgentShift:
 class FamilyShift:
     """A family's agents against all others, under the other judge relative to the one. low, high: the interval at `level`, None
     where so few agents leave any preference possible. curve_share: of who belongs, what a curve in ability tells, None where so
-    few agents say nothing; told_apart: whether it is small enough, or the shift large enough, to tell a preference from a curved
-    relation between the judges.
+    few agents say nothing; together: whether that is much, so that a preference may be the curve's; told_apart: whether what the
+    family gets can be told from a curved relation between the judges.
     judges: those of this family; favoured_by: those that are shown to favour it. p_value, p_holm: two-sided."""
 
     family: str
@@ -70,6 +67,7 @@ class FamilyShift:
     p_value: float
     p_holm: float
     curve_share: float | None
+    together: bool
     told_apart: bool
     judges: tuple[str, ...]
     favoured_by: tuple[str, ...]
@@ -160,32 +158,32 @@ def _families(
     keys = np.array([_key(name) or "" for name in names])
     asked = {_key(own) for own in judges.values()} & set(keys.tolist())
     level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
-    tested: list[tuple[str, int, LabelShift, float, float]] = []
+    tested: list[tuple[str, int, LabelShift, float, bool, float]] = []
     other = found.other[known]
     for key in sorted(set(keys.tolist()) - {""}):
         member = keys == key
         n = int(member.sum())
         if n < len(keys):
-            shift = label_shift(
-                found.score[known],
-                found.information[np.ix_(known, known)],
-                member,
-                variance=found.variance[np.ix_(known, known)],
-                rng=rng,
-                level=level,
+            # errors in abilities hide part of what a curve in them tells of who belongs
+            share, near = (
+                float(np.minimum(1.0, curve_share(ability[known], member.astype(np.float64)) / max(reliable, 0.1)))
+                for ability, reliable in ((found.one, found.reliability), (found.other, found.other_reliability))
             )
+            together = share > MOST_CURVE_SHARE["one"]
+            shift = _shift(found, member, together, rng, level)
             if min(n, len(keys) - n) < LEAST_AGENTS:
                 shift = replace(shift, low=-np.inf, high=np.inf)
-            # errors in the abilities hide part of what a curve in them tells of who belongs
-            seen = curve_share(found.one[known], member.astype(np.float64))
-            share = float(np.minimum(1.0, seen / max(found.reliability, 0.1)))
-            rise = float(other[member].mean() - other[~member].mean()) - shift.shift
-            sure = found.reliability >= LEAST_RELIABILITY
-            most = MOST_CURVE_SHARE if sure else MOST_CURVE_SHARE_UNSURE
-            leeway = float("inf") if np.isnan(share) else 0.0
-            if share > most:
-                leeway = CURVE_ALLOWANCE * abs(rise) if sure else float("inf")
-            tested.append((next(str(name) for name in names if _key(name) == key), n, shift, share, leeway))
+            rise = abs(float(other[member].mean() - other[~member].mean()) - shift.shift)
+            unsure = found.reliability < LEAST_RELIABILITY
+            leeway = 0.0
+            if np.isnan(share) or (unsure and together):
+                leeway = float("inf")
+            elif unsure:
+                leeway = (CURVE_ALLOWANCE + 2 * (1 - found.reliability) / max(found.reliability, 0.1)) * rise
+            elif together or near > MOST_CURVE_SHARE["other"]:
+                leeway = CURVE_ALLOWANCE * rise
+            together |= near > MOST_CURVE_SHARE["other"]
+            tested.append((next(str(name) for name in names if _key(name) == key), n, shift, share, together, leeway))
     corrected = holm(np.array([row[2].p_value for row in tested])) if tested else np.empty(0)
     return tuple(
         FamilyShift(
@@ -198,17 +196,41 @@ def _families(
             p_value=shift.p_value,
             p_holm=float(p_holm),
             curve_share=None if np.isnan(share) else share,
-            told_apart=leeway == 0 or _side(shift, leeway) != 0,
+            together=together,
+            told_apart=_told_apart(shift, together, leeway),
             judges=tuple(judge for judge, own in judges.items() if _key(own) == _key(family)),
             favoured_by=_favoured_by(family, _side(shift, leeway), judges),
         )
-        for (family, n, shift, share, leeway), p_holm in zip(tested, corrected, strict=True)
+        for (family, n, shift, share, together, leeway), p_holm in zip(tested, corrected, strict=True)
     )
 
 
 def _side(shift: LabelShift, leeway: float) -> int:
     """1 where the interval lies above what the curve may be wrong by, −1 below, 0 where it does not tell."""
     return int(shift.low > leeway) - int(shift.high < -leeway)
+
+
+def _shift(found: JudgeShift, member: Bools, together: bool, rng: np.random.Generator, level: float) -> LabelShift:
+    """What belonging adds. Errors of abilities are taken out of the curve where the family stands together: elsewhere they do
+    not favour it, and taking them out adds noise."""
+    known = found.known
+    pairs = np.ix_(known, known)
+    if together:
+        return label_shift(
+            found.score[known],
+            found.information[pairs],
+            member,
+            variance=found.variance[pairs],
+            rng=rng,
+            level=level,
+        )
+    return label_shift(found.plain_score[known], found.plain_information[pairs], member, rng=rng, level=level)
+
+
+def _told_apart(shift: LabelShift, together: bool, leeway: float) -> bool:
+    """Scattered agents whose interval holds 0 show no preference, however badly abilities are known."""
+    scattered = not together and np.isfinite(leeway) and _side(shift, 0.0) == 0
+    return leeway == 0 or bool(scattered) or _side(shift, leeway) != 0
 
 
 def _favoured_by(family: str, side: int, judges: dict[str, str | None]) -> tuple[str, ...]:

@@ -83,11 +83,20 @@ def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
             f"preference whatever they got: agents' own ways would look like it too often. Seen: {figures}."
         )
     if not own.told_apart:
+        why = (
+            f"its {own.n_agents} agents stand together in a judge's ranking, where one judge may only draw the line for a yes "
+            "elsewhere than the other"
+            if own.together
+            else f"{shifts.one}'s answers are too few to say how good agents are"
+        )
         return (
-            f"Whether {judge} favours {own.family} cannot be told apart from a curved relation between the judges: its "
-            f"{own.n_agents} agents stand together in the ranking, where one judge may only draw the line for a yes elsewhere "
-            f"than the other. Seen beyond the curve: {figures}. A third judge, or weaker and stronger agents of the family, "
-            "would tell."
+            f"Whether {judge} favours {own.family} cannot be told apart from a curved relation between the judges: {why}. Seen "
+            f"beyond the curve: {figures}; the curve may be wrong by more than that shows. "
+            + (
+                "A third judge, or weaker and stronger agents of the family, would tell."
+                if own.together
+                else f"More trials judged by {shifts.one} would tell."
+            )
         )
     if judge not in own.favoured_by:
         return f"No self-preference of {judge} is shown: agents of {own.family} ({own.n_agents}) lie {figures}."
