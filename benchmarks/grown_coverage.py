@@ -39,7 +39,7 @@ def ranked(result: Verdicts, target: Target) -> Abilities:
 
 
 def adaptive_draw(D: Floats, truth: Floats, *, top: int, percent: float, target: Target, seed: int) -> Columns:
-    """One run with a stop by `top`. sure, unsure: of those asked in every round's pairs or not; early: whether it stopped."""
+    """One run with a stop by `top`. early: whether it stopped before its calls were spent."""
     J, K, _ = D.shape
     plan = make_plan(
         empty_pool(K, J), design="adaptive", percent=percent, n_independent=100, seed=seed, options={"top": top}
@@ -53,7 +53,7 @@ def adaptive_draw(D: Floats, truth: Floats, *, top: int, percent: float, target:
     chosen = np.argsort(-found.ability)[:top]
     return {
         "covered": covered.astype(np.float64),
-        "most_asked_covered": covered[found.n_trials > np.median(found.n_trials)].astype(np.float64),
+        "most_asked_covered": covered[found.n_trials >= np.median(found.n_trials)].astype(np.float64),
         "squared_z": (off / found.covariance.error) ** 2,
         "half": half,
         "early": np.array([float(any("separated" in note for note in result.plan.notes))]),
