@@ -351,3 +351,25 @@ def test_the_benchmark_of_uncertainty_runs(tmp_path: Path) -> None:
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["intervals"]["kind, simulated 8 × 12, 20 %"]["covered"] > 0.5
     assert all(0 <= row["covered"] <= 1 for row in found["nearly_alike"].values())
+
+
+def test_weights_count_for_the_finite_population_by_what_they_are_worth() -> None:
+    """Trials of unequal weight are fewer than they are: as many of equal weight as leave the same variance."""
+    K, J = 6, 8
+    plan = cyclic(K, J, 36)
+    answer = np.random.default_rng(0).random(len(plan))
+    errors = []
+    for few in (1.0, 6.0):
+        weight = np.where(plan.slot % 6 == 0, few, 1.0)
+        total = np.bincount(np.append(plan.first, plan.second), np.tile(weight * answer, 2), K)
+        ability = total / np.bincount(np.append(plan.first, plan.second), np.tile(weight, 2), K)
+        columns = (plan.first, plan.second, plan.item, plan.slot, answer)
+        one, thrice = (
+            covariance_on_these_items(
+                *columns, ability=ability, first_weight=times * weight, second_weight=times * weight, n_items=J
+            ).error
+            for times in (1.0, 3.0)
+        )
+        np.testing.assert_allclose(one, thrice)
+        errors.append(one.mean())
+    assert errors[1] > 1.5 * errors[0]
