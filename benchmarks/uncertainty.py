@@ -4,9 +4,10 @@ A paired answer is D, an independent one 0; cyclic plans, 100 calls of each budg
 items of a run are drawn from the domain's with replacement, and the truth is the domain's dense value. `these`: the run has the
 domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`first_intervals.py`) on the same
 answers. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
-drawn anew each time.
+drawn anew each time. --adaptive: adaptive runs that stop by `top`; --joined: agents that join by `extend`; each alone.
 
-`python benchmarks/uncertainty.py [--draws 100] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON, and a table to stderr.
+`python benchmarks/uncertainty.py [--draws 100] [--adaptive] [--joined] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON,
+and a table to stderr.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +24,9 @@ import numpy as np
 from scipy.stats import t as student
 
 from first_intervals import first_half_widths
+from grown_coverage import adaptive_draw, joined_draw, means
 from youden.data.importers.peer_prediction import import_results
-from youden.nouns import Trials
+from youden.nouns import Target, Trials
 from youden.nouns.arrays import Floats
 from youden.protocol.designs.cyclic import Cyclic
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -58,6 +60,7 @@ SHAPES = {
 }
 """Agents, items, SD of what an ordered pair has of its own, leaders alike. Others: agents .1, items .3, cells .2, noise .35."""
 MARGIN, ALPHA = 0.05, 0.025
+TARGETS: tuple[Target, ...] = ("items-like-these", "these-items")
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
 """From a generator to D float[J, K, K] and the centred truth float[K]."""
@@ -258,12 +261,64 @@ def quiet_table(n_draws: int, *, shapes: tuple[tuple[int, int], ...]) -> dict[st
     return table
 
 
+def adaptive_table(domains: dict[str, Floats], n_draws: int) -> dict[str, Figures]:
+    """Runs of at most 20 % of the dense calls that stop where the first `top` are separated: at the two widest gaps."""
+    table = {}
+    for target in TARGETS:
+        for name, D in domains.items():
+            for top in tops(dense(D)):
+                rows = [
+                    adaptive_draw(drawn, dense(D), top=top, percent=20, target=target, seed=seed)
+                    for seed, drawn in enumerate(item_draws(D, target, n_draws))
+                ]
+                key = f"adaptive, {target}, {name}, top {top}"
+                table[key] = means(rows)
+                tell_grown(key, table[key])
+    return table
+
+
+def tops(truth: Floats) -> list[int]:
+    """After which two of the first half's agents the gap is widest."""
+    gap = -np.diff(np.sort(truth)[::-1])[: len(truth) // 2]
+    return sorted((1 + np.argsort(-gap)[:2]).tolist())
+
+
+def joined_table(domains: dict[str, Floats], n_draws: int) -> dict[str, Figures]:
+    """Five agents join a run of the others."""
+    table = {}
+    for target in TARGETS:
+        for name, D in domains.items():
+            for percent in (2, 5, 10):
+                rows = [
+                    joined_draw(D, drawn, n_joining=5, percent=percent, target=target, seed=seed)
+                    for seed, drawn in enumerate(item_draws(D, target, n_draws))
+                ]
+                key = f"joined, {target}, {name}, {percent} %"
+                table[key] = means(rows)
+                tell_grown(key, table[key])
+    return table
+
+
+def item_draws(D: Floats, target: Target, n_draws: int) -> Iterator[Floats]:
+    """The items of each run: a sample of the domain's, or these themselves."""
+    for seed in range(n_draws):
+        at = np.random.default_rng([seed, 11]).integers(0, len(D), len(D))
+        yield D if target == "these-items" else D[at]
+
+
+def tell_grown(key: str, found: Figures) -> None:
+    figures = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+    print(f"{key:48} {figures}", file=sys.stderr, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--smoke", action="store_true", help="3 draws, few shapes: seconds")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--adaptive", action="store_true", help="adaptive runs at a stop by top, alone")
+    parser.add_argument("--joined", action="store_true", help="agents that join a run, alone")
     arguments = parser.parse_args()
     n_draws = 3 if arguments.smoke else arguments.draws
     domains = {}
@@ -273,6 +328,13 @@ def main() -> None:
             rates = import_results(arguments.shared / "eval_results" / DOMAINS[name]).rates
             domains[name] = np.zeros((rates.n_items, rates.n_agents, rates.n_agents))
             domains[name][rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
+    if arguments.adaptive or arguments.joined:
+        grown = {
+            **(adaptive_table(domains, n_draws) if arguments.adaptive else {}),
+            **(joined_table(domains, n_draws) if arguments.joined else {}),
+        }
+        write({"draws": n_draws, "grown": grown}, arguments.out)
+        return
     table: dict[str, Figures] = {}
     for target, percents in PERCENTS.items():
         for name, D in domains.items():
@@ -293,9 +355,13 @@ def main() -> None:
         "everything_asked": {name: everything_asked(D) for name, D in domains.items()},
         "nearly_alike": quiet_table(n_draws if arguments.smoke else 3 * n_draws, shapes=shapes),
     }
+    write(document, arguments.out)
+
+
+def write(document: dict[str, object], out: Path | None) -> None:
     text = json.dumps(document, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
+    if out:
+        out.write_text(text + "\n", encoding="utf-8")
     print(text)
 
 

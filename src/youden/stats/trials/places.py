@@ -37,8 +37,9 @@ class Differences:
     def among(self, agents: Positions) -> Differences:
         """Of some agents alone, int[n], in this order."""
         at = np.ix_(agents, agents)
-        columns = (self.value, self.error, self.freedom, self.half_width, self.above)
-        return Differences(*(column[at] for column in columns), self.level)
+        return Differences(
+            self.value[at], self.error[at], self.freedom[at], self.half_width[at], self.above[at], self.level
+        )
 
     @property
     def apart(self) -> Bools:

@@ -36,11 +36,12 @@ def covariance_on_these_items(
     """C of `covariance_over_clusters` by slot, correlations kept, its variances v_i made
 
     l_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4 and at most v_i;
-    l_i = 1 − T_i/(PJ + 1), T_i trials of i, n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
+    l_i = 1 − n_i/(PJ + 1), n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
     τ²_i: mean squared residual of i, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of residuals of
     one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and also
-    holds what two pairs of a shift have in common by chance, again in each slot of that shift. Plain form, l_i·v_i: where fewer
-    than 2K products of pairs exist.
+    holds what two pairs of a shift have in common by chance, again in each slot of that shift. σ²g_i is 0 where fewer than 2K
+    products of pairs exist: what pairs have of their own then counts as chance. Plain form, l_i·v_i: where no slot holds an agent
+    twice.
 
     Residuals as in `trial_mean`, centred in their slot. first, second, item: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN;
     ability: float[K], their weighted means, NaN without a trial; weights: float[T] ≥ 0, what a trial counts for its first and
@@ -71,7 +72,7 @@ def covariance_on_these_items(
     found = covariance_over_clusters(by(place, S, w * twice), by(place, S, w), size=1 / n)
     variance = np.diag(found.covariance)
     P = 2 * max(int((total > 0).sum()) - 1, 1)
-    left = np.maximum(0.0, 1 - times / (P * J + 1))
+    left = np.maximum(0.0, 1 - n / (P * J + 1))
     a_trial = _variance_of_a_trial(agent, np.where(w > 0, twice, 0.0), times, freedom=found.freedom)
     parts = _parts(first, second, place, e, relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
     if parts is None:
@@ -106,17 +107,19 @@ class _Parts(NamedTuple):
 
 
 def _parts(first: Ids, second: Ids, place: Positions, e: Floats, *, relative: Floats) -> _Parts | None:
-    """None where too few products tell the pairs' part. relative: float[K], τ²_i/τ̄²."""
+    """None where no slot holds an agent twice; no pairs' part where too few products tell it. relative: float[K], τ²_i/τ̄²."""
     K, size = len(relative), np.bincount(place)
     agent = np.append(first, second).astype(np.int64)
     S = len(size)
     cell, n_cell = _products(agent * S + np.tile(place, 2), np.tile(e, 2), K * S)
     pair, n_pair = (table.reshape(K, K) for table in _products(first.astype(np.int64) * K + second, e, K * K))
-    if n_pair.sum() < _ENOUGH * K or not n_cell.any():
+    if not n_cell.any():
         return None
     # centring makes two residuals of a slot of m trials differ by −variance/m on average
     centring = float((e**2).mean() * (1 / size).mean())
     own = _shrunk(cell.reshape(K, S).sum(axis=1), n_cell.reshape(K, S).sum(axis=1), relative, more=centring)
+    if n_pair.sum() < _ENOUGH * K:
+        return _Parts(own, np.zeros(K))
     both = _shrunk(pair.sum(axis=0) + pair.sum(axis=1), n_pair.sum(axis=0) + n_pair.sum(axis=1), relative, more=0.0)
     return _Parts(own, both)
 
