@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
-from youden.errors import ShortRunError
+from youden.errors import JudgeError, ShortRunError
 from youden.judging.asking.outage import IN_A_ROW, Outage
 from youden.judging.asking.terms import Asking, Batching
+from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
 from youden.judging.call.retry import Tries
 from youden.judging.engine import judge_plan
@@ -169,3 +171,57 @@ async def test_while_it_lasts_one_call_at_a_time_looks_and_the_rest_go_once_it_i
 
     await asyncio.gather(*(call(n) for n in range(20)))
     assert most == 17
+
+
+def breaks_on(item: str) -> Any:
+    """A server whose gateway says 502 to a few texts, whenever they are asked."""
+    return lambda n, body: Reply(status=502) if item in str(body) and "agent 2" in str(body) else well_behaved(n, body)
+
+
+@pytest.mark.slow
+async def test_texts_that_break_the_server_are_told_from_an_outage_when_they_alone_are_left(store: Store) -> None:
+    """Asked again they are all there is to ask: what was answered before is asked once more, and the server is there."""
+    asking = Asking(max_missing=0.5)
+    async with WireServer(breaks_on("item 3")) as server:
+        first = await ask(server.url, store, asking=asking, concurrency=4)
+        n_poison, before = int((~first.answered).sum()), server.n_requests
+        assert n_poison >= 3
+        again = await asyncio.wait_for(ask(server.url, store, asking=asking, concurrency=4), 20)
+        n_more = server.n_requests - before
+    assert int((~again.answered).sum()) == n_poison
+    assert n_more <= 5 * n_poison + 10
+
+
+@pytest.mark.parametrize("down", [Reply(status=503), Reply(fault="reset"), None])
+async def test_a_server_that_is_down_at_the_start_ends_the_run_with_what_to_do(
+    store: Store, down: Reply | None
+) -> None:
+    async with WireServer(lambda _n, _body: down or Reply("YES")) as server:
+        url = server.url if down else "http://127.0.0.1:9/v1"
+        with pytest.raises(JudgeError, match="Check that the server runs") as caught:
+            await asyncio.wait_for(ask(url, store), 20)
+        assert (caught.value.slug, len(store)) == ("judge-unreachable", 0)
+        server.behave = well_behaved
+        assert (await ask(server.url, store)).answered.all()
+
+
+async def test_a_call_without_a_reply_is_booked_as_calls_like_it_and_the_cap_counts_the_most(store: Store) -> None:
+    """Ten of 240 connections are closed after the request."""
+    dropped = []
+
+    def behave(n: int, body: Any) -> Reply:
+        if n >= 30 and n % 20 == 0:
+            dropped.append(n)
+            return Reply(fault="reset")
+        return replace(well_behaved(n, body), usage={"prompt_tokens": len(str(body)) // 8, "completion_tokens": 1})
+
+    async with WireServer(behave) as server:
+        budget = Budget(None)
+        config = judge_config(server.url, backend="wire", max_tries=3, price=1000)
+        verdicts = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, budget=budget)
+    a_call = verdicts.total_usd / (len(PLAN) + 1.25 * len(dropped))
+    billed = a_call * len(PLAN)
+    assert len(dropped) >= 10
+    assert verdicts.answered.all()
+    assert billed < verdicts.total_usd < 1.1 * billed
+    assert budget.spent > verdicts.total_usd + len(dropped) * a_call

@@ -13,7 +13,6 @@ import numpy as np
 from youden.nouns import INDEPENDENT, MISSING_REASONS, Plan, Pool, Trials, Verdicts
 from youden.nouns.arrays import Bools, Floats
 from youden.protocol.independent import pooled
-from youden.text.similarity import idf, shared_mass, word_matrix
 from youden.text.words import segment
 
 SCREENED = 10
@@ -62,6 +61,8 @@ def without_probes(result: Verdicts) -> Verdicts:
 
 def _alike(pool: Pool, trials: Trials) -> Floats:
     """Shared idf mass over the smaller text's mass: float[M] in [0, 1], 0 where a text has no word."""
+    from youden.text.similarity import idf, shared_mass, word_matrix
+
     one = pool.texts[trials.first, trials.item].tolist()
     texts = [*one, *pool.texts[trials.second, trials.other_item].tolist()]
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}

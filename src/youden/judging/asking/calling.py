@@ -14,6 +14,7 @@ from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.pace import Pace
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.call.retry import TOO_MANY, Tries
+from youden.judging.call.usual import Usual
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.questions import characters
 from youden.nouns import Completion, Request
@@ -47,6 +48,7 @@ class Caller:
         self.outage = Outage(config.fetching.outage)
         self.stopped = False
         self.unsaid = Unsaid()
+        self._usual = Usual()
         self._paced: set[asyncio.Timeout] = set()
         paced = config if backend.live else config.unpaced()
         self._pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
@@ -61,35 +63,40 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """One try, for a worker that was let in by `concurrency`.
 
-        It is paid by what the reply says it used; in full where nobody can say, and not at all where the server turned it down.
+        It is paid by what the reply says it used; not at all where the server turned it down. Where nobody can say, the cap
+        counts the most it can have cost; so does the call where an answer came, and else what calls like it cost.
 
         Raises: CallError; OutOfMoneyError before anything is sent.
         """
         call.last_usd = 0.0
-        worst = worst_price(self.config, call.request)
+        most_in, most_out = most_tokens(call.request), self.config.answer_limit or 0
+        worst = price(self.config, most_in, most_out)
         await self.budget.reserve(worst)
-        spent = 0.0
+        spent = booked = 0.0
         try:
             thought = await self._let_through(call.request)
             spent = worst
+            booked = price(self.config, *self._usual.at_most(most_in, most_out))
             said = await self._ask(call.request)
             usage = believed(said, call.request, answer_limit=self.config.answer_limit)
             completion = with_usage(said, usage)
             if usage.tokens_in or usage.tokens_out:
                 spent = price(self.config, usage.tokens_in, usage.tokens_out)
+                self._usual.saw(usage.tokens_in, usage.tokens_out, most_in=most_in)
                 self._pace.settle(thought, usage.tokens_in + usage.tokens_out)
             else:
                 self.unsaid.count(worst, usage.doubt)
+            booked = spent
         except CallError as error:
             if error.free:
-                spent = 0.0
+                spent = booked = 0.0
             if error.status == TOO_MANY:
                 self.concurrency.throttled()
             raise
         finally:
             self.budget.settle(worst, spent)
-            call.last_usd = spent
-            call.usd += spent
+            call.last_usd = booked
+            call.usd += booked
         self.concurrency.succeeded()
         return completion
 
@@ -143,7 +150,10 @@ class Unsaid:
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:
-    """USD that one try can cost at most, NaN where prices are unknown: no tokenizer makes more tokens than there are bytes,
-    and a message costs a few beside."""
-    most_tokens = sum(len(message.content.encode()) + 8 for message in request.messages) + 8
-    return price(config, most_tokens, config.answer_limit or 0)
+    """USD that one try can cost at most, NaN where prices are unknown."""
+    return price(config, most_tokens(request), config.answer_limit or 0)
+
+
+def most_tokens(request: Request) -> int:
+    """No tokenizer makes more tokens than there are bytes, and a message costs a few beside."""
+    return sum(len(message.content.encode()) + 8 for message in request.messages) + 8

@@ -14,11 +14,10 @@ from youden.errors import YoudenError
 from youden.judging.asking.calling import Call, Caller
 from youden.judging.asking.endings import Ending, away_too_long
 from youden.judging.asking.line import MOST_ASLEEP, Line
-from youden.judging.asking.outage import is_silence
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.work import Work
 from youden.judging.call.budget import OutOfMoneyError
-from youden.judging.call.failures import CallError, Failure, ends_the_run
+from youden.judging.call.failures import CallError, Failure, ends_the_run, is_silence
 from youden.judging.call.retry import TOO_MANY, RetryPolicy
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
@@ -66,6 +65,8 @@ class Loop:
         self._early: list[tuple[Call, Failure]] = []
         self._elsewhere: dict[str, Call] = {}
         self._n_in_flight = self._n_cut = 0
+        self._known_good: Request | None = None
+        self._once = asyncio.Lock()
         ending.on_stop.append(self._stop_sending)
 
     async def go(self) -> None:
@@ -136,7 +137,9 @@ class Loop:
 
     def _take(self, key: str, request: Request, rows: Sequence[int], found: Completion | Failure) -> None:
         """Take what the store holds."""
-        self._caller.outage.answered_before |= isinstance(found, Completion)
+        if isinstance(found, Completion):
+            self._caller.outage.answered_before = True
+            self._known_good = request
         self._record(request, found)
         self._put(rows, key, found, stored=True)
 
@@ -200,6 +203,8 @@ class Loop:
             return
         self._n_in_flight += 1
         try:
+            if self._caller.outage.is_stuck(call.tries):
+                await self._look_with_another(call)
             completion = await self._caller.attempt(call)
         except asyncio.CancelledError:
             self._n_cut += 1
@@ -210,7 +215,7 @@ class Loop:
             self._line.close(call)
         except CallError as error:
             self._pay(call)
-            self._failed(call, error)
+            await self._failed(call, error)
         else:
             self._pay(call, completion)
             self._answered(call, completion)
@@ -224,6 +229,7 @@ class Loop:
 
     def _answered(self, call: Call, completion: Completion) -> None:
         self._ending.answered()
+        self._known_good = call.request
         self._keep_early()
         self._heard(answer=True)
         self._keep(call, completion)
@@ -240,7 +246,7 @@ class Loop:
         )
         self._line.close(call)
 
-    def _failed(self, call: Call, error: CallError) -> None:
+    async def _failed(self, call: Call, error: CallError) -> None:
         """Try again later, give up on the call, or end the run."""
         self._sight.tell("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
         if error.status == TOO_MANY and error.kind == "retry":
@@ -259,7 +265,7 @@ class Loop:
             self._line.sleep(call, seconds)
             return
         elif not (stopped and error.kind == "retry"):
-            self._give_up(call, error)
+            await self._give_up(call, error)
         self._line.close(call)
 
     def _away(self, error: CallError, *, was_on: bool) -> None:
@@ -280,8 +286,34 @@ class Loop:
             self._line.unpark()
             self._sight.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
-    def _give_up(self, call: Call, error: CallError) -> None:
+    async def _look_with_another(self, call: Call) -> None:
+        """Ask what was answered before, at the expense of `call`: whether the server is away, or such calls as this break it.
+
+        Raises: CallError where it is away.
+        """
+        if self._known_good is None:
+            return
+        other = Call(call.key, self._known_good, [])
+        try:
+            await self._caller.attempt(other)
+        except CallError as error:
+            if is_silence(error) or error.kind == "stop":
+                raise
+            self._heard(answer=False)
+        else:
+            self._ending.answered()
+            self._heard(answer=True)
+        finally:
+            call.usd += other.usd
+            if self._payer is not None and other.usd:
+                self._store.pay(self._payer, call.key, payment_of(other.usd, None))
+
+    async def _give_up(self, call: Call, error: CallError) -> None:
         if self._caller.backend.live:
+            async with self._once:
+                if not self._ending.any_answered and not self._ending.stopped:
+                    with suppress(CallError, OutOfMoneyError):
+                        await self._look_with_another(call)
             self._ending.given_up(lambda: self._ends_the_run(error), n_requests=len(self._work))
         failure = Failure(error.kind, error.status, error.reason)
         if self._ending.any_answered:

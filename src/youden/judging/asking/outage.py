@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from youden.judging.call.failures import CallError
+from youden.judging.call.failures import CallError, is_silence
 from youden.judging.call.retry import Tries
 
 IN_A_ROW = 3
@@ -20,12 +20,8 @@ failed while others were answered does not count: a text that breaks a server is
 LONGEST_WAIT = 5.0
 """Seconds between two looks whether the server is back; the first look is at once."""
 
-_NOBODY_HOME = {502, 503, 504}
-
-
-def is_silence(error: CallError) -> bool:
-    """Whether nothing came back that its server said: no usable reply, or a gateway's that it got none."""
-    return error.kind == "retry" and (error.status is None or error.status in _NOBODY_HOME)
+LOOKS_WITH_THE_SAME = 3
+"""After so many looks, a call that failed before in this outage is no good sign of it: a call that was answered once is asked."""
 
 
 class Outage:
@@ -52,6 +48,10 @@ class Outage:
     def is_over_time(self) -> bool:
         """Whether the server has been away for longer than the run waits."""
         return self._since is not None and self._clock() - self._since >= self.longest
+
+    def is_stuck(self, tries: Tries) -> bool:
+        """Whether only calls that failed in this outage are left to look with: they may be what breaks the server."""
+        return self.is_on and tries.suspect and self._n_looks > LOOKS_WITH_THE_SAME
 
     def heard(self, *, answer: bool) -> float | None:
         """The server said something. answer: a completion. Returns the seconds it was away, None where it was not."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import openai
@@ -42,16 +42,18 @@ class OpenAIJudge:
         """The model's reply. Raises: CallError."""
         began = self._clock()
         with call_errors(self._connection):
-            reply = await self._client.chat.completions.with_raw_response.create(
-                model=request.model,
-                messages=cast(Any, [{"role": one.role, "content": one.content} for one in request.messages]),
-                extra_body=dict(request.parameters),
-            )
-            return completion(reply.content, seconds=self._clock() - began)
+            reply = await self._client.post("/chat/completions", cast_to=bytes, body=_body(request))
+            return completion(reply, seconds=self._clock() - began)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
         await self._client.close()
+
+
+def _body(request: Request) -> dict[str, Any]:
+    """What is sent. `chat.completions.create` would look at the type of every part of it, at a quarter of a call's CPU."""
+    messages = [{"role": one.role, "content": one.content} for one in request.messages]
+    return {"model": request.model, "messages": messages, **request.parameters}
 
 
 @contextmanager

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.asking.endings import away_too_long
-from youden.judging.asking.outage import is_silence
 from youden.judging.batches.jobs import Job
 from youden.judging.batches.provider import BatchState
-from youden.judging.call.failures import CallError, ends_the_run
+from youden.judging.call.failures import CallError, ends_the_run, is_silence
 from youden.judging.config.reading import JudgeConfig
 
 NOT_FOUND = 404

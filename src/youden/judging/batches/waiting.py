@@ -17,7 +17,6 @@ from typing import TypeVar
 from youden.errors import YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
 from youden.judging.asking.endings import GIVEN_UP_AT_START, out_of_money, too_many, too_many_missing
-from youden.judging.asking.outage import is_silence
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.batches.endings import cancelled, ending, refused
@@ -26,7 +25,7 @@ from youden.judging.batches.jobs import Job, Jobs
 from youden.judging.batches.lines import Line, parts, request_line, results
 from youden.judging.batches.provider import BatchProvider, BatchState, LineError
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Failure, ends_the_run, fate
+from youden.judging.call.failures import CallError, Failure, ends_the_run, fate, is_silence
 from youden.judging.call.reply import Usage, believed, with_usage
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.parsing import Reading, no_reading

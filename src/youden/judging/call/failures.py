@@ -16,6 +16,7 @@ _LONGEST_REASON = 300
 _OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _NO_SUCH_MODEL = {"model_not_found", "invalid_model"}
 _TRY_AGAIN = {408, 409, 429}
+_NOBODY_HOME = {502, 503, 504}
 _STOP = {401, 402, 403, 404, 405}
 
 
@@ -74,6 +75,11 @@ def ending_code(said: str) -> str | None:
     return next((code for code in sorted(_OUT_OF_MONEY | _NO_SUCH_MODEL) if code in said), None)
 
 
+def is_silence(error: CallError) -> bool:
+    """Whether nothing came back that its server said: no usable reply, or a gateway's that it got none."""
+    return error.kind == "retry" and (error.status is None or error.status in _NOBODY_HOME)
+
+
 def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
     """The error a user sees for a failure that would befall every trial."""
     reply = f"The judge '{judge}' at {address} said: {error.reason}"
@@ -91,7 +97,7 @@ def ends_the_run(error: CallError, *, judge: str, address: str) -> JudgeError:
         return JudgeError(
             f"{reply} Top up the account or use another key, then run the same again.", slug="judge-quota"
         )
-    if error.status is None:
+    if error.status is None or is_silence(error):
         return JudgeError(
             f"The judge '{judge}' at {address} gave no usable reply: {error.reason} "
             "Check that the server runs and `base_url` is right, then run the same again.",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from youden.errors import PlanError
 from youden.nouns.arrays import Bools, Floats, Ids
@@ -83,6 +81,9 @@ def check_connected(cells: Bools) -> None:
 
 def components(cells: Bools) -> tuple[Ids, Ids]:
     """Component of every agent, int32[K], and item, int32[J], of the graph whose edges are `cells`, numbered from 0."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     n_agents, n_items = cells.shape
     agent, item = np.nonzero(cells)
     graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n_agents + n_items,) * 2)
