@@ -14,7 +14,7 @@ from youden.nouns import CurlCurve, LinkFacts
 from youden.nouns.arrays import Floats
 from youden.stats.base.links import LINKS
 from youden.stats.base.validation import check_score_matrix
-from youden.stats.curl.additivity import additive_r2
+from youden.stats.curl.additivity import Design, additive_r2
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
 from youden.stats.curl.sampled import Estimates, SampledCurl, sample_rectangles
 from youden.streams import own_stream
@@ -41,6 +41,8 @@ class _ExactCurl(NamedTuple):
 
 
 class _Measured(NamedTuple):
+    """A link's scores float[K, J] and their curl."""
+
     value: Floats
     curl: _Curl
     n_rectangles: int
@@ -55,7 +57,9 @@ def links_table(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict
 
     Raises: StatisticsError [curl-no-rectangles], and those of `check_score_matrix`.
     """
-    return {name: _row(measured) for name, measured in _measured(matrix, exact_up_to).items()}
+    measured = _measured(matrix, exact_up_to)
+    design = Design.of((~np.isnan(np.asarray(matrix))).astype(np.float64))
+    return {name: _row(one, design) for name, one in measured.items()}
 
 
 def curl_curves(matrix: Floats, *, n_steps: int = 41, exact_up_to: int = EXACT_DIFFERENCES) -> tuple[CurlCurve, ...]:
@@ -85,7 +89,7 @@ def _measured(matrix: Floats, exact_up_to: int) -> dict[str, _Measured]:
     }
 
 
-def _row(of: _Measured) -> LinkFacts:
+def _row(of: _Measured, design: Design) -> LinkFacts:
     found = of.curl.quantiles((0.5, 0.95))
     (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
     observed = of.value[~np.isnan(of.value)]
@@ -97,7 +101,7 @@ def _row(of: _Measured) -> LinkFacts:
         sd=sd,
         median_scaled=median / sd if varies else None,
         p95_scaled=p95 / sd if varies else None,
-        r2=additive_r2(of.value) if varies else None,
+        r2=additive_r2(of.value, design=design) if varies else None,
         n_rectangles=of.n_rectangles,
         n_sampled=of.n_sampled,
         median_error=None if of.n_sampled is None else median_error,
