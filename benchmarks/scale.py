@@ -3,7 +3,7 @@
     python benchmarks/scale.py [--trials 1e5 1e6] [--shape 200 2000] [--smoke] [--no-page] [--out FILE]
 
 prints JSON: `parts`, a row for each size and part; `bars`, their ratios; `page`, the report of 1,000 agents × 2,000 items with
-its first paint in Chromium (None without it). Each part runs in a process of its own: CPU seconds without imports, and peak resident
+its first paint in Chromium (None without it). Each part runs in a process of its own: CPU seconds without imports, peak resident
 memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solving once: the yardstick of `fit` and `report`. Runs
 are cyclic, of made-up answers and without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from youden.nouns import Plan, Pool
 
 N_INDEPENDENT = 1_000
+JUDGE = {"backend": "wire", "model": "made", "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
 SMOKE = (10_000, (50, 500))
 WIDE = (300_000, (1_000, 2_000))
 REPLAYED = 20_000
@@ -123,7 +124,7 @@ def replay(folder: Path) -> Callable[[], object]:
     from youden.nouns import Completion
 
     pool, plan = texts_of(folder)
-    questions = load_judge_config({"model": "made", "base_url": "http://made", "prompt": "same-source"}).questions()
+    questions = load_judge_config(JUDGE).questions()
     said = Completion("YES", "stop", "made", 300, 1)
     with open_store(folder / "replay.db") as store:
         for _, key, _ in questions.all(plan, pool):
