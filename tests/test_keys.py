@@ -24,7 +24,9 @@ TEXTS = st.one_of(
 
 
 def plan_of(pool: Pool, **more: object) -> Plan:
-    return youden.make_plan(pool, **({"design": "cyclic", "calls": 60, "n_independent": 20, "holdout": 0.0, "seed": 1} | more))
+    return youden.make_plan(
+        pool, **({"design": "cyclic", "calls": 60, "n_independent": 20, "holdout": 0.0, "seed": 1} | more)
+    )
 
 
 @settings(max_examples=20, deadline=None)
