@@ -1,30 +1,44 @@
-"""What `fit`, `report` and `replay` take as runs grow, beside reading, tallying and solving alone.
+"""What `fit`, `report`, `replay` and `lexical` take as runs grow, beside reading, tallying and solving alone.
 
-    python benchmarks/scale.py [--trials 1e5 1e6] [--smoke] [--out FILE]
+    python benchmarks/scale.py [--trials 1e5 1e6] [--shape 200 2000] [--smoke] [--no-page] [--out FILE]
 
-prints JSON: a row for each size and part, then the bars. Each part runs in a process of its own, whose CPU seconds (without
-imports) and peak resident memory it gives. `base` is reading plan.parquet and verdicts.parquet, tallying and solving once: the
-yardstick of `fit` and `report`. Runs are cyclic, of made-up answers and without texts, 200 agents × 2,000 items; 1e7 trials, on
-request, are 500 × 10,000. `page` is the report of a wide run, 1,000 × 2,000, with the first paint that Chromium tells through
-chromedriver (left out where there is none). To add a part: a function of a folder in PARTS, and a bar in `bars`.
+prints JSON: `parts`, a row for each size and part; `bars`, their ratios; `page`, the report of 1,000 agents × 2,000 items with
+its first paint in Chromium (None without it). Each part runs in a process of its own: CPU seconds without imports, peak resident
+memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solving once: the yardstick of `fit` and `report`. Runs
+are cyclic, of made-up answers and without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
+
+Bars: fit / base ≤ 3, report / base ≤ 6 at 1e5 and 4 at 1e6; growth ≤ 1.1; replay ≤ 20 µs; page ≤ 5 MB and 1,000 ms.
+A further part is a function of a folder in PARTS that returns what is timed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import resource
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from youden.nouns import Plan, Pool
+
 N_INDEPENDENT = 1_000
-SHAPES = {10_000_000: (500, 10_000)}
+JUDGE = {"backend": "wire", "model": "made", "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
 SMOKE = (10_000, (50, 500))
+WIDE = (300_000, (1_000, 2_000))
 REPLAYED = 20_000
+LARGEST_REPORT = 2_000_000
+"""Trials up to which a report is written."""
 
 
 def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
@@ -102,7 +116,57 @@ def report(folder: Path) -> Callable[[], object]:
     return lambda: write_report(RunFolder(folder))
 
 
-PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {"base": base, "fit": fit, "report": report}
+def replay(folder: Path) -> Callable[[], object]:
+    """A store of answers to REPLAYED trials of 500 characters a text, replayed."""
+    from youden.judging.backends.replay import Replay
+    from youden.judging.config.reading import load_judge_config
+    from youden.judging.store.answers import open_store
+    from youden.nouns import Completion
+
+    pool, plan = texts_of(folder)
+    questions = load_judge_config(JUDGE).questions()
+    said = Completion("YES", "stop", "made", 300, 1)
+    with open_store(folder / "replay.db") as store:
+        for _, key, _ in questions.all(plan, pool):
+            store.add(key, said)
+
+    def act() -> object:
+        with open_store(folder / "replay.db", read_only=True) as store:
+            return Replay(questions, store, judge={"name": "made"}).answer_many(pool, plan)
+
+    return act
+
+
+def lexical(folder: Path) -> Callable[[], object]:
+    """The embedded judge on the same texts."""
+    from youden.judging.backends.lexical import Lexical
+
+    pool, plan = texts_of(folder)
+    return lambda: Lexical().answer_many(pool, plan)
+
+
+def texts_of(folder: Path) -> tuple[Pool, Plan]:
+    """Texts for a part of the run's plan: 50 agents × 200 items of 80 words."""
+    import youden
+    from youden.nouns import Agent, Item, Pool
+
+    rng = np.random.default_rng(0)
+    words = np.array([f"word{k}" for k in range(5000)], dtype=object)
+    texts = np.empty((50, 200), dtype=object)
+    for cell in np.ndindex(texts.shape):
+        texts[cell] = " ".join(words[rng.integers(5000, size=80)])
+    agents, items = tuple(Agent(f"a{i}") for i in range(50)), tuple(Item(f"i{j}") for j in range(200))
+    pool = Pool(agents, items, texts)
+    return pool, youden.make_plan(pool, design="cyclic", calls=REPLAYED, holdout=0.0, seed=0)
+
+
+PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
+    "base": base,
+    "fit": fit,
+    "report": report,
+    "replay": replay,
+    "lexical": lexical,
+}
 
 
 def measure(part: str, folder: Path) -> dict[str, float]:
@@ -110,7 +174,7 @@ def measure(part: str, folder: Path) -> dict[str, float]:
     act = PARTS[part](folder)
     began = process_time()
     act()
-    return {"cpu_seconds": round(process_time() - began, 2), "peak_gb": peak(resource.RUSAGE_SELF)}
+    return {"cpu_seconds": round(process_time() - began, 3), "peak_gb": peak(resource.RUSAGE_SELF)}
 
 
 def peak(who: int) -> float:
@@ -118,19 +182,81 @@ def peak(who: int) -> float:
 
 
 def apart(*arguments: object) -> dict[str, float]:
-    """The same in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, __file__, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    said: dict[str, float] = json.loads(done.stdout or "{}")
+    """A part in a process of its own."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    said: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout or "{}")
     return said
 
 
+def rows(folder: Path, n_trials: int, shape: tuple[int, int], *, parts: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Every part of one size, in its own process."""
+    run = folder / f"{n_trials}-{shape[0]}x{shape[1]}"
+    apart("make", run, n_trials, *shape)
+    found = {part: apart(part, run) for part in parts}
+    if "report" in found:
+        found["report"]["megabytes"] = round((run / "report.html").stat().st_size / 1e6, 2)
+    return found
+
+
+def first_paint(page: Path) -> float | None:
+    """Milliseconds, None where Chromium or its driver is not installed."""
+    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+        return None
+    from report import look
+
+    return round(look(page)["first paint"], 1)
+
+
+def bars(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> dict[str, float]:
+    """What the bars are about: ratios within one size, growth between sizes, microseconds a trial."""
+    ratios = {}
+    cpu = {n: {part: row["cpu_seconds"] for part, row in parts.items()} for n, parts in found.items()}
+    for n, parts in cpu.items():
+        for part in ("fit", "report"):
+            if part in parts:
+                ratios[f"{part} / base at {n}"] = round(parts[part] / parts["base"], 2)
+        for part in ("replay", "lexical"):
+            if part in parts:
+                ratios[f"{part}, microseconds a trial"] = round(1e6 * parts[part] / REPLAYED, 1)
+    sizes = sorted(cpu)
+    for one, other in pairwise(sizes):
+        growth = math.log(cpu[other]["fit"] / cpu[one]["fit"]) / math.log(other / one)
+        ratios[f"growth of fit, {one} to {other}"] = round(growth, 2)
+    return ratios
+
+
 def main() -> None:
-    if len(sys.argv) > 2 and sys.argv[1] in {*PARTS}:
+    if len(sys.argv) > 2 and sys.argv[1] in PARTS:
         print(json.dumps(measure(sys.argv[1], Path(sys.argv[2]))))
-    elif len(sys.argv) > 2 and sys.argv[1] == "make":
+        return
+    if len(sys.argv) > 2 and sys.argv[1] == "make":
         make(Path(sys.argv[2]), *map(int, sys.argv[3:6]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=float, nargs="+", default=[1e5, 1e6])
+    parser.add_argument("--shape", type=int, nargs=2, default=(200, 2_000), metavar=("AGENTS", "ITEMS"))
+    parser.add_argument("--smoke", action="store_true", help="small sizes, to see that all of it runs")
+    parser.add_argument("--no-page", action="store_true", help="leave out the wide report")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    sizes = [SMOKE[0]] if asked.smoke else sorted(map(int, asked.trials))
+    table: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as place:
+        found = {}
+        for n in sizes:
+            shape = SMOKE[1] if asked.smoke else tuple(asked.shape)
+            parts = ["base", "fit", *(["report"] if n <= LARGEST_REPORT else [])]
+            found[n] = rows(Path(place), n, shape, parts=[*parts, *(["replay", "lexical"] if n == sizes[0] else [])])
+        table |= {"parts": found, "bars": bars(found)}
+        if not asked.no_page and not asked.smoke:
+            n, wide = WIDE
+            table["page"] = rows(Path(place), n, wide, parts=["fit", "report"])["report"] | {
+                "first_paint_ms": first_paint(Path(place) / f"{n}-{wide[0]}x{wide[1]}" / "report.html")
+            }
+    text = json.dumps(table, indent=2)
+    if asked.out:
+        asked.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 if __name__ == "__main__":

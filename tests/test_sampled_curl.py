@@ -12,7 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns.arrays import Floats
 from youden.stats.base.links import LINKS
-from youden.stats.curl.link_table import curl_curves, links_table
+from youden.stats.curl.link_table import links_table, measure_curl
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
 from youden.stats.curl.sampled import SampledCurl, sample_rectangles
 from youden.streams import own_stream
@@ -47,7 +47,7 @@ def test_rectangles_are_complete_real_and_counted(gaps: float, wide: bool) -> No
 @pytest.mark.parametrize("gaps", [0.0, 0.6])
 def test_a_sample_stands_within_its_errors_of_the_exact_curl(gaps: float, name: str) -> None:
     value, link = scores(gaps=gaps, lattice=False), LINKS[name].forward
-    found = SampledCurl.of(value, sample_rectangles(~np.isnan(value), rng=own_stream(1)), link)
+    found = SampledCurl.of(link(value), sample_rectangles(~np.isnan(value), rng=own_stream(1)))
     exact = curl_quantiles(link(value), LEVELS)
     sampled = found.quantiles(LEVELS)
     assert (np.abs(sampled.value - exact) <= 4 * sampled.error).all()
@@ -63,7 +63,7 @@ def test_errors_are_as_large_as_samples_differ() -> None:
     medians, errors, shares, doubts = [], [], [], []
     for seed in range(100):
         corners = sample_rectangles(~np.isnan(value), rng=own_stream(seed), n_pairs=300, a_pair=8)
-        found = SampledCurl.of(value, corners, lambda score: score)
+        found = SampledCurl.of(value, corners)
         median, share = found.quantiles((0.5,)), found.ecdf(at)
         medians.append(median.value[0])
         errors.append(median.error[0])
@@ -75,7 +75,7 @@ def test_errors_are_as_large_as_samples_differ() -> None:
 
 def test_steps_of_a_lattice_fall_where_they_are_asked_for() -> None:
     value = scores(gaps=0.2, lattice=True)
-    found = SampledCurl.of(value, sample_rectangles(~np.isnan(value), rng=own_stream(2)), lambda score: score)
+    found = SampledCurl.of(value, sample_rectangles(~np.isnan(value), rng=own_stream(2)))
     at = [0.0, 0.25, 0.5, 1.0]
     np.testing.assert_allclose(found.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
 
@@ -98,7 +98,7 @@ def test_the_table_is_exact_up_to_a_stated_size_and_says_where_it_is_sampled() -
 
 def test_curves_of_a_sample_carry_errors_and_exact_ones_none() -> None:
     value = scores(gaps=0.1, lattice=False)
-    for exact, sampled in zip(curl_curves(value), curl_curves(value, exact_up_to=10), strict=True):
+    for exact, sampled in zip(measure_curl(value).curves(), measure_curl(value, exact_up_to=10).curves(), strict=True):
         assert not exact.error.any()
         assert sampled.error.any()
         truth = curl_ecdf(LINKS[exact.link].forward(value), sampled.x)
@@ -113,7 +113,7 @@ def test_without_a_rectangle_there_is_nothing_to_sample(observed: np.ndarray) ->
 
 def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    curves = curl_curves(scores(gaps=0.1, lattice=False))
+    curves = measure_curl(scores(gaps=0.1, lattice=False)).curves()
     folder.write_curl(curves)
     for written, read in zip(curves, folder.read_curl(), strict=True):
         assert (written.link, written.sd) == (read.link, read.sd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,39 +31,19 @@ from youden.nouns import (
     Verdicts,
 )
 from youden.nouns.arrays import Bools
-from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
-from youden.run.abilities import abilities_of, cell_abilities
-from youden.run.ability import Abilities
+from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.extension import extension_facts
-from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings, told_apart
+from youden.run.learning import Learned, learn
+from youden.run.ranking import Groups, ranking_table, ranking_warnings
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
-from youden.stats.curl.link_table import curl_curves, links_table
+from youden.stats.curl.link_table import LinkCurls, measure_curl
 from youden.stats.trials.partner_halves import partner_halves
-from youden.stats.trials.places import Differences
 from youden.streams import own_stream
 
 FACTS_VERSION = 1
 N_DEPENDENT = 3
 """Agents named that depend most on who else was in the pool."""
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What is estimated from the answers, each thing once.
-
-    result: None where only rates are known; scores: symmetric ones, for training; found, apart: what ranks, and who is told
-    apart by it.
-    """
-
-    result: Verdicts | None
-    rates: Rates
-    split: Split | None
-    scores: Scores
-    holdout: Scores | None
-    model: ClippedLinear
-    found: Abilities
-    apart: Differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,31 +71,6 @@ class Analysis:
         return self.learned.holdout
 
 
-def learn(
-    rates: Rates,
-    *,
-    split: Split | None = None,
-    result: Verdicts | None = None,
-    target: Target = "items-like-these",
-) -> Learned:
-    """Scores, fit and abilities from rates; with `result`, the trials themselves rank a cyclic plan."""
-    scores = train_scores(rates, split)
-    model = ClippedLinear().fit(scores)
-    by_trials = abilities_of(result, target=target) if result is not None else None
-    found = by_trials or cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
-    component = components_of(result) if by_trials and result is not None else model.component_
-    return Learned(
-        result=result,
-        rates=rates,
-        split=split,
-        scores=scores,
-        holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
-        model=model,
-        found=found,
-        apart=told_apart(found, component=component),
-    )
-
-
 def analyse(
     rates: Rates,
     *,
@@ -131,7 +87,7 @@ def analyse(
     learned = learn(rates, split=split, result=result, target=target)
     symmetric, model, found, apart = learned.scores, learned.model, learned.found, learned.apart
     row, fit = train_scores(rates, split, kind="row"), model.as_fit()
-    links, links_missing = _links({"row": row, "symmetric": symmetric})
+    links, links_missing, curves = _links({"row": row, "symmetric": symmetric})
     said = list(warnings)
     if result is not None:
         said += ranking_warnings(result, message=model.message_)
@@ -174,7 +130,7 @@ def analyse(
         fit=fit,
         ranking=ranking_table(found, rates.agent_ids, apart=apart, groups=groups),
         items=items,
-        curl=() if links_missing.get("symmetric") else curl_curves(symmetric.value),
+        curl=curves,
         facts=facts,
     )
 
@@ -229,16 +185,24 @@ def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Si
     return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval, "target": facts.target})
 
 
-def _links(scores: Mapping[ScoreKind, Scores]) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str]]:
-    """The link table of each kind, or why there is none."""
-    links: dict[ScoreKind, dict[str, LinkFacts]] = {}
+class _Links(NamedTuple):
+    """The link table of each kind of scores, or why there is none; curves of the symmetric ones."""
+
+    tables: dict[ScoreKind, dict[str, LinkFacts]]
+    missing: dict[ScoreKind, str]
+    curves: tuple[CurlCurve, ...]
+
+
+def _links(scores: Mapping[ScoreKind, Scores]) -> _Links:
+    found: dict[ScoreKind, LinkCurls] = {}
     missing: dict[ScoreKind, str] = {}
     for kind, matrix in scores.items():
         try:
-            links[kind] = links_table(matrix.value)
+            found[kind] = measure_curl(matrix.value)
         except StatisticsError as error:
-            links[kind], missing[kind] = {}, str(error)
-    return links, missing
+            missing[kind] = str(error)
+    tables = {kind: found[kind].table() if kind in found else {} for kind in scores}
+    return _Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
 
 
 def call_facts(result: Verdicts) -> CallFacts:

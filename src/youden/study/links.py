@@ -9,7 +9,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import Json, LinkFacts, Rates, ScoreKind, Scores
 from youden.stats.curl.bootstrap import Coincident, MedianDifference, median_differences
-from youden.stats.curl.link_table import curl_curves, links_table
+from youden.stats.curl.link_table import measure_curl
 from youden.streams import own_stream
 from youden.study.additivity import additivity_words
 
@@ -81,7 +81,8 @@ def study_links(
 
     Raises: StatisticsError [curl-no-rectangles] where no two agents share two items.
     """
-    links = links_table(scores.value)
+    measured = measure_curl(scores.value)
+    links = measured.table()
     differences: tuple[MedianDifference, ...] = ()
     said: tuple[str, ...] = (*_words(links), *additivity_words(links)[:1])
     if partners < THIN:
@@ -109,7 +110,7 @@ def study_links(
         differences=differences,
         ecdf={
             curve.link: CurlEcdf(tuple((curve.x / curve.sd).tolist()), tuple(curve.share.tolist()))
-            for curve in curl_curves(scores.value, n_steps=101)
+            for curve in measured.curves(n_steps=101)
             if links[curve.link].sd > 0
         },
         scores=scores.kind,

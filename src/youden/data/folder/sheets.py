@@ -19,6 +19,7 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_files import damaged, read_bytes
 from youden.errors import RunFolderError
 from youden.nouns import CurlCurve, ScoreKind, ScoreRole, Scores
+from youden.nouns.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,8 +64,8 @@ class ItemRow:
 
 def write_scores(path: Path, scores: Scores) -> None:
     """A line for each agent, a column for each item; empty is unseen."""
-    rows = ([agent, *row] for agent, row in zip(scores.agent_ids, scores.value.tolist(), strict=True))
-    _write(path, ["agent", *scores.item_ids], rows)
+    rows = ([agent, *_fields(row)] for agent, row in zip(scores.agent_ids, scores.value, strict=True))
+    _write_fields(path, ["agent", *scores.item_ids], rows)
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
@@ -183,11 +184,22 @@ def _count(path: Path, field: str) -> int:
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[Iterable[Field]]) -> None:
+    _write_fields(path, header, ([_field(value) for value in row] for row in rows))
+
+
+def _write_fields(path: Path, header: Sequence[str], rows: Iterable[Sequence[Field]]) -> None:
     with replacing(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
         # RFC 4180's line ends: with "\n" the csv module would leave a carriage return inside an id unquoted.
         writer = csv.writer(file)
         writer.writerow(header)
-        writer.writerows([_field(value) for value in row] for row in rows)
+        writer.writerows(rows)
+
+
+def _fields(row: Floats) -> list[Field]:
+    found = row.astype(object)
+    found[np.isnan(row)] = None
+    fields: list[Field] = found.tolist()
+    return fields
 
 
 def _field(value: Field) -> Field:

@@ -60,25 +60,40 @@ def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel) ->
         pq.write_table(table, fresh, compression="zstd")
 
 
+def _positions(codes: pa.Array | pa.ChunkedArray) -> Ids:
+    return np.array(codes.cast(pa.int32()).fill_null(-1), dtype=np.int32)
+
+
 @dataclass(frozen=True, eq=False)
 class Table(Generic[M]):
-    """A file's columns and what its metadata says. Every method raises RunFolderError where a column does not fit."""
+    """A file whose columns are read as they are asked for, and what its metadata says. Every method raises RunFolderError where
+    a column does not fit."""
 
     path: Path
-    columns: pa.Table
+    file: pq.ParquetFile
     said: M
 
     def __len__(self) -> int:
-        return int(self.columns.num_rows)
+        return int(self.file.metadata.num_rows)
 
     def positions(self, name: str, names: Sequence[str], *, nulls: bool = False) -> Ids:
         """int32[N]: positions in `names`; −1 for null, which only `nulls` allows."""
-        column = self._column(name, pa.string(), nulls=nulls)
-        codes = pc.index_in(column, value_set=_texts(names))
-        unknown = column.filter(pc.and_(pc.is_null(codes), pc.is_valid(column)))
+        column = self._read(name, nulls=nulls)
+        if pa.types.is_dictionary(column.type):
+            parts = [self._known(name, part.dictionary, names)[_positions(part.indices)] for part in column.chunks]
+            return np.concatenate([np.zeros(0, dtype=np.int32), *parts])
+        return self._known(name, self._column(name, pa.string(), nulls=nulls), names)[:-1]
+
+    def _known(self, name: str, texts: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> Ids:
+        """int32[n + 1]: positions of `texts` in `names`, −1 for null, and −1 at the end."""
+        try:
+            codes = pc.index_in(texts.cast(pa.string()), value_set=_texts(names))
+        except pa.ArrowException as error:
+            raise damaged(self.path, f"the column {name} is not {pa.string()} ({error})") from error
+        unknown = texts.filter(pc.and_(pc.is_null(codes), pc.is_valid(texts)))
         if len(unknown):
             raise damaged(self.path, f"the column {name} holds {unknown[0].as_py()!r}, which the run does not know")
-        return np.array(codes.fill_null(-1), dtype=np.int32)
+        return np.append(_positions(codes), np.int32(-1))
 
     def integers(self, name: str, *, nulls: bool = False) -> Ids:
         """int32[N]; −1 for null, which only `nulls` allows."""
@@ -92,18 +107,23 @@ class Table(Generic[M]):
         """S64[N]."""
         return np.array(self._column(name, pa.binary(), nulls=False), dtype="S64")
 
-    def _column(self, name: str, kind: pa.DataType, *, nulls: bool) -> pa.ChunkedArray:
-        if name not in self.columns.column_names:
-            raise damaged(
-                self.path, f"there is no column {name}; it has {', '.join(self.columns.column_names) or 'none at all'}"
-            )
+    def _read(self, name: str, *, nulls: bool) -> pa.ChunkedArray:
+        names = self.file.schema_arrow.names
+        if name not in names:
+            raise damaged(self.path, f"there is no column {name}; it has {', '.join(names) or 'none at all'}")
         try:
-            column = self.columns.column(name).cast(kind)
-        except pa.ArrowException as error:
-            raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
+            column = self.file.read([name]).column(name)
+        except (pa.ArrowException, OSError) as error:
+            raise _no_parquet(self.path, error) from error
         if column.null_count and not nulls:
             raise damaged(self.path, f"the column {name} has {column.null_count} nulls")
         return column
+
+    def _column(self, name: str, kind: pa.DataType, *, nulls: bool) -> pa.ChunkedArray:
+        try:
+            return self._read(name, nulls=nulls).cast(kind)
+        except pa.ArrowException as error:
+            raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
 
 
 def read_table(
@@ -116,11 +136,10 @@ def read_table(
     if not path.is_file():
         raise missing(path)
     try:
-        with pq.ParquetFile(path) as file:
-            columns = file.read()
+        file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(path, error) from error
-    return Table(path, columns, _said(path, columns.schema, kind, newest, upgrade))
+    return Table(path, file, _said(path, file.schema_arrow, kind, newest, upgrade))
 
 
 def read_said(path: Path, kind: type[M]) -> M:

@@ -72,6 +72,8 @@ def trusted(said: Completion) -> Completion:
 
     Raises: CallError, to be tried again, where its text or its odds are not what they should be.
     """
+    if _is_plain(said):
+        return said
     if not isinstance(said.text, str):
         raise _broken(f"the content is {_kind(said.text)}")
     tokens_in, tokens_out = _count(said.tokens_in), _count(said.tokens_out)
@@ -167,6 +169,27 @@ def _odds(said: Any) -> tuple[tuple[str, float], ...]:
         if logprob > -math.inf:
             odds.append((_sendable(token), min(float(logprob), 0.0)))
     return tuple(odds)
+
+
+def _is_plain(said: Completion) -> bool:
+    """Whether it is as most are: every field of its type, nothing to make sendable, no odds to look at."""
+    text, reason, model, build = said.text, said.finish_reason, said.model, said.fingerprint
+    return (
+        said.top_logprobs == ()
+        and said.refusal is None
+        and type(text) is type(reason) is type(model) is str
+        and (build is None or (type(build) is str and build.isascii() and len(build) <= LONGEST_NAME))
+        and text.isascii()
+        and reason.isascii()
+        and model.isascii()
+        and 0 < len(reason) <= LONGEST_NAME
+        and len(model) <= LONGEST_NAME
+        and type(said.tokens_in) is type(said.tokens_out) is int
+        and 0 <= said.tokens_in <= MOST_TOKENS
+        and 0 <= said.tokens_out <= MOST_TOKENS
+        and type(said.seconds) is float
+        and 0 <= said.seconds < math.inf
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -58,13 +58,17 @@ class Prompt:
 
         hint: stands at the very end.
         """
-        first, second = _sendable(first), _sendable(second)
+        first, second = sendable(first), sendable(second)
         tag = fence(first, second)
         filled = {
             "first": f"<first-{tag}>\n{first}\n</first-{tag}>",
             "second": f"<second-{tag}>\n{second}\n</second-{tag}>",
             "fence": tag,
         }
+        return self.filled(filled, hint=hint)
+
+    def filled(self, filled: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
+        """The question with these words where `first`, `second` and `fence` stand."""
         text = "".join([filled[part] if is_name else part for part, is_name in self._parts])
         user = Message("user", text + hint)
         return (user,) if self.system is None else (Message("system", self.system), user)
@@ -80,13 +84,18 @@ def fence(first: str, second: str) -> str:
 
     A text cannot hold its own fence, for putting it in changes the hash; where one does by luck, the next hash is taken.
     """
-    hasher = hashlib.sha256(f"{len(first)}:{first}{second}".encode())
-    while (tag := hasher.hexdigest()[:16]) in first or tag in second:
+    return fence_of(len(first), first.encode(), second.encode()).decode()
+
+
+def fence_of(n_first: int, first: bytes, second: bytes) -> bytes:
+    """`fence` of two texts in UTF-8, of which the first has `n_first` characters."""
+    hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
+    while (tag := hasher.hexdigest()[:16].encode()) in first or tag in second:
         hasher.update(b"+")
     return tag
 
 
-def _sendable(text: str) -> str:
+def sendable(text: str) -> str:
     """Half of a surrogate pair has no UTF-8 form and could not be sent: it becomes '?'."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 

@@ -66,7 +66,7 @@ class Questions:
         if self.room is not None:
             first, second = shortened(first, second, room=self.room, policy=self.truncate)
         asked_as: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
-        return Request(self.model, self.prompt.messages(first, second, hint=self._hint), self.parameters, asked_as)
+        return Request(self.model, self.prompt.messages(first, second, hint=self.hint), self.parameters, asked_as)
 
     def key(self, request: Request) -> str:
         """What the answer to `request` is stored under."""
@@ -99,11 +99,12 @@ class Questions:
         """Characters that both texts may have together; None for no limit known."""
         if self.context is None:
             return None
-        around = characters(Request("", self.prompt.messages("", "", hint=self._hint)))
+        around = characters(Request("", self.prompt.messages("", "", hint=self.hint)))
         return max(0, CHARACTERS_A_TOKEN * (self.context - self.answer_tokens) - around)
 
     @cached_property
-    def _hint(self) -> str:
+    def hint(self) -> str:
+        """What stands at the very end of each question."""
         return decision_hint(self.decision, tuple(self.prompt.labels))
 
 

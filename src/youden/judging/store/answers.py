@@ -257,7 +257,8 @@ def _text(config: dict[str, Json]) -> str:
 
 def completion_from(fields: dict[str, Any]) -> Completion:
     """The completion that was stored as these JSON fields. Raises: CallError where it cannot be trusted, as `trusted`."""
-    return trusted(Completion(**{**fields, "top_logprobs": fields["top_logprobs"] or ()}))
+    fields["top_logprobs"] = fields["top_logprobs"] or ()
+    return trusted(Completion(**fields))
 
 
 def _read(text: str) -> Completion | Failure:

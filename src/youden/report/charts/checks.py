@@ -11,6 +11,9 @@ from youden.report.charts.frames import Frame
 from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, answers, frame_chart, sized
 from youden.report.data.report import ReportData
 
+MAX_ITEMS = 2_000
+"""Items drawn at most by their difficulty."""
+
 MAX_AGENTS = 40
 """False-positive rates drawn at most."""
 
@@ -20,11 +23,13 @@ def difficulty(data: ReportData) -> Iterator[Figure]:
     known = [line for line in data.items.ordered if line.difficulty is not None]
     if not known:
         return
+    every = -(-len(known) // MAX_ITEMS)
+    shown = known[::every]
     frame = Frame.of(
-        place=list(range(1, len(known) + 1)),
-        item=[line.item for line in known],
-        difficulty=[line.difficulty for line in known],
-        trials=[line.n_trials for line in known],
+        place=list(range(1, len(known) + 1, every)),
+        item=[line.item for line in shown],
+        difficulty=[line.difficulty for line in shown],
+        trials=[line.n_trials for line in shown],
     )
     spec = (
         frame_chart()
@@ -39,7 +44,8 @@ def difficulty(data: ReportData) -> Iterator[Figure]:
     yield Figure(
         "difficulty",
         "Difficulty of items",
-        "Score units; 0 is the average item, +.1 costs every agent a tenth of a point.",
+        "Score units; 0 is the average item, +.1 costs every agent a tenth of a point."
+        + (f" One item in {every} is drawn; items.csv has all." if every > 1 else ""),
         f"items.csv, {answers(data.summary)}",
         sized(spec),
         frame,

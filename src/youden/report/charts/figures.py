@@ -8,12 +8,15 @@ from typing import Protocol
 import altair as alt
 import numpy as np
 
-from youden.nouns.arrays import Floats, Positions
+from youden.nouns.arrays import Floats
 from youden.report.charts import checks as check_charts
 from youden.report.charts.frames import Frame
 from youden.report.charts.marks import SCORE, Figure, answers, by_group, frame_chart, ordered, sized
-from youden.report.data.grids import AgentGrid, CellGrid
+from youden.report.data.grids import AgentTiles, CellGrid
 from youden.report.data.report import ReportData
+
+MAX_RANKED = 200
+"""Agents drawn at most in the figure of the ranking."""
 
 
 class Placed(Protocol):
@@ -50,9 +53,12 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
 
 
 def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Figure:
-    """Distances from the average agent with intervals, in the order given; agents without an ability are left out."""
-    known = [agent for agent in agents if agent.ability is not None]
-    average = float(np.mean([agent.ability for agent in known]))
+    """Distances from the average agent with intervals, in the order given; agents without an ability are left out, and of
+    many only the first `MAX_RANKED` are drawn."""
+    ranked = [agent for agent in agents if agent.ability is not None]
+    average = float(np.mean([agent.ability for agent in ranked]))
+    known = ranked[:MAX_RANKED]
+    rest = f" The first {MAX_RANKED} of {len(ranked):,} agents; the table has all." if len(ranked) > len(known) else ""
 
     def distances(ends: Sequence[float | None]) -> list[float | None]:
         return [None if end is None else end - average for end in ends]
@@ -90,7 +96,7 @@ def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Fi
         "ranking",
         "Distance from the average agent",
         f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents "
-        "that are told apart may overlap: what counts is the error of their difference.",
+        "that are told apart may overlap: what counts is the error of their difference." + rest,
         source,
         sized(spec.properties(height=30 + 17 * len(known))),
         frame,
@@ -105,32 +111,31 @@ def _ranking(data: ReportData) -> Iterator[Figure]:
 
 def _agents(data: ReportData) -> Iterator[Figure]:
     grid = data.agents
-    note = (
-        "Each tile: how often the judge saw the row's response (read first) and the column's as one source, less the "
-        "false-positive rate. Empty: never asked."
-    )
     for slug, order, words in (
         ("agents", grid.by_rank, "best first"),
         ("agents-clustered", grid.by_cluster, "like beside like"),
     ):
+        tiles = grid.tiles(order)
+        size = tiles.agents_per_tile
         yield Figure(
             slug,
             f"Agreement of agents, {words}",
-            note,
+            "Each tile: how often the judge saw the row's response (read first) and the column's as one source, less the "
+            "false-positive rate. Empty: never asked."
+            + (f" Drawn in bins: a tile is the mean over {size} × {size} agents." if size > 1 else ""),
             f"rates.parquet, {answers(data.summary)}",
-            sized(_agent_tiles([grid.agents[position] for position in order])),
-            _agent_frame(grid, order),
+            sized(_agent_tiles(tiles.names)),
+            _agent_frame(tiles),
             canvas=True,
         )
 
 
-def _agent_frame(grid: AgentGrid, order: Positions) -> Frame:
-    first, second = np.meshgrid(order, order, indexing="ij")
-    seen = ~np.isnan(grid.value[first, second])
+def _agent_frame(tiles: AgentTiles) -> Frame:
+    first, second = np.nonzero(~np.isnan(tiles.value))
     return Frame.of(
-        first=[grid.agents[position] for position in first[seen]],
-        second=[grid.agents[position] for position in second[seen]],
-        value=grid.value[first, second][seen],
+        first=[tiles.names[i] for i in first],
+        second=[tiles.names[k] for k in second],
+        value=tiles.value[first, second],
     )
 
 

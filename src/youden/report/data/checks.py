@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.special import betaincinv
 
 from youden.nouns import INDEPENDENT, Verdicts
 from youden.nouns.arrays import Floats, freeze
@@ -61,12 +61,13 @@ def false_alarms(result: Verdicts) -> tuple[FalseAlarm, ...]:
     n = np.bincount(agent, minlength=plan.n_agents)
     n_yes = np.bincount(agent, weights=np.tile(result.hard[asked], 2), minlength=plan.n_agents).astype(int)
     named = {position for alarm in alarms_of(result) for position in alarm.agents}
-    level = 1 - (1 - FAMILY_LEVEL) / plan.n_agents
-    lines = []
-    for i in np.flatnonzero(n):
-        interval = binomtest(int(n_yes[i]), int(n[i])).proportion_ci(level, method="exact")
-        low, high = float(interval.low), float(interval.high)
-        lines.append(FalseAlarm(plan.agent_ids[i], int(n[i]), int(n_yes[i]), low, high, alarmed=i in named))
+    tail = (1 - FAMILY_LEVEL) / plan.n_agents / 2
+    low = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n - n_yes + 1, tail), 0.0)
+    high = np.where(n_yes < n, betaincinv(n_yes + 1, np.maximum(n - n_yes, 1), 1 - tail), 1.0)
+    lines = [
+        FalseAlarm(plan.agent_ids[i], int(n[i]), int(n_yes[i]), float(low[i]), float(high[i]), alarmed=i in named)
+        for i in np.flatnonzero(n)
+    ]
     return tuple(sorted(lines, key=lambda line: -line.rate))
 
 

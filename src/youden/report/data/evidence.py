@@ -10,7 +10,7 @@ from youden.nouns import Pool, Rates, Scores, Target, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, train_scores
-from youden.run.analysis import Learned, learn
+from youden.run.learning import Learned, learn
 from youden.stats.trials.places import Differences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,18 @@ from youden.report.data.evidence import Evidence
 
 MAX_TILES = 12_000
 """Above so many cells a heatmap is drawn in bins, and says so."""
+
+
+@dataclass(frozen=True, eq=False)
+class AgentTiles:
+    """The agent × agent matrix in one order, as it is drawn. value: float[n, n], NaN where never asked; names: at the edges."""
+
+    value: Floats
+    names: tuple[str, ...]
+    agents_per_tile: int
+
+    def __post_init__(self) -> None:
+        freeze([self.value])
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +45,13 @@ class AgentGrid:
 
     def __post_init__(self) -> None:
         freeze([self.value, self.by_rank, self.by_cluster])
+
+    def tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> AgentTiles:
+        """In this order of agents, at most about `max_tiles` tiles: means over blocks where there are more agents."""
+        per_tile = -(-len(order) // math.isqrt(max_tiles))
+        value = self.value[np.ix_(order, order)]
+        names = _edges([self.agents[position] for position in order], per_tile)
+        return AgentTiles(value if per_tile == 1 else binned(value, per_tile, per_tile), names, per_tile)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,17 @@ class Sample:
     raw: tuple[RawAnswer | None, ...]
     n_all: int
 
+    @property
+    def agents(self) -> list[int]:
+        """Positions of the agents it speaks of."""
+        return sorted({agent for line in self.lines for agent in (line.first, line.second)})
+
+    @property
+    def items(self) -> list[int]:
+        """Positions of the items it speaks of."""
+        found = {item for line in self.lines for item in (line.item, line.other_item)}
+        return sorted(item for item in found if item is not None)
+
 
 def find_sources(folder: RunFolder, texts: Texts, result: Verdicts) -> Sources:
     """What of a run's texts, prompt and answers can still be opened."""

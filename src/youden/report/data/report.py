@@ -25,8 +25,8 @@ from youden.report.data.openings import AskedPrompt, Sample, find_sources, sampl
 from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook
-from youden.run.analysis import Learned
-from youden.stats.curl.link_table import curl_curves
+from youden.run.learning import Learned
+from youden.stats.curl.link_table import measure_curl
 from youden.streams import own_stream
 
 
@@ -107,6 +107,6 @@ def _curl(folder: RunFolder, evidence: Evidence) -> tuple[CurlCurve, ...]:
     if folder.has("curl.csv"):
         return folder.read_curl()
     try:
-        return curl_curves(evidence.scores.value)
+        return measure_curl(evidence.scores.value).curves()
     except StatisticsError:
         return ()

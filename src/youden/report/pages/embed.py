@@ -113,14 +113,15 @@ def figure_json(figure: Figure) -> dict[str, Json]:
 def trial_data(
     trials: Trials | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
 ) -> dict[str, Json] | None:
-    """Names by position, and the sample of trials in columns if the page is to carry it; None for an imported run."""
+    """Names by position, and the sample of trials in columns if the page is to carry it, then the names that it speaks of
+    alone; None for an imported run."""
     if trials is None:
         return None
-    shown: dict[str, Json] = {
-        "agents": [printable(agent) for agent in agents],
-        "items": [printable(item) for item in items],
-    }
     sample = trials.sample
+    shown: dict[str, Json] = {
+        "agents": _named(agents, sample.agents if sampled else range(len(agents))),
+        "items": _named(items, sample.items if sampled else range(len(items))),
+    }
     lines = [asdict(line) for line in sample.lines] if sampled else []
     return {
         **shown,
@@ -132,6 +133,10 @@ def trial_data(
         "raw": [None if raw is None else asdict(raw) for raw in sample.raw] if sampled else [],
         "prompt": None if trials.prompt is None else asdict(trials.prompt),
     }
+
+
+def _named(names: Sequence[str], positions: Sequence[int]) -> dict[str, Json]:
+    return {str(position): printable(names[position]) for position in positions}
 
 
 def environment() -> Environment:

@@ -67,14 +67,18 @@ def residual_map(scores: Scores | ArrayLike) -> ResidualMap:
     return ResidualMap(residual, _rms(residual, axis=1), _rms(residual, axis=0), additive_r2(value))
 
 
-def additive_r2(value: Floats) -> float:
-    """1 − RSS/TSS of the additive fit to float[K, J] on any scale, NaN unseen; NaN where all are equal."""
+def additive_r2(value: Floats, *, design: Design | None = None) -> float:
+    """1 − RSS/TSS of the additive fit to float[K, J] on any scale, NaN unseen; NaN where all are equal.
+
+    design: of the cells seen, where several matrices have the same.
+    """
     observed = ~np.isnan(value)
     seen = value[observed]
     total = float(((seen - seen.mean()) ** 2).sum())
     if np.ptp(seen) == 0:
         return float("nan")
-    return 1 - float((additive_residuals(np.nan_to_num(value), observed.astype(np.float64)) ** 2).sum()) / total
+    design = design or Design.of(observed.astype(np.float64))
+    return 1 - float((design.residuals(np.nan_to_num(value)) ** 2).sum()) / total
 
 
 class Effects(NamedTuple):
@@ -84,28 +88,58 @@ class Effects(NamedTuple):
     b: Floats
 
 
-def additive_effects(value: Floats, weight: Floats) -> Effects:
-    """Weighted least squares of float[…, K, J] on one set of weights float[K, J]; both 0 where unseen.
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Weights float[K, J], 0 where unseen, and what least squares on them has in common for all scores.
 
-    With w = 1/(column sums of A): θ = (D − A diag(w) Aᵀ)⁺ (r − A(w∘c)), b = w∘(Aᵀθ − c), of least norm where parts are apart.
+    inverse: (D − A diag(w) Aᵀ)⁺ of the shorter side, with w = 1/(column sums of A).
     """
-    if weight.shape[0] > weight.shape[1]:
-        b, theta = additive_effects(-np.swapaxes(value, -1, -2), weight.T)
-    else:
-        m = weight.sum(axis=0)
+
+    weight: Floats
+    w: Floats
+    inverse: Floats
+
+    @classmethod
+    def of(cls, weight: Floats) -> Design:
+        A = _short_first(weight)
+        m = A.sum(axis=0)
         w = np.divide(1, m, out=np.zeros_like(m), where=m > 0)
-        inverse = pinvh(np.diag(weight.sum(axis=1)) - (weight * w) @ weight.T)
-        c = (weight * value).sum(axis=-2)
-        theta = ((weight * value).sum(axis=-1) - (c * w) @ weight.T) @ inverse
-        b = w * (theta @ weight - c)
-    shift = b.sum(axis=-1, keepdims=True) / max(1, int((weight > 0).any(axis=0).sum()))
-    return Effects((theta - shift) * (weight > 0).any(axis=1), (b - shift) * (weight > 0).any(axis=0))
+        return cls(weight, w, pinvh(np.diag(A.sum(axis=1)) - (A * w) @ A.T))
+
+    def effects(self, value: Floats) -> Effects:
+        """Least squares of float[…, K, J], 0 where unseen.
+
+        θ = (D − A diag(w) Aᵀ)⁺ (r − A(w∘c)), b = w∘(Aᵀθ − c), of least norm where parts are apart.
+        """
+        A, seen = _short_first(self.weight), self.weight > 0
+        flipped = A.shape != self.weight.shape
+        weighted = A * (-np.swapaxes(value, -1, -2) if flipped else value)
+        c = weighted.sum(axis=-2)
+        theta = (weighted.sum(axis=-1) - (c * self.w) @ A.T) @ self.inverse
+        b = self.w * (theta @ A - c)
+        if flipped:
+            theta, b = b, theta
+        shift = b.sum(axis=-1, keepdims=True) / max(1, int(seen.any(axis=0).sum()))
+        return Effects((theta - shift) * seen.any(axis=1), (b - shift) * seen.any(axis=0))
+
+    def residuals(self, value: Floats) -> Floats:
+        """s − θ_i + b_j of `effects`, 0 where unseen: float[…, K, J]."""
+        theta, b = self.effects(value)
+        return np.asarray((value - theta[..., :, None] + b[..., None, :]) * (self.weight > 0))
+
+
+def additive_effects(value: Floats, weight: Floats) -> Effects:
+    """Weighted least squares of float[…, K, J] on one set of weights float[K, J]; both 0 where unseen."""
+    return Design.of(weight).effects(value)
 
 
 def additive_residuals(value: Floats, weight: Floats) -> Floats:
     """s − θ_i + b_j of `additive_effects`, 0 where unseen: float[…, K, J]."""
-    theta, b = additive_effects(value, weight)
-    return np.asarray((value - theta[..., :, None] + b[..., None, :]) * (weight > 0))
+    return Design.of(weight).residuals(value)
+
+
+def _short_first(weight: Floats) -> Floats:
+    return weight if weight.shape[0] <= weight.shape[1] else weight.T
 
 
 def rank_one_test(scores: Scores | ArrayLike, *, rng: np.random.Generator, n_draws: int = 999) -> RankOneTest:

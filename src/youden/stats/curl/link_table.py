@@ -14,8 +14,8 @@ from youden.nouns import CurlCurve, LinkFacts
 from youden.nouns.arrays import Floats
 from youden.stats.base.links import LINKS
 from youden.stats.base.validation import check_score_matrix
-from youden.stats.curl.additivity import additive_r2
-from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
+from youden.stats.curl.additivity import Design, additive_r2
+from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles, no_rectangles
 from youden.stats.curl.sampled import Estimates, SampledCurl, sample_rectangles
 from youden.streams import own_stream
 
@@ -41,10 +41,32 @@ class _ExactCurl(NamedTuple):
 
 
 class _Measured(NamedTuple):
+    """A link's scores float[K, J] and their curl."""
+
     value: Floats
     curl: _Curl
     n_rectangles: int
     n_sampled: int | None
+
+
+class LinkCurls(NamedTuple):
+    """The curl of one matrix on every link, measured once."""
+
+    measured: dict[str, _Measured]
+
+    def table(self) -> dict[str, LinkFacts]:
+        """As `links_table`."""
+        design = Design.of((~np.isnan(next(iter(self.measured.values())).value)).astype(np.float64))
+        return {name: _row(one, design) for name, one in self.measured.items()}
+
+    def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
+        """The distribution of the curl on every link, at `n_steps` points up to its 99th percentile."""
+        curves = []
+        for name, (value, curl, _, _) in self.measured.items():
+            x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
+            share = curl.ecdf(x)
+            curves.append(CurlCurve(name, x, share.value, share.error, float(np.nanstd(value))))
+        return tuple(curves)
 
 
 def links_table(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict[str, LinkFacts]:
@@ -55,37 +77,29 @@ def links_table(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict
 
     Raises: StatisticsError [curl-no-rectangles], and those of `check_score_matrix`.
     """
-    return {name: _row(measured) for name, measured in _measured(matrix, exact_up_to).items()}
+    return measure_curl(matrix, exact_up_to=exact_up_to).table()
 
 
-def curl_curves(matrix: Floats, *, n_steps: int = 41, exact_up_to: int = EXACT_DIFFERENCES) -> tuple[CurlCurve, ...]:
-    """The distribution of the curl on every link at `n_steps` points up to its 99th percentile. As `links_table`."""
-    curves = []
-    for name, (value, curl, _, _) in _measured(matrix, exact_up_to).items():
-        x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
-        share = curl.ecdf(x)
-        curves.append(CurlCurve(name, x, share.value, share.error, float(np.nanstd(value))))
-    return tuple(curves)
-
-
-def _measured(matrix: Floats, exact_up_to: int) -> dict[str, _Measured]:
+def measure_curl(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> LinkCurls:
+    """The curl of scores float[K, J] on every link. Raises: as `links_table`."""
     scores = check_score_matrix(matrix)
     K, J = sorted(scores.shape)
-    n_differences = K * (K - 1) // 2 * J
-    if n_differences <= exact_up_to:
+    values = {name: link.forward(scores) for name, link in LINKS.items()}
+    if exact_up_to >= K * (K - 1) // 2 * J:
         n = n_rectangles(scores)
-        values = {name: link.forward(scores) for name, link in LINKS.items()}
-        return {name: _Measured(value, _ExactCurl(value), n, None) for name, value in values.items()}
+        if n == 0:
+            raise no_rectangles(~np.isnan(scores))
+        return LinkCurls({name: _Measured(value, _ExactCurl(value), n, None) for name, value in values.items()})
     corners = sample_rectangles(~np.isnan(scores), rng=own_stream(0))
-    return {
-        name: _Measured(
-            link.forward(scores), SampledCurl.of(scores, corners, link.forward), corners.n_all, corners.i.size
-        )
-        for name, link in LINKS.items()
-    }
+    return LinkCurls(
+        {
+            name: _Measured(value, SampledCurl.of(value, corners), corners.n_all, corners.i.size)
+            for name, value in values.items()
+        }
+    )
 
 
-def _row(of: _Measured) -> LinkFacts:
+def _row(of: _Measured, design: Design) -> LinkFacts:
     found = of.curl.quantiles((0.5, 0.95))
     (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
     observed = of.value[~np.isnan(of.value)]
@@ -97,7 +111,7 @@ def _row(of: _Measured) -> LinkFacts:
         sd=sd,
         median_scaled=median / sd if varies else None,
         p95_scaled=p95 / sd if varies else None,
-        r2=additive_r2(of.value) if varies else None,
+        r2=additive_r2(of.value, design=design) if varies else None,
         n_rectangles=of.n_rectangles,
         n_sampled=of.n_sampled,
         median_error=None if of.n_sampled is None else median_error,

@@ -7,7 +7,7 @@ likely as any other. Pairs are independent draws; rectangles of one pair are not
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,11 +48,10 @@ class SampledCurl:
     gaps: Floats
 
     @classmethod
-    def of(cls, scores: Floats, corners: Corners, link: Callable[[Floats], Floats]) -> SampledCurl:
-        """The curl of link(scores), float[K, J], at `corners`."""
+    def of(cls, value: Floats, corners: Corners) -> SampledCurl:
+        """The curl of float[K, J] at `corners`."""
         i, k, j, m, _ = corners
-        one, two, three, four = (link(scores[row, column]) for row, column in ((i, j), (k, j), (i, m), (k, m)))
-        return cls(np.abs((one - two) - (three - four)))
+        return cls(np.abs((value[i, j] - value[k, j]) - (value[i, m] - value[k, m])))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
         """Order statistics at ⌈qn⌉ of the sample. Their error is half the way between those at q ± the error of q: 0 where

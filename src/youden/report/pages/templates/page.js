@@ -27,7 +27,32 @@
     return text === "–" ? null : Number.isNaN(number) || text === "" ? text : number;
   };
   const compare = (a, b) => a === null ? 1 : b === null ? -1 : typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+  const FOLD = 100;
+  // The first rows of a long table, and a button for all of them; without scripts, and on paper, all stand there.
+  const fold = (table) => {
+    const rows = [...table.tBodies[0].rows];
+    const open = "unfolded" in table.dataset;
+    rows.forEach((row, k) => row.classList.toggle("folded", !open && k >= FOLD));
+  };
+  const foldable = (table) => {
+    const n = table.tBodies[0].rows.length;
+    if (n <= 2 * FOLD) return;
+    const press = document.createElement("button");
+    press.type = "button";
+    press.className = "unfold";
+    const say = () => { press.textContent = "unfolded" in table.dataset ? `Show the first ${FOLD}` : `Show all ${n.toLocaleString("en")}`; };
+    press.addEventListener("click", () => {
+      if ("unfolded" in table.dataset) delete table.dataset.unfolded;
+      else table.dataset.unfolded = "";
+      fold(table);
+      say();
+    });
+    say();
+    fold(table);
+    table.parentElement.after(press);
+  };
   for (const table of document.querySelectorAll("table.sortable")) {
+    foldable(table);
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, k) => {
       if ("fixed" in head.dataset) return;
@@ -42,6 +67,7 @@
         const rows = [...table.tBodies[0].rows].map((row) => [value(row, k), row]);
         rows.sort(([a], [b]) => (down && a !== null && b !== null ? -compare(a, b) : compare(a, b)));
         table.tBodies[0].append(...rows.map(([, row]) => row));
+        if (rows.length > 2 * FOLD) fold(table);
       });
     });
   }

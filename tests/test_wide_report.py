@@ -1,0 +1,122 @@
+"""A report of many agents and items stays small: bins, folds and samples that say so."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from browsers import chromium, complaints, drawn
+from commands import write_config
+from pools import answer_with, make_pool
+from report_runs import by_ability
+from youden.data.folder.run_config import load_run_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.writer import write_pool
+from youden.report.charts.figures import MAX_RANKED, figures
+from youden.report.data.grids import MAX_TILES, AgentGrid
+from youden.report.data.report import ReportData, build_report
+from youden.report.pages.page import render_page
+from youden.run.pipeline import fit_run, plan_run
+
+K, J = 220, 12
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    place = tmp_path_factory.mktemp("wide")
+    write_pool(make_pool(K, J), place / "pool")
+    write_config(place / "run.yaml", pool="pool", judge="lexical", design="cyclic", calls=3000, out="run")
+    planned = plan_run(load_run_config(place / "run.yaml"))
+    planned.folder.write_verdicts(answer_with(planned.plan, by_ability(planned.plan)))
+    fit_run(planned.folder)
+    return planned.folder
+
+
+@pytest.fixture(scope="module")
+def data(run: RunFolder) -> ReportData:
+    return build_report(run)
+
+
+def test_many_agents_are_drawn_in_bins_of_means() -> None:
+    rng = np.random.default_rng(0)
+    value = rng.random((7, 7))
+    value[rng.random((7, 7)) < 0.3] = np.nan
+    order = rng.permutation(7)
+    grid = AgentGrid(tuple("abcdefg"), value, order, order)
+    tiles = grid.tiles(order, max_tiles=16)
+    assert (tiles.value.shape, tiles.agents_per_tile) == ((4, 4), 2)
+    assert tiles.names == tuple(
+        " … ".join(grid.agents[i] for i in pair if i is not None)
+        for pair in (order[:2], order[2:4], order[4:6], order[6:])
+    )
+    np.testing.assert_allclose(tiles.value[1, 2], np.nanmean(value[np.ix_(order[2:4], order[4:6])]))
+    np.testing.assert_array_equal(grid.tiles(order).value, value[np.ix_(order, order)])
+
+
+def test_figures_of_many_agents_are_bounded_and_say_so(data: ReportData) -> None:
+    drawn_ones = {figure.slug: figure for figure in figures(data)}
+    for slug in ("agents", "agents-clustered"):
+        assert len(drawn_ones[slug].frame.columns["value"]) <= MAX_TILES
+        assert "mean over 3 × 3 agents" in drawn_ones[slug].note
+    assert len(drawn_ones["ranking"].frame.columns["agent"]) == MAX_RANKED
+    assert f"first {MAX_RANKED} of {K} agents" in drawn_ones["ranking"].note
+
+
+def test_of_many_items_every_so_manieth_is_drawn(data: ReportData) -> None:
+    lines = data.items.ordered * 500
+    many = replace(data, items=replace(data.items, ordered=lines))
+    (figure,) = (figure for figure in figures(many) if figure.slug == "difficulty")
+    assert list(figure.frame.columns["place"]) == list(range(1, len(lines) + 1, 3))
+    assert "One item in 3" in figure.note
+
+
+def test_a_page_names_only_those_its_trials_speak_of_and_the_viewer_all(data: ReportData) -> None:
+    assert data.trials is not None
+    few = replace(
+        data.trials.sample,
+        lines=data.trials.sample.lines[:2],
+        first=data.trials.sample.first[:2],
+        second=data.trials.sample.second[:2],
+        raw=data.trials.sample.raw[:2],
+    )
+    small = replace(data, trials=replace(data.trials, sample=few))
+
+    def named(page: str) -> dict[str, dict[str, str]]:
+        said: dict[str, dict[str, str]] = json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
+        return said
+
+    alone, live = named(render_page(small)), named(render_page(small, live="/run/x/trials", home="/"))
+    spoken = {agent for line in few.lines for agent in (line.first, line.second)}
+    assert alone["agents"] == {str(agent): data.agents.agents[agent] for agent in sorted(spoken)}
+    assert len(live["agents"]) == K
+    assert len(live["items"]) == J
+
+
+@pytest.mark.slow
+def test_a_long_ranking_is_folded_and_opens(run: RunFolder, data: ReportData) -> None:
+    page = run.file("report.html")
+    page.write_text(render_page(data), encoding="utf-8")
+    shown = "return [...document.querySelectorAll('table.sortable tbody tr')].filter((row) => row.offsetParent).length"
+    first = (
+        "return [...document.querySelectorAll('table.sortable tbody th')].find((cell) => cell.offsetParent).textContent"
+    )
+    with chromium() as browser:
+        paints = []
+        for _ in range(3):
+            browser.get(page.as_uri())
+            paints.append(browser.execute_script("return performance.getEntriesByType('paint')[0].startTime"))
+        assert min(paints) <= 1000, "the first load also starts the browser"
+        drawn(browser)
+        assert browser.execute_script(shown) == 100
+        best = browser.execute_script(first)
+        ability = browser.find_element("css selector", "table.sortable th:nth-child(5) button")
+        ability.click()
+        assert browser.execute_script(shown) == 100, "sorted anew, and still folded"
+        assert browser.execute_script(first) != best, "over all rows, not only those shown"
+        browser.find_element("css selector", "button.unfold").click()
+        assert browser.execute_script(shown) == K
+        assert not complaints(browser)
