@@ -1,10 +1,11 @@
 """What trials and widths buy: defaults that grow with agents, widths asked for and reached, the top against uniform trials.
 
 `domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, the table in `stats/precision/domains.py`.
-`default`: calls and ρ of today's default beside 2 % of the dense calls. `alpaca`: 39 real models, judge `lexical`, against its own
-dense ranking. `agents`: calls, half-width and coverage from 10 to 1,000 simulated agents. `large`: 500 × 10,000 from Parquet, CPU
-seconds and memory. `width`: runs asked for a width, simulated (true variances known) and replayed with items drawn anew; `oracle`
-is what the true variances need, in replays the fewest slots that have the width on average. `top`: `top: 5` against cyclic slots at the same calls.
+`default`: calls and ρ of today's default beside 2 % of the dense calls. `alpaca`: 39 real models, judge `lexical`, against
+its own dense ranking. `agents`: calls, half-width and coverage from 10 to 1,000 simulated agents. `large`: 500 × 10,000 from
+Parquet, CPU seconds and memory. `width`: runs asked for a width, simulated (true variances known) and replayed with items
+drawn anew; `oracle` is what the true variances need, in replays the fewest slots that have the width on average. `top`:
+`top: 5` against cyclic slots at the same calls.
 Simulated answers are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise, drawn anew each time.
 
 `python benchmarks/precision.py [--only NAME,…] [--runs 200] [--smoke] [--shared FOLDER]` prints JSON, one line a row.
