@@ -48,6 +48,7 @@ from youden.stats.trials.item_contributions import item_contributions
 from youden.study.replay import World, make_world, replay
 
 SHARED = Path(__file__).parents[2] / "shared"
+SMOKE_RUNS = 2
 WIDTHS = (0.02, 0.03, 0.05)
 SHARE = 0.9
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
@@ -270,7 +271,8 @@ def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, s
 
 
 def width(runs: int, shared: Path) -> None:
-    for name, w in product(("simulated 30 × 1,000", "PubMed", "ICLR", "SAMSum"), WIDTHS):
+    tried = list(product(("simulated 30 × 1,000", "PubMed", "ICLR", "SAMSum"), WIDTHS))
+    for name, w in tried if runs > SMOKE_RUNS else tried[2:3]:
         found, oracle = [], None
         D = None if name.startswith("simulated") else known(world_of(name, shared))
         if D is not None:
@@ -371,7 +373,7 @@ def main() -> None:
         if arguments.smoke and name == "large":
             large(1, arguments.shared, shape=(50, 1000))
         elif name != "large" or not arguments.smoke:
-            measure(arguments.runs or (2 if arguments.smoke else runs), arguments.shared)
+            measure(arguments.runs or (SMOKE_RUNS if arguments.smoke else runs), arguments.shared)
         print(f"{name}: {time.process_time() - began:.1f} CPU s", file=sys.stderr)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"peak {peak:.2f} GB", file=sys.stderr)
