@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from commands import Youden
 from pools import answer_with, make_pool
 from worlds import dense_world, verdicts, write_run
 from youden.cli import youden
@@ -104,7 +105,9 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
         n_seeds=2,
         designs={
             name: tuple(
-                BudgetRow(percent=calls / 10, calls=calls, rho_mean=rho, slots=20, coverage=0.95)
+                BudgetRow(
+                    percent=calls / 10, asked=f"{calls / 10:g} %", calls=calls, rho_mean=rho, slots=20, coverage=0.95
+                )
                 for calls, rho in found
             )
             for name, found in rows.items()
@@ -141,7 +144,7 @@ def test_a_goal_in_what_no_design_has_is_refused() -> None:
 
 def test_few_slots_and_odd_coverage_are_said() -> None:
     study = made_up(cyclic=[(10, 0.9)])
-    row = BudgetRow(percent=1, calls=10, rho_mean=0.9, slots=8, coverage=0.8)
+    row = BudgetRow(percent=1, asked="1 %", calls=10, rho_mean=0.9, slots=8, coverage=0.8)
     words = " ".join(budget_words(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
     assert "8 slots" in words
     doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
@@ -224,3 +227,16 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
     assert row.calls == 6940
     assert row.rho_mean == pytest.approx(0.973, abs=0.009)
     assert 0.93 <= (row.coverage or 0) <= 0.995
+
+
+def test_budgets_are_asked_for_as_trials_and_as_widths_too(youden: Youden, tmp_path: Path) -> None:
+    write_run(tmp_path / "dense", n_agents=6, n_items=30)
+    ended = youden("study", "budget", "dense", "--trials", "40,80", "--width", "0.08", "--seeds", "3", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["budget"]["designs"]
+    assert [row["asked"] for row in found["cyclic"]] == ["40 trials", "80 trials", "± 0.08"]
+    assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
+    assert found["cyclic"][2]["halfwidth"] < 0.085
+    assert "cannot ask until a width is there" in found["nlogn"][2]["why"]
+    shown = youden("study", "budget", "dense", "--trials", "40", "--design", "cyclic", "--seeds", "2")
+    assert "cyclic at 40 trials (40 trials an agent, 220 calls" in " ".join(shown.out.split())

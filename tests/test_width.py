@@ -18,6 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import PAIRED, Verdicts
+from youden.practice.extend import plan_extension
 from youden.protocol.plan import make_plan
 from youden.run.abilities import standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
@@ -158,3 +159,17 @@ def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config
     assert "this run has no answers yet" in said
     judge_run(plan_run(config))
     assert "widths are from the run's own answers" in " ".join(youden("plan", "w/config.yaml").err.split())
+
+
+def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config: RunConfig) -> None:
+    cyclic = config.model_copy(update={"width": None, "trials": 40})
+    judge_run(plan_run(cyclic))
+    fit_run(RunFolder(cyclic.folder))
+    now = at_share(half_widths(RunFolder(cyclic.folder).read_verdicts(RunFolder(cyclic.folder).read_plan())), 0.9)
+    planned = plan_extension(cyclic, None, width=0.8 * now)
+    assert planned.half_width == pytest.approx(0.8 * now, rel=0.03)
+    assert 0.3 < len(planned.asked) / (6 * 20) < 1.2
+    with pytest.raises(ConfigError, match=r"have ± .* already"):
+        plan_extension(cyclic, None, width=2 * now)
+    with pytest.raises(ConfigError, match=r"it takes about [\d,]+ items like them"):
+        plan_extension(cyclic, None, width=0.1 * now)

@@ -18,10 +18,14 @@ from youden.judging.asking.terms import Asking
 from youden.judging.estimate import estimate
 from youden.nouns import PAIRED, Cost, Plan
 from youden.protocol.columns import plan_rows
+from youden.protocol.designs.width import SHARE
 from youden.protocol.extension.blocks import extensions_of, scored_sides
 from youden.protocol.extension.extending import LEAST_SLOTS
 from youden.run.analysis import Analysis
 from youden.run.pipeline import PlannedRun, fit_run, judge_run, plan_run
+from youden.run.precision import known_parts
+from youden.stats.precision.forecast import at_share, half_widths, items_for, slots_for
+from youden.stats.precision.parts import Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +33,8 @@ class PlannedExtension:
     """An extension before anything is asked.
 
     asked: the new calls alone; cost: of them. joined: agents that are new. half_width: what their 95 % intervals will have if
-    their answers vary as those of the agent that varies most; None where no agent joins.
+    their answers vary as those of the agent that varies most; without such agents, what nine in ten agents keep after more calls
+    were asked for by a width; else None.
     """
 
     run: PlannedRun
@@ -39,10 +44,12 @@ class PlannedExtension:
     half_width: float | None
 
 
-def plan_extension(config: RunConfig, step: Extension, *, width: float | None = None) -> PlannedExtension:
+def plan_extension(config: RunConfig, step: Extension | None, *, width: float | None = None) -> PlannedExtension:
     """What it would take to let `step` join the judged run of `config`; its folder stays as it is.
 
-    width: the half width wanted of the 95 % intervals of joining agents, in place of a number of calls.
+    step: None for as many calls on all agents as `width` takes.
+    width: the half width wanted of the 95 % intervals, in place of a number of calls: of joining agents, or without agents,
+    items and calls, of nine in ten of the run's own.
 
     Raises: RunFolderError [extend-unjudged]; ConfigError [extend-width]; as `plan_run`.
     """
@@ -57,17 +64,23 @@ def plan_extension(config: RunConfig, step: Extension, *, width: float | None = 
             f"{folder.path} asks a part of the trials of {config.trials_of}. Extend that run, and judge a part of it again.",
             slug="extend-part",
         )
-    if width is not None and (step.agents is None or step.calls is not None):
+    if width is not None and step is not None and (step.agents is None or step.calls is not None):
         raise ConfigError(
-            f"A half width of {width:g} says how many calls new agents get. Give --width with --agents and without --calls.",
+            f"A half width of {width:g} says how many calls there are. Give --width alone or with --agents, without --items, "
+            "--calls and --focus.",
             slug="extend-width",
         )
+    if step is None:
+        if width is None:
+            raise ConfigError("An extension adds agents, items or calls; name one of them.", slug="extend-width")
+        n_calls, half_width = _calls_for(folder, width)
+        return replace(_planned(config, Extension(calls=n_calls)), half_width=half_width)
     if _is_unfinished(folder, config, step, width=width):
         config, step = config.model_copy(update={"extensions": config.extensions[:-1]}), config.extensions[-1]
         return _planned(config, step)
     planned = _planned(config, step)
     if width is not None and planned.half_width is not None:
-        more = (planned.half_width / width) ** 2
+        more = _times(planned, width)
         paired = max(ceil(more * int((planned.asked.arm == PAIRED).sum())), LEAST_SLOTS * 2 * len(planned.joined))
         apart = int((planned.asked.arm != PAIRED).sum())
         calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
@@ -103,20 +116,73 @@ def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
     )
 
 
-def _half_width(run: PlannedRun, n_before: int) -> float | None:
-    """The widest of the agents that are ranked already, at the number of trials of those that join."""
+def _calls_for(folder: RunFolder, width: float) -> tuple[int, float]:
+    """Calls more that give nine in ten agents of a run ± `width`, and what they will have. Raises: ConfigError [extend-width]."""
+    parts, plan = known_parts(folder), folder.read_plan()
+    if parts is None or plan.rounds is not None:
+        raise ConfigError(
+            f"How many calls ± {width:g} takes can be told of a cyclic run that was not extended. "
+            + ("Write `width:` into its config and run it again." if plan.rounds is not None else "Give --calls."),
+            slug="extend-width",
+        )
+    K, J, now = plan.n_agents, plan.n_items, int(plan.slot.max()) + 1
+    need = slots_for(parts, width, share=SHARE, n_items=J, most=(K - 1) * J)
+    if need is None:
+        raise _out_of_reach(parts, width, share=SHARE, plan=plan)
+    if need <= now:
+        have = at_share(half_widths(parts, now, J), SHARE)
+        raise ConfigError(
+            f"Nine in ten agents have ± {have:.3f} already. Give a width below that.", slug="extend-width"
+        )
+    return (need - now) * K, at_share(half_widths(parts, need, J), SHARE)
+
+
+def _out_of_reach(parts: Parts, width: float, *, share: float, plan: Plan) -> ConfigError:
+    n_items = items_for(parts, width, share=share, n_agents=plan.n_agents)
+    return ConfigError(
+        f"± {width:g} cannot be had on {plan.n_items:,} items, whatever is asked"
+        + ("" if n_items is None else f": it takes about {n_items:,} items like them")
+        + ". Extend the run by --items first, or give a wider width.",
+        slug="extend-width",
+    )
+
+
+def _times(planned: PlannedExtension, width: float) -> float:
+    """How many times the trials that agents get who join they need for ± `width`."""
+    parts, run = known_parts(planned.run.folder), planned.run.plan
+    if parts is None or planned.half_width is None:
+        return ((planned.half_width or width) / width) ** 2
+    n_slots = max(1, round(_trials_of_joined(planned.run, run.n_agents - len(planned.joined)) / 2))
+    need = slots_for(parts, width, share=1.0, n_items=run.n_items, most=(run.n_agents - 1) * run.n_items)
+    if need is None:
+        raise _out_of_reach(parts, width, share=1.0, plan=run)
+    return need / n_slots
+
+
+def _trials_of_joined(run: PlannedRun, n_before: int) -> float:
     plan, sides = run.plan, scored_sides(run.plan)
+    paired = plan.arm == PAIRED
+    scored = np.append(plan.first[paired & sides.first], plan.second[paired & sides.second])
+    return float(np.median(np.bincount(scored, minlength=plan.n_agents)[n_before:]))
+
+
+def _half_width(run: PlannedRun, n_before: int) -> float | None:
+    """The widest of the agents that are ranked already, at the number of trials of those that join.
+
+    Items that are asked again and again do not narrow it as more of them would; where the run's answers do not tell how far, it
+    is taken to go with 1/√trials.
+    """
+    if run.plan.n_agents == n_before:
+        return None
+    n_trials, parts = _trials_of_joined(run, n_before), known_parts(run.folder)
+    if parts is not None:
+        return float(half_widths(parts, max(1, round(n_trials / 2)), run.plan.n_items).max())
     known = [
         (row.high - row.low) / 2 * sqrt(row.n_trials)
         for row in run.folder.read_ranking()
         if row.low is not None and row.high is not None
     ]
-    if plan.n_agents == n_before or not known:
-        return None
-    paired = plan.arm == PAIRED
-    scored = np.append(plan.first[paired & sides.first], plan.second[paired & sides.second])
-    n_trials = np.bincount(scored, minlength=plan.n_agents)[n_before:]
-    return float(max(known) / np.sqrt(np.median(n_trials)))
+    return max(known) / sqrt(n_trials) if known else None
 
 
 def too_wide(planned: PlannedExtension, fitted: Analysis, width: float) -> tuple[str, ...]:

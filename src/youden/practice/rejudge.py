@@ -12,6 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import REPLAY
+from youden.nouns import PAIRED
 from youden.run.pipeline import PlannedRun, plan_run
 from youden.study.judges.agreement import JudgesStudy, study_judges
 from youden.study.judges.judged_runs import JudgedRun, read_judged, side_by_side, with_families
@@ -39,14 +40,17 @@ def plan_rejudge(
     run: RunFolder,
     *,
     judge: str,
-    calls: int,
+    calls: int | None = None,
+    trials: int | None = None,
     seed: int = 0,
     out: Path | None = None,
     store: str | None = None,
     max_cost: float | None = None,
     max_missing: float | None = None,
 ) -> PlannedRejudge:
-    """Plan `calls` of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
+    """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
+
+    calls: of both arms; trials: in place of them, paired ones an agent, and as large a share of the others.
 
     Raises: RunFolderError [rejudge-import], [rejudge-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
@@ -72,6 +76,10 @@ def plan_rejudge(
             f"{run.path} cannot hold another judge's answers beside its own. Give another --out, or leave it out.",
             slug="rejudge-itself",
         )
+    if trials is not None:
+        plan = run.read_plan()
+        n_paired = int((plan.arm == PAIRED).sum())
+        calls = max(1, round(len(plan) * min(1.0, trials * plan.n_agents / 2 / max(n_paired, 1))))
     first = read_judged(run)
     said = {"max_cost": max_cost, "store": store, "max_missing": max_missing}
     judged = run.read_config()

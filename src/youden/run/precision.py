@@ -116,15 +116,20 @@ def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
     )
 
 
+def known_parts(folder: RunFolder) -> Parts | None:
+    """By the answers in a run's folder; None where there are too few, and where the run was extended or has no whole slots."""
+    if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
+        return None
+    kept = folder.read_plan()
+    if kept.digest == folder.judged_plan() and balanced(kept) and not extensions_of(kept).steps:
+        with suppress(StatisticsError):
+            return run_parts(folder.read_verdicts(kept))
+    return None
+
+
 def expected_of_run(plan: Plan, folder: RunFolder) -> Expected:
     """What `plan` is expected to buy, by the answers in the run's folder where they are enough to say so."""
-    parts = None
-    if folder.has("verdicts.parquet") and folder.has("plan.parquet"):
-        kept = folder.read_plan()
-        if kept.digest == folder.judged_plan() and balanced(kept) and not extensions_of(kept).steps:
-            with suppress(StatisticsError):
-                parts = run_parts(folder.read_verdicts(kept))
-    return expected_of(plan, parts)
+    return expected_of(plan, known_parts(folder))
 
 
 def refuse_out_of_reach(plan: Plan) -> None:

@@ -62,6 +62,7 @@ def command(
     """
     from youden.practice.calibrate.trying import calibrate, plan_calibration
     from youden.practice.calibrate.words import asked_in_words, planned_json, to_json
+    from youden.run.precision import expected_words
 
     said = {"seed": seed, "store": store, "max_cost": max_cost}
     changes = {key: value for key, value in said.items() if value is not None}
@@ -69,6 +70,8 @@ def command(
     show.note(f"calibrate: {asked_in_words(calibration)}")
     for judge, cost in zip(calibration.judges, calibration.costs, strict=True):
         show.note(f"calibrate: {show.cost_in_words(cost, judge.name)}")
+    for line in expected_words(calibration.expected, n_agents=calibration.known.plan.n_agents):
+        show.note(f"the run: {line}")
     if dry_run:
         if as_json:
             show.print_json(planned_json(calibration))

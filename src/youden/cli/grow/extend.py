@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--width",
     type=click.FloatRange(min=0, min_open=True),
     metavar="W",
-    help="As many calls as give the new agents intervals of ± W.",
+    help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
 )
 @options.target
 @options.spending
@@ -68,8 +68,8 @@ def command(
     from youden.practice.extend import extend_run, plan_extension, too_wide
     from youden.report.pages.write import write_report
 
-    if (agents is not None) + (items is not None) + (calls is not None) == 0:
-        raise click.UsageError("Give --agents, --items or --calls: what is the run extended by?")
+    if agents is None and items is None and calls is None and width is None:
+        raise click.UsageError("Give --agents, --items, --calls or --width: what is the run extended by?")
     if agents is not None and items is not None:
         raise click.UsageError("Give --agents first and --items in a second extension.")
     if focus and (agents is not None or items is not None):
@@ -78,10 +78,13 @@ def command(
     kept = RunFolder(run).read_config()
     if target is not None:
         kept = kept.model_copy(update={"target": target})
-    step = Extension(agents=agents, items=items, calls=calls, focus=list(focus))
+    alone = width is not None and agents is None and items is None and calls is None
+    step = None if alone else Extension(agents=agents, items=items, calls=calls, focus=list(focus))
     planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
-    if planned.half_width is not None:
+    if planned.half_width is not None and not planned.joined:
+        show.note(f"plan: nine in ten agents will have about ± {planned.half_width:.3f}, from the run's own answers")
+    elif planned.half_width is not None:
         show.note(
             f"plan: intervals of {len(planned.joined)} new agents: about ± {planned.half_width:.3f}, if their answers vary "
             "as those of the agent that varies most"

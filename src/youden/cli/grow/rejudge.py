@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @click.option(
     "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."
 )
-@click.option("--calls", required=True, type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
+@click.option("--calls", type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="The same, as trials an agent takes part in.")
 @click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
 @click.option("--store", help="Where its answers are kept. [default: verdicts.db in its folder]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
@@ -35,7 +36,8 @@ def command(
     *,
     run: Path,
     judge: str,
-    calls: int,
+    calls: int | None,
+    trials: int | None,
     out: Path | None,
     store: str | None,
     seed: int,
@@ -57,11 +59,15 @@ def command(
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.rejudge import compare_rejudged, plan_rejudge
     from youden.run.pipeline import fit_run, judge_run
+    from youden.run.precision import expected_of
 
+    if (calls is None) == (trials is None):
+        raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
     planned = plan_rejudge(
         RunFolder(run),
         judge=judge,
         calls=calls,
+        trials=trials,
         seed=seed,
         out=out,
         store=store,
@@ -69,7 +75,7 @@ def command(
         max_missing=asking.max_missing,
     )
     again = planned.again
-    show.show_plan(again.plan, again.cost, again.judge.name)
+    show.show_plan(again.plan, again.cost, again.judge.name, expected=expected_of(again.plan))
     said: dict[str, Json] = {
         "run": str(again.folder.path),
         "of": str(run),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     "percents",
     help="Percents of the dense calls. [default: the first three of 1, 2, 5, 10, 20, 50, 100 that a design can be drawn at]",
 )
+@click.option("--trials", help="Trials an agent, as in 100,225,450.")
+@click.option("--width", "widths", help="Half widths to ask until, as in 0.03,0.05.")
 @click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
 @click.option("--target", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
 @click.option(
@@ -39,6 +41,8 @@ def command(
     run: Path,
     designs: str,
     percents: str | None,
+    trials: str | None,
+    widths: str | None,
     seeds: int,
     target: str,
     top: int | None,
@@ -66,7 +70,9 @@ def command(
         study = study_budget(
             world,
             designs=options.words(designs),
-            percents=None if percents is None else options.numbers(percents),
+            percents=() if percents is None else options.numbers(percents),
+            trials=() if trials is None else options.numbers(trials),
+            widths=() if widths is None else options.numbers(widths),
             n_seeds=seeds,
             target="row" if target == "row" else "symmetric",
             top=top,
@@ -100,7 +106,8 @@ def _draw(study: BudgetStudy, name: str) -> None:
     )
     table.add_column("design")
     for column in (
-        "% of dense",
+        "asked for",
+        "trials an agent",
         "calls",
         "USD",
         "cells",
@@ -121,7 +128,9 @@ def _draw(study: BudgetStudy, name: str) -> None:
                 row.coverage,
                 row.halfwidth,
             ]
-            table.add_row(design, f"{row.percent:g}", *counts, *(show.fixed(figure) for figure in figures))
+            table.add_row(
+                design, row.asked, show.fixed(row.trials, 0), *counts, *(show.fixed(figure) for figure in figures)
+            )
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    table.add_row("half items", *[""] * 4, *map(show.fixed, halves), "", "")
+    table.add_row("half items", *[""] * 5, *map(show.fixed, halves), "", "")
     show.console().print(table)

@@ -14,8 +14,11 @@ from youden.nouns import Pool
 from youden.pools.look.findings import DesignCost
 from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs import DESIGNS
+from youden.protocol.designs.width import Width
 from youden.protocol.plan import make_plan
 from youden.resources import roots
+from youden.stats.precision.domains import mean_parts
+from youden.stats.precision.forecast import slots_for
 
 DRAWN_UP_TO = 400_000
 """Up to so many dense calls plans are drawn; above, what they cost is estimated."""
@@ -34,12 +37,17 @@ def estimate_costs(pool: Pool, length: NDArray[np.int64]) -> tuple[tuple[DesignC
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     for name in DESIGNS:
         try:
-            drawn = _drawn(pool, name) if n_dense <= DRAWN_UP_TO else None
+            drawn = _drawn(pool, name) if n_dense <= DRAWN_UP_TO and name != Width.name else None
             calls, characters = drawn or _estimated(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
         costs += [_cost(name, judge, calls, characters) for judge in judges]
+    if any(cost.design == Width.name for cost in costs):
+        notes.append(
+            f"The calls of 'width' are for ± {Width.width:g}, were answers to vary as in four judged domains; `youden plan` says "
+            "what other widths take, as in `youden plan CONFIG --width 0.03`."
+        )
     return tuple(costs), tuple(notes)
 
 
@@ -64,7 +72,17 @@ def _estimated(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int,
     make = DESIGNS.load(design)
     here = (length >= 0).sum(axis=0).astype(np.int64)
     calls = int(2 * (here * (here - 1)).sum())
-    if make.percent is not None:
+    if design == Width.name:
+        n_slots = slots_for(
+            mean_parts(), Width.width, share=1.0, n_items=pool.n_items, most=calls // 2 // pool.n_agents
+        )
+        if n_slots is None:
+            raise PlanError(
+                f"± {Width.width:g} cannot be had on {pool.n_items:,} items, were answers like those of four judged domains.",
+                slug="cost-unknown",
+            )
+        calls = n_slots * pool.n_agents + POOLED
+    elif make.percent is not None:
         calls = min(calls, default_calls(make.percent, Size(pool.n_agents, pool.n_items, False, POOLED)))
     elif not make.judges_holdout:
         raise PlanError(

@@ -25,6 +25,7 @@ from youden.practice.calibrate.known_truth import KnownTruth, draw_known_truth
 from youden.run.books import books_of_calibration
 from youden.run.pipeline import ask
 from youden.run.plan import draw_run_plan
+from youden.run.precision import Expected, expected_of
 
 CALLS = 150
 """Trials a judge is asked where the user names no number."""
@@ -34,12 +35,16 @@ _CONFIGS = (".yaml", ".yml")
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A calibration up to its trials: nothing has been asked. costs: of asking each of `judges` all of them."""
+    """A calibration up to its trials: nothing has been asked. costs: of asking each of `judges` all of them.
+
+    expected: what the run's own plan will buy.
+    """
 
     config: RunConfig
     known: KnownTruth
     judges: tuple[JudgeConfig, ...]
     costs: tuple[Cost, ...]
+    expected: Expected
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def plan_calibration(
     known = draw_known_truth(plan, pool, calls=calls, seed=config.seed)
     place = config.store_place
     costs = tuple(estimate(known.plan, known.pool, one, store=place) for one in configs)
-    return Calibration(config, known, configs, costs)
+    return Calibration(config, known, configs, costs, expected_of(plan))
 
 
 def calibrate(

@@ -56,8 +56,8 @@ class Cyclic:
         if len(chosen) < MIN_SLOTS:
             largest = sorted((n for n in eligible.sum(axis=0).tolist() if n > 1), reverse=True)[:MIN_SLOTS]
             raise PlanError(
-                f"The budget leaves {budget} paired calls, fewer than the {max(sum(largest), 2 * n_agents)} of two cyclic slots, "
-                "the least that gives an interval. Raise calls or percent, or lower n_independent.",
+                f"The budget leaves {max(budget, 0)} paired calls, fewer than the {max(sum(largest), 2 * n_agents)} of two "
+                "cyclic slots, the least that gives an interval. Raise calls, trials or percent, or lower n_independent.",
                 slug="budget-cyclic",
             )
         return Drawn(numbered(chosen))

@@ -59,6 +59,11 @@ def prior_parts() -> Parts:
     return Parts(np.array([one.own for one in DOMAINS]), np.array([one.noise for one in DOMAINS]))
 
 
+def mean_parts() -> Parts:
+    """Of an average agent in an average domain: float[1] each."""
+    return Parts(*(part.mean(keepdims=True) for part in prior_parts()))
+
+
 def odd_parts(share: float) -> Parts:
     """Of each domain's agent at `share` from the least to the most varying: float[D]."""
     far = max(0.0, 2 * share - 1) ** 2

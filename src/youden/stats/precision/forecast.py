@@ -56,7 +56,7 @@ def slots_for(parts: Parts, width: float, *, share: float, n_items: int, most: i
     def wide(n_slots: int) -> bool:
         return at_share(half_widths(parts, n_slots, n_items), share) > width
 
-    if wide(most):
+    if most < 2 or wide(most):
         return None
     low, high = 1, most
     while high - low > 1:

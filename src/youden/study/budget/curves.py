@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError, StatisticsError
-from youden.nouns import Progress, ScoreKind, Verdicts
+from youden.nouns import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
@@ -34,7 +34,8 @@ N_RUNGS = 3
 class BudgetRow:
     """One design at one budget, over seeds.
 
-    percent: of the dense calls asked for; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
+    asked: what was asked for, as in `2 %`, `450 trials` or `± 0.03`; percent: of the dense calls, asked for or come to; trials:
+    paired ones an agent takes part in; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
     rho: Spearman to the dense ranking, mean and SD; coverage: share of agents whose 95 % interval holds their dense distance
     from the mean agent; halfwidth: mean half width of those intervals. recall: share of the dense top k found, k the study's
     `top`; recalls: the same by k, for all its `tops`.
@@ -43,6 +44,8 @@ class BudgetRow:
     """
 
     percent: float
+    asked: str = ""
+    trials: float | None = None
     calls: float | None = None
     usd: float | None = None
     cells: float | None = None
@@ -75,6 +78,31 @@ class BudgetStudy:
     designs: dict[str, tuple[BudgetRow, ...]]
 
 
+class Amount(NamedTuple):
+    """How much a plan may spend: percent of the dense calls, trials an agent, or what a width takes."""
+
+    kind: Literal["percent", "trials", "width"]
+    value: float
+
+    def __str__(self) -> str:
+        return {"percent": f"{self.value:g} %", "trials": f"{self.value:g} trials", "width": f"± {self.value:g}"}[
+            self.kind
+        ]
+
+    def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
+        """Nothing held out. Raises: PlanError."""
+        if self.kind == "percent":
+            return make_plan(pool, design=design, percent=self.value, holdout=0.0, seed=seed)
+        if self.kind == "trials":
+            return make_plan(pool, design=design, trials=self.value, holdout=0.0, seed=seed)
+        if design not in ("cyclic", "adaptive", "width"):
+            raise PlanError(
+                f"The design '{design}' cannot ask until a width is there. Take cyclic.", slug="width-design"
+            )
+        name = "width" if design == "cyclic" else design
+        return make_plan(pool, design=name, options={"width": self.value}, holdout=0.0, seed=seed)
+
+
 class Estimate(NamedTuple):
     """float[K] each; low, high: NaN where there is no interval."""
 
@@ -87,7 +115,9 @@ def study_budget(
     world: World,
     *,
     designs: Sequence[str] = ("cyclic", "nlogn"),
-    percents: Sequence[float] | None = None,
+    percents: Sequence[float] = (),
+    trials: Sequence[float] = (),
+    widths: Sequence[float] = (),
     n_seeds: int = 100,
     target: ScoreKind = "symmetric",
     top: int | None = None,
@@ -98,8 +128,8 @@ def study_budget(
 
     No cell is held out. symmetric: ranked as `rank` does; row: trials in slots without gaps by the mean of those where an agent
     stands first (no interval), all else by `ClippedLinear` on row scores.
-    percents: of the dense 2K(K−1)J calls, both arms counted; None: of each design the first three of
-        `LADDER` at which it can be drawn, 100 alone where it can nowhere.
+    percents: of the dense 2K(K−1)J calls, both arms counted; trials: paired ones an agent; widths: half widths to ask until.
+        Without any of them, of each design the first three of `LADDER` at which it can be drawn, 100 alone where it can nowhere.
     top: whose recall is told beside that of the top 1, 3 and 5; None: 5, or one fewer than there are agents.
 
     Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
@@ -114,18 +144,23 @@ def study_budget(
         raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
     tops = tuple(sorted({k for k in TOPS if k < K} | {top}))
     halves = half_items(world.scores(target), _dense_ability, tops=tops)
-    n_rows = N_RUNGS if percents is None else len(percents)
+    said = [
+        *(Amount("percent", value) for value in percents),
+        *(Amount("trials", value) for value in trials),
+        *(Amount("width", value) for value in widths),
+    ]
+    n_rows = len(said) or N_RUNGS
     if progress is not None:
         progress.start(len(designs) * n_rows * n_seeds, what="plans tried")
     rows: dict[str, tuple[BudgetRow, ...]] = {}
     for design in designs:
         found: list[BudgetRow] = []
-        for percent in LADDER if percents is None else percents:
+        for amount in said or [Amount("percent", value) for value in LADDER]:
             row = _row(
                 world,
                 dense,
                 design,
-                percent,
+                amount,
                 n_seeds=n_seeds,
                 target=target,
                 top=top,
@@ -133,7 +168,7 @@ def study_budget(
                 price=usd_per_call,
                 bar=progress,
             )
-            if row.why is None or percents is not None or (percent == LADDER[-1] and not found):
+            if row.why is None or said or (amount.value == LADDER[-1] and not found):
                 found.append(row)
             if len(found) == n_rows:
                 break
@@ -142,9 +177,7 @@ def study_budget(
         progress.stop()
     reasons = [row.why for named in rows.values() for row in named]
     if all(reasons):
-        raise PlanError(
-            f"No design fits any of these budgets: {reasons[0]} Give larger percents.", slug="budget-none-fits"
-        )
+        raise PlanError(f"No design fits any of these budgets: {reasons[0]} Give larger ones.", slug="budget-none-fits")
     return BudgetStudy(
         target=target,
         dense_calls=world.n_dense_calls,
@@ -162,7 +195,7 @@ def _row(
     world: World,
     dense: Floats,
     design: str,
-    percent: float,
+    amount: Amount,
     *,
     n_seeds: int,
     target: ScoreKind,
@@ -172,21 +205,23 @@ def _row(
     bar: Progress | None,
 ) -> BudgetRow:
     try:
-        draws = np.array(
-            list(_draws(world, dense, design, percent, n_seeds=n_seeds, target=target, tops=tops, bar=bar))
-        )
+        draws = np.array(list(_draws(world, dense, design, amount, n_seeds=n_seeds, target=target, tops=tops, bar=bar)))
     except PlanError as error:
-        return BudgetRow(percent=percent, why=error.message)
-    calls, cells, slots, rho, covered, halfwidth, *found = draws.mean(axis=0).tolist()
+        return BudgetRow(
+            percent=amount.value if amount.kind == "percent" else np.nan, asked=str(amount), why=error.message
+        )
+    calls, trials, cells, slots, rho, covered, halfwidth, *found = draws.mean(axis=0).tolist()
     recalls = dict(zip(tops, found, strict=True))
     return BudgetRow(
-        percent=percent,
+        percent=amount.value if amount.kind == "percent" else 100 * calls / world.n_dense_calls,
+        asked=str(amount),
+        trials=trials,
         calls=calls,
         usd=None if price is None else calls * price,
         cells=cells,
         slots=slots or None,
         rho_mean=rho,
-        rho_sd=float(draws[:, 3].std(ddof=1)) if n_seeds > 1 else None,
+        rho_sd=float(draws[:, 4].std(ddof=1)) if n_seeds > 1 else None,
         coverage=None if np.isnan(covered) else covered,
         halfwidth=None if np.isnan(halfwidth) else halfwidth,
         recall=recalls[top],
@@ -198,7 +233,7 @@ def _draws(
     world: World,
     dense: Floats,
     design: str,
-    percent: float,
+    amount: Amount,
     *,
     n_seeds: int,
     target: ScoreKind,
@@ -206,8 +241,7 @@ def _draws(
     bar: Progress | None,
 ) -> Iterator[list[float]]:
     for seed in range(n_seeds):
-        plan = make_plan(world.pool, design=design, percent=percent, holdout=0.0, seed=seed)
-        result = run_rounds(plan, world.pool, partial(replay, world=world))
+        result = run_rounds(amount.plan(world.pool, design, seed=seed), world.pool, partial(replay, world=world))
         plan = result.plan
         found = estimate(result, target=target)
         centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
@@ -215,6 +249,7 @@ def _draws(
         inside = (found.low - centre <= true) & (true <= found.high - centre)
         yield [
             len(plan),
+            2 * int((plan.arm == PAIRED).sum()) / plan.n_agents,
             coverage(plan).cells,
             int(plan.slot.max()) + 1,
             seen_correlation(found.ability, dense),

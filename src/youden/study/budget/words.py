@@ -122,7 +122,8 @@ def _at_the_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
 def _named(design: str | None, row: BudgetRow, goal: Goal) -> str:
     usd = "" if row.usd is None else f", ${row.usd:,.2f}"
     spread = f" ± {row.rho_sd:.3f}" if goal.measure == "rho" and row.rho_sd is not None else ""
-    return f"{design} at {row.percent:g} % of dense ({row.calls:,.0f} calls{usd}) with {goal.figure(row):.3f}{spread}"
+    trials = "" if row.trials is None else f"{row.trials:,.0f} trials an agent, "
+    return f"{design} at {row.asked} ({trials}{row.calls:,.0f} calls{usd}) with {goal.figure(row):.3f}{spread}"
 
 
 def _doubts(study: BudgetStudy) -> Iterator[str]:
@@ -138,7 +139,7 @@ def _doubts(study: BudgetStudy) -> Iterator[str]:
         )
     for design, rows in study.designs.items():
         for row in rows:
-            place = f"{design} at {row.percent:g} %"
+            place = f"{design} at {row.asked}"
             if row.why is not None:
                 yield f"{place} cannot be drawn: {row.why}"
             if row.slots is not None and row.slots < FEW_SLOTS:
@@ -159,7 +160,9 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     designs: dict[str, Json] = {
         design: [
             {
-                "percent": row.percent,
+                "percent": None if isnan(row.percent) else row.percent,
+                "asked": row.asked,
+                "trials": row.trials,
                 "calls": row.calls,
                 "usd": row.usd,
                 "cells": row.cells,
@@ -176,7 +179,12 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     }
     recommended: Json = None
     if found.row is not None:
-        recommended = {"design": found.design, "percent": found.row.percent, "calls": found.row.calls}
+        recommended = {
+            "design": found.design,
+            "percent": found.row.percent,
+            "trials": found.row.trials,
+            "calls": found.row.calls,
+        }
     return {
         "target": study.target,
         "dense_calls": study.dense_calls,
