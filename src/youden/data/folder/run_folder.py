@@ -7,17 +7,20 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
 from youden.data.folder import sheets, trial_tables
 from youden.data.folder.joining import read_run_pool
+from youden.data.folder.parts import MANIFEST
+from youden.data.folder.parts import remove as remove_parts
 from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
+from youden.data.folder.trial_tables import VerdictFiles
 from youden.nouns import Json, Plan, Pool, Rates, RunFacts, ScoreKind, Scores, Signature, Validation, Verdicts
 
 if TYPE_CHECKING:
@@ -42,6 +45,13 @@ class _SignatureFile(BaseModel):
     parts: dict[str, JsonValue]
 
 
+class JudgedFiles(NamedTuple):
+    """A run's plan without its trials, and the files of its verdicts."""
+
+    plan: Plan
+    verdicts: VerdictFiles
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder at `path`, made when something is first written.
@@ -60,8 +70,8 @@ class RunFolder:
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Whether there is a file called `name`."""
-        return self.file(name).is_file()
+        """Whether there is a file called `name`, or a folder of its parts."""
+        return self.file(name).exists()
 
     def command(self) -> str:
         """The command that makes this run again."""
@@ -109,6 +119,18 @@ class RunFolder:
         """The verdicts on `plan`; verdicts on another plan are refused."""
         return trial_tables.read_verdicts(self.file("verdicts.parquet"), plan)
 
+    def read_plan_alone(self) -> Plan:
+        """The plan without its trials."""
+        return trial_tables.read_plan_alone(self.file("plan.parquet"))
+
+    def n_judged(self) -> int:
+        """How many trials the verdicts answer, by what their files say of themselves."""
+        return trial_tables.count_trials(self.file("verdicts.parquet"))
+
+    def judged_files(self) -> JudgedFiles:
+        """The plan without its trials, and the files of its verdicts."""
+        return JudgedFiles(self.read_plan_alone(), trial_tables.verdict_files(self.file("verdicts.parquet")))
+
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""
         return trial_tables.verdicts_of(self.file("verdicts.parquet"))[0]
@@ -138,7 +160,7 @@ class RunFolder:
 
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""
-        self.file(name).unlink(missing_ok=True)
+        remove_parts(self.file(name))
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
@@ -219,7 +241,7 @@ def _states(config: RunConfig) -> tuple[object, ...]:
 def _state(file: Path) -> object:
     """What differs where the file was replaced; None where there is none."""
     try:
-        said = file.stat()
+        said = (file / MANIFEST if file.is_dir() else file).stat()
     except OSError:
         return None
     return said.st_ino, said.st_mtime_ns, said.st_size

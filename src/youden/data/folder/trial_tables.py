@@ -10,14 +10,14 @@ import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from youden.data.folder.run_files import VERSION, damaged
-from youden.data.folder.tables import counted, measured, named, plain, read_said, read_table, write_table
+from youden.data.folder.tables import count_rows, counted, measured, named, plain, read_said, read_table, write_table
 from youden.errors import RunFolderError
 from youden.nouns import (
     MISSING_REASONS,
@@ -39,6 +39,8 @@ ARMS = ("paired", "independent")
 
 PLAN_VERSION = 2
 """Of plan.parquet alone."""
+ROWS_OF_A_PART = 4_000_000
+"""Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""
 
 _MEASURES = ("key", "tokens_in", "tokens_out", "usd", "seconds", "served")
 
@@ -162,25 +164,35 @@ def write_plan(path: Path, plan: Plan) -> None:
             holdout=_packed(plan.split.holdout),
         ),
     )
-    write_table(path, _trials(plan), said)
+    write_table(path, _trials(plan), said, cuts=_cuts(plan))
 
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
     table = read_table(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
     said = table.said
-    shape = len(said.agents), len(said.items)
-    rounds = said.rounds
+    trials = Trials(
+        item=table.positions("item", said.items),
+        first=table.positions("first", said.agents),
+        second=table.positions("second", said.agents),
+        arm=table.positions("arm", ARMS).astype(np.int8),
+        other_item=table.positions("other_item", said.items, nulls=True),
+        replicate=table.integers("replicate"),
+        slot=table.integers("slot", nulls=True),
+    )
+    return _plan(path, said, trials)
+
+
+def read_plan_alone(path: Path) -> Plan:
+    """The plan without its trials. Raises: RunFolderError."""
+    said = read_said(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
+    return _plan(path, said, Trials.concat([]))
+
+
+def _plan(path: Path, said: _PlanSaid, trials: Trials) -> Plan:
+    shape, rounds = (len(said.agents), len(said.items)), said.rounds
     return Plan(
-        trials=Trials(
-            item=table.positions("item", said.items),
-            first=table.positions("first", said.agents),
-            second=table.positions("second", said.agents),
-            arm=table.positions("arm", ARMS).astype(np.int8),
-            other_item=table.positions("other_item", said.items, nulls=True),
-            replicate=table.integers("replicate"),
-            slot=table.integers("slot", nulls=True),
-        ),
+        trials=trials,
         n_agents=shape[0],
         n_items=shape[1],
         split=Split(
@@ -235,7 +247,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         warnings=verdicts.warnings,
         measured=tuple(name for name in _MEASURES if getattr(verdicts, name) is not None),
     )
-    write_table(path, columns, said)
+    write_table(path, columns, said, cuts=_cuts(verdicts.plan))
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
@@ -264,6 +276,36 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         models=said.models,
         warnings=said.warnings,
     )
+
+
+class VerdictFiles(NamedTuple):
+    """The files of verdicts, in the order of the plan's rows, and what they say beside them.
+
+    plan_digest, n_trials: of the plan they answer; judge, models, warnings: as in `Verdicts`; measured: columns of it that the
+    judge filled.
+    """
+
+    files: tuple[Path, ...]
+    plan_digest: str
+    n_trials: int
+    judge: Mapping[str, Json]
+    models: tuple[str, ...]
+    warnings: tuple[str, ...]
+    measured: tuple[str, ...]
+
+
+def verdict_files(path: Path) -> VerdictFiles:
+    """The verdicts at `path`, for a reader of its own. Raises: RunFolderError."""
+    table = read_table(path, _VerdictsSaid)
+    said = table.said
+    return VerdictFiles(
+        table.files, said.plan_digest, len(table), said.judge, said.models, said.warnings, said.measured
+    )
+
+
+def count_trials(path: Path) -> int:
+    """How many rows plan or verdicts have, by what their files say of themselves. Raises: RunFolderError."""
+    return count_rows(path)
 
 
 def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
@@ -318,6 +360,17 @@ def _trials(plan: Plan) -> dict[str, pa.Array]:
         "replicate": plain(plan.replicate),
         "slot": counted(plan.slot),
     }
+
+
+def _cuts(plan: Plan) -> list[int]:
+    """Rows at which parts begin: after at most `ROWS_OF_A_PART`, at the end of a slot where there is one."""
+    cuts, start = [], 0
+    while len(plan) - start > ROWS_OF_A_PART:
+        stop = start + ROWS_OF_A_PART
+        same = np.flatnonzero(np.diff(plan.slot[start : stop + 1]) != 0)
+        start = start + int(same[-1]) + 1 if len(same) else stop
+        cuts.append(start)
+    return cuts
 
 
 def _packed(cells: Bools) -> str:
