@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from youden.engines.trial_table import Columns, columns
 from youden.nouns import MISSING_REASONS, Plan, Rates, Split, Trials, Verdicts
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
 from youden.protocol.rates import tally
 
 if TYPE_CHECKING:
@@ -50,24 +51,32 @@ class Block:
         split = self.plan.split
         return replace(split, train=split.train[:, self.items], holdout=split.holdout[:, self.items])
 
+    @cached_property
+    def used(self) -> Bools | slice:
+        """Which paired trials are answered: bool[T], or all of them."""
+        unanswered = np.isnan(self.paired["answer"])
+        return ~unanswered if unanswered.any() else slice(None)
+
     def cells(self, values: Floats | None = None) -> Floats:
         """Sums over answered paired trials by agent, on either side, and item: float[K, B]. values: float[T] of all paired trials
         in the block; None counts them."""
-        return np.asarray(sum(self._side(name, values) for name in ("first", "second")))
+        size = self.plan.n_agents * self.n_items
+        own = None if values is None else values[self.used]
+        total = sum(np.bincount(cell[self.used], own, size) for cell in self._cell)
+        return np.asarray(total, dtype=np.float64).reshape(self.plan.n_agents, self.n_items)
 
     @property
     def n_cells(self) -> int:
         """Cells that a paired trial touches, answered or not."""
-        cell = np.append(self.paired["first"], self.paired["second"]) * np.int64(self.n_items)
-        touched = np.bincount(cell + np.tile(self.paired["item"], 2), minlength=1)
-        return int((touched > 0).sum())
+        touched = np.zeros(self.plan.n_agents * self.n_items, dtype=np.bool_)
+        for cell in self._cell:
+            touched[cell] = True
+        return int(touched.sum())
 
-    def _side(self, name: str, values: Floats | None) -> Floats:
-        used = ~np.isnan(self.paired["answer"])
-        cell = self.paired[name][used] * np.int64(self.n_items) + self.paired["item"][used]
-        size = self.plan.n_agents * self.n_items
-        total = np.bincount(cell, None if values is None else values[used], size)
-        return total.reshape(self.plan.n_agents, self.n_items).astype(np.float64)
+    @cached_property
+    def _cell(self) -> tuple[Positions, Positions]:
+        first, second = (self.paired[name] * np.int64(self.n_items) for name in ("first", "second"))
+        return first + self.paired["item"], second + self.paired["item"]
 
     def rates(self, *, clean: bool = False) -> Rates:
         """As `tally` gives them, without `detail`: rates of its pairs, from the trials that may be learned from where `clean` is

@@ -58,7 +58,6 @@ def _contributions(found: Iterable[Block], mean: Floats, whole: Floats) -> Itera
     for block in found:
         paired, times = block.paired, block.cells()
         residual = paired["answer"] - effect[paired["first"]] - effect[paired["second"]]
-        used = ~np.isnan(residual)
-        of_item = np.bincount(paired["item"][used], residual[used], block.n_items)
+        of_item = np.bincount(paired["item"][block.used], residual[block.used], block.n_items)
         residual -= (of_item / np.maximum(times.sum(axis=0) / 2, 1))[paired["item"]]
         yield block.cells(residual) / whole[:, None], times / whole[:, None]

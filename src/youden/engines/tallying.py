@@ -82,7 +82,8 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
         times = block.cells()
         item_trials[block.items] = times.sum(axis=0) / 2
         n += times.sum(axis=1)
-        total += block.cells(block.paired["answer"]).sum(axis=1)
+        for side in ("first", "second"):
+            total += np.bincount(block.paired[side][block.used], block.paired["answer"][block.used], K)
         seen[:, block.items] = times > 0
         squares += (times**2).sum(axis=1)
         for table, more in zip(tables, _partners(rates, block), strict=True):

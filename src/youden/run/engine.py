@@ -27,7 +27,7 @@ def fit(
 
     duckdb keeps `memory` of the trials at a time and writes rates.parquet only where `rates` says so.
 
-    Raises: as `fit_run`; ConfigError [engine-duckdb], [engine-memory]; [engine-refused] for what duckdb was asked for and does not do.
+    Raises: as `fit_run`; ConfigError [engine-duckdb], [engine-memory], [engine-refused] for what duckdb does not do.
     """
     check_memory(memory)
     engine = engine or _by_size(folder, target)

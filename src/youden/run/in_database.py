@@ -56,7 +56,7 @@ def fit_in_database(folder: RunFolder, *, target: Target, memory: str = MEMORY, 
         sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
         folder.remove("rates.parquet")
         if rates:
-            folder.write_rates_of((block.start, block.rates()) for block in blocks(connection, plan))
+            folder.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
         model = ClippedLinear().fit(sums.symmetric)
         by_trials = _in_slots(connection) and bool(plan.split.train.all())
         found = None

@@ -17,8 +17,8 @@ from youden.cli.terms import options, ranking
 @click.option(
     "--engine",
     type=click.Choice(["arrays", "duckdb"]),
-    help="What sums the trials: arrays in memory, or DuckDB, which needs little of it. [default: duckdb from 10,000,000 trials on, "
-    "where it is installed and does such runs]",
+    help="What sums the trials: arrays in memory, or DuckDB, which needs little of it. [default: duckdb from 10,000,000 "
+    "trials on, where it is installed and does such runs]",
 )
 @click.option(
     "--memory", default="1GB", show_default=True, help="What DuckDB may keep in memory; the rest it spills into RUN."

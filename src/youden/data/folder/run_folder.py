@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -165,6 +165,12 @@ class RunFolder:
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
         trial_tables.write_rates(self.file("rates.parquet"), rates)
+
+    def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], plan: Plan) -> None:
+        """Rates that come in blocks of items, with the item that each begins at."""
+        trial_tables.write_rates_of_items(
+            self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids
+        )
 
     def read_rates(self) -> Rates:
         """The rates with `detail` None."""

@@ -60,16 +60,20 @@ def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel, *,
 
     cuts: rows at which a new part begins; with some, `path` becomes a folder of parts.
     """
-    text = said.model_dump_json()
     table = pa.table(dict(columns))
     if not cuts:
         with replacing(path) as fresh:
-            pq.write_table(table.replace_schema_metadata({_KEY: text.encode()}), fresh, compression="zstd")
+            pq.write_table(table.cast(with_said(table.schema, said)), fresh, compression="zstd")
         return
-    with writing_parts(path, text) as parts:
+    with writing_parts(path, said.model_dump_json()) as parts:
         for start, stop in pairwise([0, *cuts, len(table)]):
             pq.write_table(table.slice(start, stop - start), parts.next(), compression="zstd")
             parts.written(stop - start)
+
+
+def with_said(schema: pa.Schema, said: BaseModel) -> pa.Schema:
+    """The schema of a table that says `said` beside its rows."""
+    return schema.with_metadata({_KEY: said.model_dump_json().encode()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, damaged
-from youden.data.folder.tables import count_rows, counted, measured, named, plain, read_said, read_table, write_table
+from youden.data.folder.tables import (
+    count_rows,
+    counted,
+    measured,
+    named,
+    plain,
+    read_said,
+    read_table,
+    with_said,
+    write_table,
+)
 from youden.errors import RunFolderError
 from youden.nouns import (
     MISSING_REASONS,
@@ -316,17 +328,39 @@ def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
 
 def write_rates(path: Path, rates: Rates) -> None:
     """Columns item, first, second, tpr, fpr, n_paired, n_independent, n_missing; `detail` stays in the verdicts."""
-    columns = {
-        "item": named(rates.item, rates.item_ids),
-        "first": named(rates.first, rates.agent_ids),
-        "second": named(rates.second, rates.agent_ids),
-        "tpr": measured(rates.tpr),
-        "fpr": measured(rates.fpr),
-        "n_paired": plain(rates.n_paired),
-        "n_independent": plain(rates.n_independent),
-        "n_missing": plain(rates.n_missing),
+    write_rates_of_items(path, [(0, rates)], agents=rates.agent_ids, items=rates.item_ids)
+
+
+def write_rates_of_items(
+    path: Path, blocks: Iterable[tuple[int, Rates]], *, agents: tuple[str, ...], items: tuple[str, ...]
+) -> None:
+    """`write_rates` of blocks of items, each with the item that it begins at; its own items are numbered from 0."""
+    writer = None
+    with replacing(path) as fresh:
+        try:
+            for start, rates in blocks:
+                table = pa.table(_rates(rates, start, items))
+                if writer is None:
+                    said = _RatesSaid(independent=rates.independent, agents=agents, items=items)
+                    writer = pq.ParquetWriter(fresh, with_said(table.schema, said), compression="zstd")
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def _rates(rates: Rates, start: int, items: tuple[str, ...]) -> dict[str, pa.Array]:
+    order = np.lexsort((rates.second, rates.first, rates.item))
+    return {
+        "item": named(rates.item[order] + start, items),
+        "first": named(rates.first[order], rates.agent_ids),
+        "second": named(rates.second[order], rates.agent_ids),
+        "tpr": measured(rates.tpr[order]),
+        "fpr": measured(rates.fpr[order]),
+        "n_paired": plain(rates.n_paired[order]),
+        "n_independent": plain(rates.n_independent[order]),
+        "n_missing": plain(rates.n_missing[order]),
     }
-    write_table(path, columns, _RatesSaid(independent=rates.independent, agents=rates.agent_ids, items=rates.item_ids))
 
 
 def read_rates(path: Path) -> Rates:
