@@ -1,7 +1,7 @@
 """What DuckDB takes for cells, means and intervals of a cyclic run: CPU time and the peak of memory of a fresh process.
 
 It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/test_in_database.py does).
-`python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up; files are deleted.
+`python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
 """
 
 from __future__ import annotations

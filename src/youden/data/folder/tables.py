@@ -106,7 +106,7 @@ class Table(Generic[M]):
     def _codes(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
         known = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
         used = chunk.indices.drop_null()
-        unknown = pc.unique(used.filter(pc.is_null(known.take(used)))) if known.null_count else ()
+        unknown = used.filter(pc.is_null(known.take(used)))
         if len(unknown):
             value = chunk.dictionary[unknown[0].as_py()].as_py()
             raise damaged(self.path, f"the column {name} holds {value!r}, which the run does not know")

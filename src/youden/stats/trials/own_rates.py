@@ -53,7 +53,7 @@ def own_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> OwnR
     check_trials(first, second, answer=answer)
     agent = np.append(first, second)
     n = np.bincount(agent, minlength=n_agents).astype(np.float64)
-    total = np.bincount(agent, np.tile(answer, 2), n_agents)
+    total = np.asarray(np.bincount(agent, np.tile(answer, 2), n_agents), dtype=np.float64)
     return own_rates_of_sums(
         n, total, n_trials=len(answer), sum_all=float(answer.sum()), squares=float((answer**2).sum())
     )
