@@ -21,6 +21,7 @@ RANK = {
     "pools": 4,
     "pytest_plugin": 4,
     "run": 3,
+    "engines": 2.5,
     "data": 2,
     "protocol": 2,
     "judging": 2,

@@ -21,6 +21,7 @@ from youden.nouns import (
     Json,
     LinkFacts,
     PartnerFacts,
+    Plan,
     Rates,
     RunFacts,
     ScoreKind,
@@ -38,7 +39,7 @@ from youden.run.ranking import Groups, ranking_table, ranking_warnings
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
-from youden.stats.trials.partner_halves import partner_halves
+from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
 from youden.streams import own_stream
 
 FACTS_VERSION = 1
@@ -87,7 +88,7 @@ def analyse(
     learned = learn(rates, split=split, result=result, target=target)
     symmetric, model, found, apart = learned.scores, learned.model, learned.found, learned.apart
     row, fit = train_scores(rates, split, kind="row"), model.as_fit()
-    links, links_missing, curves = _links({"row": row, "symmetric": symmetric})
+    links, links_missing, curves = link_facts({"row": row, "symmetric": symmetric})
     said = list(warnings)
     if result is not None:
         said += ranking_warnings(result, message=model.message_)
@@ -106,7 +107,7 @@ def analyse(
         r2=_or_none(model.r2_),
         fpr=pooled_fpr(rates) if rates.detail is not None else None,
         calls=call_facts(result) if result is not None else None,
-        holdout=_holdout(model, learned.holdout, split),
+        holdout=holdout_facts(model, learned.holdout, split),
         links=links,
         links_missing=links_missing,
         warnings=tuple(said),
@@ -154,10 +155,15 @@ def partner_facts(rates: Rates, split: Split | None) -> PartnerFacts | None:
         )
     except StatisticsError:
         return None
+    return dependence(found, rates.agent_ids)
+
+
+def dependence(found: PartnerHalves, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+    """What a reader is told of two halves; None where they could not be correlated."""
     if np.isnan(found.correlation):
         return None
     order = np.argsort(-np.nan_to_num(found.moved), kind="stable")[:N_DEPENDENT]
-    agents = tuple((rates.agent_ids[i], float(found.moved[i])) for i in order if found.moved[i] > 0)
+    agents = tuple((agent_ids[i], float(found.moved[i])) for i in order if found.moved[i] > 0)
     return PartnerFacts(found.correlation, found.n_splits, agents)
 
 
@@ -168,24 +174,31 @@ def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Si
         parts["imported_rates"] = rates.digest[:12]
     else:
         plan = result.plan
-        parts |= {
-            "pool": plan.pool_digest[:12],
-            "plan": plan.digest[:12],
-            "design": plan.design,
-            "calls": len(plan),
-            "independent": plan.independent,
-            "holdout": plan.split.fraction,
-            "rule": plan.split.rule,
-            "seed": plan.seed,
-            "judge": str(result.judge.get("name")),
-            "judge_detail": dict(result.judge),
-            "options": plan.said,
-            "models": list(result.models),
-        }
+        parts |= judged_parts(plan, result.judge, result.models, digest=plan.digest, n_trials=len(plan))
     return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval, "target": facts.target})
 
 
-class _Links(NamedTuple):
+def judged_parts(
+    plan: Plan, judge: Mapping[str, Json], models: tuple[str, ...], *, digest: str, n_trials: int
+) -> dict[str, Json]:
+    """What a judged run's numbers depend on. digest, n_trials: the plan's, whose trials are not looked at."""
+    return {
+        "pool": plan.pool_digest[:12],
+        "plan": digest[:12],
+        "design": plan.design,
+        "calls": n_trials,
+        "independent": plan.independent,
+        "holdout": plan.split.fraction,
+        "rule": plan.split.rule,
+        "seed": plan.seed,
+        "judge": str(judge.get("name")),
+        "judge_detail": dict(judge),
+        "options": plan.said,
+        "models": list(models),
+    }
+
+
+class Links(NamedTuple):
     """The link table of each kind of scores, or why there is none; curves of the symmetric ones."""
 
     tables: dict[ScoreKind, dict[str, LinkFacts]]
@@ -193,7 +206,8 @@ class _Links(NamedTuple):
     curves: tuple[CurlCurve, ...]
 
 
-def _links(scores: Mapping[ScoreKind, Scores]) -> _Links:
+def link_facts(scores: Mapping[ScoreKind, Scores]) -> Links:
+    """The curl of each kind of scores, measured once."""
     found: dict[ScoreKind, LinkCurls] = {}
     missing: dict[ScoreKind, str] = {}
     for kind, matrix in scores.items():
@@ -202,7 +216,7 @@ def _links(scores: Mapping[ScoreKind, Scores]) -> _Links:
         except StatisticsError as error:
             missing[kind] = str(error)
     tables = {kind: found[kind].table() if kind in found else {} for kind in scores}
-    return _Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
+    return Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
 
 
 def call_facts(result: Verdicts) -> CallFacts:
@@ -233,7 +247,7 @@ def _reasons(result: Verdicts, arm: Bools) -> dict[str, int]:
     return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
 
 
-def _holdout(model: ClippedLinear, held: Scores | None, split: Split | None) -> HoldoutFacts | None:
+def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None) -> HoldoutFacts | None:
     """RMSE of clipped predictions over held-out cells whose agent and item were both seen in training."""
     if held is None or split is None:
         return None

@@ -217,7 +217,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
     from youden.run.analysis import analyse, sign
 
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
-    target = _target_of(folder, target)
+    target = target_of(folder, target)
     result = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
@@ -240,7 +240,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
     return analysis
 
 
-def _target_of(folder: RunFolder, wanted: Target | None) -> Target:
+def target_of(folder: RunFolder, wanted: Target | None) -> Target:
     """The target to fit for. An import has no config: its fit.json remembers."""
     if folder.has("config.yaml"):
         config = folder.read_config()

@@ -113,10 +113,13 @@ def ranking_table(
 
 def ranking_warnings(result: Verdicts, *, message: str) -> list[str]:
     """What a reader of the ranking has to know. message: of the components, or of the fit; empty where all is well."""
-    said = [*result.warnings, *_false_positive_words(result)]
-    if message:
-        said.append(message)
-    return said
+    return said_of(result.warnings, alarms_of(result), result.plan, message=message)
+
+
+def said_of(warnings: Sequence[str], alarms: Sequence[Alarm], plan: Plan, *, message: str) -> list[str]:
+    """As `ranking_warnings`, from the judge's own warnings and the alarms."""
+    said = [*warnings, *(_alarm_words(alarm, plan) for alarm in alarms)]
+    return [*said, message] if message else said
 
 
 def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
@@ -128,9 +131,8 @@ def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
     )
 
 
-def _false_positive_words(result: Verdicts) -> list[str]:
-    plan = result.plan
-    return [
+def _alarm_words(alarm: Alarm, plan: Plan) -> str:
+    return (
         f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
         f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
         + (
@@ -138,5 +140,4 @@ def _false_positive_words(result: Verdicts) -> list[str]:
             if plan.independent == "twin"
             else "; one pooled rate ranks them too high (independent: twin gives each its own)."
         )
-        for alarm in alarms_of(result)
-    ]
+    )

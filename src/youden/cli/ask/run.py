@@ -26,7 +26,8 @@ def command(
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
-    from youden.run.pipeline import fit_run, judge_run, plan_run
+    from youden.run.engine import fit
+    from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
     planned = plan_run(overrides.apply(config))
@@ -41,7 +42,7 @@ def command(
         judge_run(planned, asking.terms(progress=bar))
     from youden.report.pages.write import write_report  # after the asking: charts and pandas take a second to load
 
-    fitted = fit_run(planned.folder)
+    fitted = fit(planned.folder).analysis
     if table is not None:
         validate(planned.folder, table)
     ranking.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)

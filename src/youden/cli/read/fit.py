@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -13,8 +14,27 @@ from youden.cli.terms import options, ranking
 @options.run
 @options.labels
 @options.target
+@click.option(
+    "--engine",
+    type=click.Choice(["arrays", "duckdb"]),
+    help="What sums the trials: arrays in memory, or DuckDB, which needs little of it. [default: duckdb from 10,000,000 "
+    "trials on, where it is installed and does such runs]",
+)
+@click.option(
+    "--memory", default="1GB", show_default=True, help="What DuckDB may keep in memory; the rest it spills into RUN."
+)
+@click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too; arrays always write it.")
 @options.json
-def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -> None:
+def command(
+    *,
+    run: Path,
+    labels: Path | None,
+    target: str | None,
+    engine: Literal["arrays", "duckdb"] | None,
+    memory: str,
+    rates: bool,
+    as_json: bool,
+) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
     Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
@@ -26,11 +46,11 @@ def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.data.summary import summarise_run
-    from youden.run.pipeline import fit_run
+    from youden.run.engine import fit
 
     folder = RunFolder(run)
     table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
-    fit_run(folder, target=options.said_target(target))
+    fit(folder, target=options.said_target(target), engine=engine, memory=memory, rates=rates)
     if table is not None:
         validate(folder, table)
     ranking.show_result(summarise_run(folder), as_json=as_json)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
 from youden.data.folder import sheets, trial_tables
 from youden.data.folder.joining import read_run_pool
+from youden.data.folder.parts import MANIFEST
+from youden.data.folder.parts import remove as remove_parts
 from youden.data.folder.pool_summary import PoolFile, PoolSummary
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
+from youden.data.folder.trial_tables import VerdictFiles
 from youden.nouns import (
     CurlCurve,
     Json,
@@ -54,6 +57,13 @@ class _SignatureFile(BaseModel):
     parts: dict[str, JsonValue]
 
 
+class JudgedFiles(NamedTuple):
+    """A run's plan without its trials, and the files of its verdicts."""
+
+    plan: Plan
+    verdicts: VerdictFiles
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder at `path`, made when something is first written.
@@ -72,8 +82,8 @@ class RunFolder:
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Whether there is a file called `name`."""
-        return self.file(name).is_file()
+        """Whether there is a file called `name`, or a folder of its parts."""
+        return self.file(name).exists()
 
     def command(self) -> str:
         """The command that makes this run again."""
@@ -125,6 +135,18 @@ class RunFolder:
             del self._known["verdicts.parquet"]
         return self._once("verdicts.parquet", lambda file: trial_tables.read_verdicts(file, plan))
 
+    def read_plan_alone(self) -> Plan:
+        """The plan without its trials."""
+        return trial_tables.read_plan_alone(self.file("plan.parquet"))
+
+    def n_judged(self) -> int:
+        """How many trials the verdicts answer, by what their files say of themselves."""
+        return trial_tables.count_trials(self.file("verdicts.parquet"))
+
+    def judged_files(self) -> JudgedFiles:
+        """The plan without its trials, and the files of its verdicts."""
+        return JudgedFiles(self.read_plan_alone(), trial_tables.verdict_files(self.file("verdicts.parquet")))
+
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""
         return trial_tables.verdicts_of(self.file("verdicts.parquet"))[0]
@@ -154,11 +176,17 @@ class RunFolder:
 
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""
-        self.file(name).unlink(missing_ok=True)
+        remove_parts(self.file(name))
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
         trial_tables.write_rates(self.file("rates.parquet"), rates)
+
+    def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], plan: Plan) -> None:
+        """Rates that come in blocks of items, with the item that each begins at."""
+        trial_tables.write_rates_of_items(
+            self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids
+        )
 
     def read_rates(self) -> Rates:
         """The rates with `detail` None."""
@@ -242,7 +270,7 @@ def _states(config: RunConfig) -> tuple[object, ...]:
 def _state(file: Path) -> object:
     """What differs where the file was replaced; None where there is none."""
     try:
-        said = file.stat()
+        said = (file / MANIFEST if file.is_dir() else file).stat()
     except OSError:
         return None
     return said.st_ino, said.st_mtime_ns, said.st_size

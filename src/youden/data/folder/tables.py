@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, TypeAdapter
 
 from youden.data.atomic import replacing
+from youden.data.folder.parts import Parts, read_parts, writing_parts
 from youden.data.folder.run_files import VERSION, damaged, missing, parse
 from youden.errors import RunFolderError
 from youden.nouns.arrays import Bools, Floats, Ids
@@ -53,47 +55,62 @@ def _texts(names: Sequence[str]) -> pa.Array:
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
-def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel) -> None:
-    """Write columns (zstd), and `said` as JSON in the schema's metadata under `youden`, replacing the file in one step."""
-    table = pa.table(dict(columns)).replace_schema_metadata({_KEY: said.model_dump_json().encode()})
-    with replacing(path) as fresh:
-        pq.write_table(table, fresh, compression="zstd")
+def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel, *, cuts: Sequence[int] = ()) -> None:
+    """Write columns (zstd), and `said` as JSON in the schema's metadata under `youden`, replacing the file in one step.
+
+    cuts: rows at which a new part begins; with some, `path` becomes a folder of parts.
+    """
+    table = pa.table(dict(columns))
+    if not cuts:
+        with replacing(path) as fresh:
+            pq.write_table(table.cast(with_said(table.schema, said)), fresh, compression="zstd")
+        return
+    with writing_parts(path, said.model_dump_json()) as parts:
+        for start, stop in pairwise([0, *cuts, len(table)]):
+            pq.write_table(table.slice(start, stop - start), parts.next(), compression="zstd")
+            parts.written(stop - start)
 
 
-def _positions(codes: pa.Array | pa.ChunkedArray) -> Ids:
-    return np.array(codes.cast(pa.int32()).fill_null(-1), dtype=np.int32)
+def with_said(schema: pa.Schema, said: BaseModel) -> pa.Schema:
+    """The schema of a table that says `said` beside its rows."""
+    return schema.with_metadata({_KEY: said.model_dump_json().encode()})
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Generic[M]):
-    """A file whose columns are read as they are asked for, and what its metadata says. Every method raises RunFolderError where
-    a column does not fit."""
+    """A table's columns, each read when asked for, and what it says beside them.
+
+    Every method raises RunFolderError where a column does not fit.
+
+    files: Parquet, in the order of rows; n_rows: of all of them.
+    """
 
     path: Path
-    file: pq.ParquetFile
+    files: tuple[Path, ...]
+    n_rows: int
     said: M
 
     def __len__(self) -> int:
-        return int(self.file.metadata.num_rows)
+        return self.n_rows
 
     def positions(self, name: str, names: Sequence[str], *, nulls: bool = False) -> Ids:
         """int32[N]: positions in `names`; −1 for null, which only `nulls` allows."""
-        column = self._read(name, nulls=nulls)
-        if pa.types.is_dictionary(column.type):
-            parts = [self._known(name, part.dictionary, names)[_positions(part.indices)] for part in column.chunks]
-            return np.concatenate([np.zeros(0, dtype=np.int32), *parts])
-        return self._known(name, self._column(name, pa.string(), nulls=nulls), names)[:-1]
+        column = self._column(name, None, nulls=nulls)
+        if not pa.types.is_dictionary(column.type):
+            column = column.cast(pa.string()).dictionary_encode()
+        known = _texts(names)
+        return np.concatenate(
+            [self._codes(name, chunk, known) for chunk in column.chunks] or [np.empty(0, dtype=np.int32)]
+        )
 
-    def _known(self, name: str, texts: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> Ids:
-        """int32[n + 1]: positions of `texts` in `names`, −1 for null, and −1 at the end."""
-        try:
-            codes = pc.index_in(texts.cast(pa.string()), value_set=_texts(names))
-        except pa.ArrowException as error:
-            raise damaged(self.path, f"the column {name} is not {pa.string()} ({error})") from error
-        unknown = texts.filter(pc.and_(pc.is_null(codes), pc.is_valid(texts)))
+    def _codes(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
+        known = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
+        used = chunk.indices.drop_null()
+        unknown = used.filter(pc.is_null(known.take(used)))
         if len(unknown):
-            raise damaged(self.path, f"the column {name} holds {unknown[0].as_py()!r}, which the run does not know")
-        return np.append(_positions(codes), np.int32(-1))
+            value = chunk.dictionary[unknown[0].as_py()].as_py()
+            raise damaged(self.path, f"the column {name} holds {value!r}, which the run does not know")
+        return np.array(known.take(chunk.indices).fill_null(-1), dtype=np.int32)
 
     def integers(self, name: str, *, nulls: bool = False) -> Ids:
         """int32[N]; −1 for null, which only `nulls` allows."""
@@ -107,23 +124,26 @@ class Table(Generic[M]):
         """S64[N]."""
         return np.array(self._column(name, pa.binary(), nulls=False), dtype="S64")
 
-    def _read(self, name: str, *, nulls: bool) -> pa.ChunkedArray:
-        names = self.file.schema_arrow.names
-        if name not in names:
-            raise damaged(self.path, f"there is no column {name}; it has {', '.join(names) or 'none at all'}")
+    def _column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         try:
-            column = self.file.read([name]).column(name)
-        except (pa.ArrowException, OSError) as error:
-            raise _no_parquet(self.path, error) from error
+            parts = [self._read(file, name) for file in self.files]
+            column = pa.chunked_array([chunk for part in parts for chunk in part.chunks], type=parts[0].type)
+            column = column if kind is None else column.cast(kind)
+        except pa.ArrowException as error:
+            raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
         if column.null_count and not nulls:
             raise damaged(self.path, f"the column {name} has {column.null_count} nulls")
         return column
 
-    def _column(self, name: str, kind: pa.DataType, *, nulls: bool) -> pa.ChunkedArray:
+    def _read(self, path: Path, name: str) -> pa.ChunkedArray:
         try:
-            return self._read(name, nulls=nulls).cast(kind)
-        except pa.ArrowException as error:
-            raise damaged(self.path, f"the column {name} is not {kind} ({error})") from error
+            with pq.ParquetFile(path) as file:
+                names = file.schema_arrow.names
+                if name not in names:
+                    raise damaged(self.path, f"there is no column {name}; it has {', '.join(names) or 'none at all'}")
+                return file.read(columns=[name]).column(0)
+        except (pa.ArrowException, OSError) as error:
+            raise _no_parquet(self.path, error) from error
 
 
 def read_table(
@@ -133,31 +153,41 @@ def read_table(
 
     Raises: RunFolderError for a file that is missing, damaged or newer than `newest`.
     """
+    files, said = _files_and_said(path)
+    try:
+        n_rows = sum(pq.read_metadata(file).num_rows for file in files)
+    except (pa.ArrowException, OSError) as error:
+        raise _no_parquet(path, error) from error
+    return Table(path, files, n_rows, parse(path, upgrade(said) if upgrade else said, TypeAdapter(kind), newest=newest))
+
+
+def read_said(
+    path: Path, kind: type[M], *, newest: int = VERSION, upgrade: Callable[[bytes], bytes] | None = None
+) -> M:
+    """What a table says beside its rows, which are not looked at. Raises: as `read_table`."""
+    said = _files_and_said(path, whole=False).said
+    return parse(path, upgrade(said) if upgrade else said, TypeAdapter(kind), newest=newest)
+
+
+def count_rows(path: Path) -> int:
+    """How many rows a table has; they are not looked at. Raises: RunFolderError where there is none, or it is no table."""
+    files = _files_and_said(path, whole=False).files
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def _files_and_said(path: Path, *, whole: bool = True) -> Parts:
+    """whole: whether the parts of a folder have to be, byte for byte, those that were written."""
+    if path.is_dir():
+        return read_parts(path, whole=whole)
     if not path.is_file():
         raise missing(path)
     try:
-        file = pq.ParquetFile(path)
+        said = (pq.read_schema(path).metadata or {}).get(_KEY)
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(path, error) from error
-    return Table(path, file, _said(path, file.schema_arrow, kind, newest, upgrade))
-
-
-def read_said(path: Path, kind: type[M]) -> M:
-    """The metadata alone. Raises: as `read_table`."""
-    if not path.is_file():
-        raise missing(path)
-    try:
-        schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise _no_parquet(path, error) from error
-    return _said(path, schema, kind, VERSION, None)
-
-
-def _said(path: Path, schema: pa.Schema, kind: type[M], newest: int, upgrade: Callable[[bytes], bytes] | None) -> M:
-    said = (schema.metadata or {}).get(_KEY)
     if said is None:
         raise damaged(path, "its metadata says nothing under 'youden'")
-    return parse(path, said if upgrade is None else upgrade(said), TypeAdapter(kind), newest=newest)
+    return Parts((path,), said)
 
 
 def _no_parquet(path: Path, error: Exception) -> RunFolderError:

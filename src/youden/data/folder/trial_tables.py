@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isnan, nan
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, damaged
-from youden.data.folder.tables import counted, measured, named, plain, read_said, read_table, write_table
+from youden.data.folder.tables import (
+    count_rows,
+    counted,
+    measured,
+    named,
+    plain,
+    read_said,
+    read_table,
+    with_said,
+    write_table,
+)
 from youden.errors import RunFolderError
 from youden.nouns import (
     MISSING_REASONS,
@@ -40,6 +52,8 @@ ARMS = ("paired", "independent")
 
 PLAN_VERSION = 2
 """Of plan.parquet alone."""
+ROWS_OF_A_PART = 4_000_000
+"""Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""
 
 _MEASURES = ("key", "tokens_in", "tokens_out", "usd", "seconds", "served")
 
@@ -164,25 +178,35 @@ def write_plan(path: Path, plan: Plan) -> None:
             holdout=_packed(plan.split.holdout),
         ),
     )
-    write_table(path, _trials(plan), said)
+    write_table(path, _trials(plan), said, cuts=_cuts(plan))
 
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
     table = read_table(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
     said = table.said
-    shape = len(said.agents), len(said.items)
-    rounds = said.rounds
+    trials = Trials(
+        item=table.positions("item", said.items),
+        first=table.positions("first", said.agents),
+        second=table.positions("second", said.agents),
+        arm=table.positions("arm", ARMS).astype(np.int8),
+        other_item=table.positions("other_item", said.items, nulls=True),
+        replicate=table.integers("replicate"),
+        slot=table.integers("slot", nulls=True),
+    )
+    return _plan(path, said, trials)
+
+
+def read_plan_alone(path: Path) -> Plan:
+    """The plan without its trials. Raises: RunFolderError."""
+    said = read_said(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
+    return _plan(path, said, Trials.concat([]))
+
+
+def _plan(path: Path, said: _PlanSaid, trials: Trials) -> Plan:
+    shape, rounds = (len(said.agents), len(said.items)), said.rounds
     return Plan(
-        trials=Trials(
-            item=table.positions("item", said.items),
-            first=table.positions("first", said.agents),
-            second=table.positions("second", said.agents),
-            arm=table.positions("arm", ARMS).astype(np.int8),
-            other_item=table.positions("other_item", said.items, nulls=True),
-            replicate=table.integers("replicate"),
-            slot=table.integers("slot", nulls=True),
-        ),
+        trials=trials,
         n_agents=shape[0],
         n_items=shape[1],
         split=Split(
@@ -238,7 +262,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         measured=tuple(name for name in _MEASURES if getattr(verdicts, name) is not None),
         usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
-    write_table(path, columns, said)
+    write_table(path, columns, said, cuts=_cuts(verdicts.plan))
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
@@ -270,6 +294,36 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     )
 
 
+class VerdictFiles(NamedTuple):
+    """The files of verdicts, in the order of the plan's rows, and what they say beside them.
+
+    plan_digest, n_trials: of the plan they answer; judge, models, warnings: as in `Verdicts`; measured: columns of it that the
+    judge filled.
+    """
+
+    files: tuple[Path, ...]
+    plan_digest: str
+    n_trials: int
+    judge: Mapping[str, Json]
+    models: tuple[str, ...]
+    warnings: tuple[str, ...]
+    measured: tuple[str, ...]
+
+
+def verdict_files(path: Path) -> VerdictFiles:
+    """The verdicts at `path`, for a reader of its own. Raises: RunFolderError."""
+    table = read_table(path, _VerdictsSaid)
+    said = table.said
+    return VerdictFiles(
+        table.files, said.plan_digest, len(table), said.judge, said.models, said.warnings, said.measured
+    )
+
+
+def count_trials(path: Path) -> int:
+    """How many rows plan or verdicts have, by what their files say of themselves. Raises: RunFolderError."""
+    return count_rows(path)
+
+
 def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
     """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
     said = read_said(path, _VerdictsSaid)
@@ -278,17 +332,39 @@ def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
 
 def write_rates(path: Path, rates: Rates) -> None:
     """Columns item, first, second, tpr, fpr, n_paired, n_independent, n_missing; `detail` stays in the verdicts."""
-    columns = {
-        "item": named(rates.item, rates.item_ids),
-        "first": named(rates.first, rates.agent_ids),
-        "second": named(rates.second, rates.agent_ids),
-        "tpr": measured(rates.tpr),
-        "fpr": measured(rates.fpr),
-        "n_paired": plain(rates.n_paired),
-        "n_independent": plain(rates.n_independent),
-        "n_missing": plain(rates.n_missing),
+    write_rates_of_items(path, [(0, rates)], agents=rates.agent_ids, items=rates.item_ids)
+
+
+def write_rates_of_items(
+    path: Path, blocks: Iterable[tuple[int, Rates]], *, agents: tuple[str, ...], items: tuple[str, ...]
+) -> None:
+    """`write_rates` of blocks of items, each with the item that it begins at; its own items are numbered from 0."""
+    writer = None
+    with replacing(path) as fresh:
+        try:
+            for start, rates in blocks:
+                table = pa.table(_rates(rates, start, items))
+                if writer is None:
+                    said = _RatesSaid(independent=rates.independent, agents=agents, items=items)
+                    writer = pq.ParquetWriter(fresh, with_said(table.schema, said), compression="zstd")
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def _rates(rates: Rates, start: int, items: tuple[str, ...]) -> dict[str, pa.Array]:
+    order = np.lexsort((rates.second, rates.first, rates.item))
+    return {
+        "item": named(rates.item[order] + start, items),
+        "first": named(rates.first[order], rates.agent_ids),
+        "second": named(rates.second[order], rates.agent_ids),
+        "tpr": measured(rates.tpr[order]),
+        "fpr": measured(rates.fpr[order]),
+        "n_paired": plain(rates.n_paired[order]),
+        "n_independent": plain(rates.n_independent[order]),
+        "n_missing": plain(rates.n_missing[order]),
     }
-    write_table(path, columns, _RatesSaid(independent=rates.independent, agents=rates.agent_ids, items=rates.item_ids))
 
 
 def read_rates(path: Path) -> Rates:
@@ -322,6 +398,17 @@ def _trials(plan: Plan) -> dict[str, pa.Array]:
         "replicate": plain(plan.replicate),
         "slot": counted(plan.slot),
     }
+
+
+def _cuts(plan: Plan) -> list[int]:
+    """Rows at which parts begin: after at most `ROWS_OF_A_PART`, at the end of a slot where there is one."""
+    cuts, start = [], 0
+    while len(plan) - start > ROWS_OF_A_PART:
+        stop = start + ROWS_OF_A_PART
+        same = np.flatnonzero(np.diff(plan.slot[start : stop + 1]) != 0)
+        start = start + int(same[-1]) + 1 if len(same) else stop
+        cuts.append(start)
+    return cuts
 
 
 def _packed(cells: Bools) -> str:

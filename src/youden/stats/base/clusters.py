@@ -5,6 +5,7 @@ A cluster is one draw: what it does to an agent is counted once, however often t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,28 +79,51 @@ def covariance_over_clusters(
             f"Contributions of the shape {contribution.shape} came with shares of {share.shape}. Give float[K, J] of one run.",
             slug="cluster-shape",
         )
-    n_agents = len(contribution)
-    n_clusters = (share > 0).sum(axis=1)
-    known = n_clusters >= 2
+    return covariance_of_blocks(
+        [(contribution, share)],
+        n_clusters=(share > 0).sum(axis=1),
+        share_squares=(share**2).sum(axis=1),
+        size=size,
+        anchors=anchors,
+    )
+
+
+def covariance_of_blocks(
+    blocks: Iterable[tuple[Floats, Floats]],
+    *,
+    n_clusters: Positions,
+    share_squares: Floats,
+    size: Floats | None = None,
+    anchors: Bools | None = None,
+) -> CentredCovariance:
+    """`covariance_over_clusters` of clusters that come in blocks, one at a time: contribution and share, float[K, B] each.
+
+    n_clusters: int[K], over all blocks; share_squares: float[K], Σ_j p_ij². Raises: StatisticsError [cluster-agents].
+    """
+    n_agents, known = len(n_clusters), n_clusters >= 2
     among = known if anchors is None else known & anchors
     if (K := int(among.sum())) < 2:
         raise StatisticsError(
             f"{K} agents were asked in 2 clusters (items or slots); errors need 2 such agents. Ask the judge about more.",
             slug="cluster-agents",
         )
-    U, p, n = contribution[known], share[known], n_clusters[known].astype(np.float64)
-    of_mean = among[known]
-    g = (U - U[of_mean].mean(axis=0)) / np.sqrt(np.maximum(1 - p, NOTHING))
-    s = np.ones(len(U)) if size is None else size[known]
-    own, m = (g**2).sum(axis=1), 1 / (p**2).sum(axis=1)
+    n, of_mean, m = n_clusters[known].astype(np.float64), among[known], 1 / share_squares[known]
+    gram, own, squares, fourth = np.zeros((len(n), len(n))), np.zeros(len(n)), np.zeros(len(n)), np.zeros(len(n))
+    for contribution, share in blocks:
+        U, p = contribution[known], share[known]
+        g = (U - U[of_mean].mean(axis=0)) / np.sqrt(np.maximum(1 - p, NOTHING))
+        gram += g @ g.T
+        own += (g**2).sum(axis=1)
+        moved = g * m[:, None]
+        squares += (moved**2).sum(axis=1)
+        fourth += (moved**4).sum(axis=1)
+    s = np.ones(len(n)) if size is None else size[known]
     prior = s * (own / s)[of_mean].mean()
     trust = (n - 1) / (n - 1 + PRIOR_CLUSTERS)
-    unseen = unseen_square(g * m[:, None], n)
-    added = (1 - trust) * prior + UNSEEN / 2 * unseen / m**2
-    independent = _between(np.eye(len(U)) - np.outer(of_mean, of_mean) / K, np.where(of_mean, K / (K - 1), 1.0))
-    C = _between(g @ g.T, trust) + _between(independent, added)
+    added = (1 - trust) * prior + UNSEEN / 2 * _unseen(squares, fourth, n, least=0.0) / m**2
+    independent = _between(np.eye(len(n)) - np.outer(of_mean, of_mean) / K, np.where(of_mean, K / (K - 1), 1.0))
     covariance, freedom = np.full((n_agents, n_agents), np.nan), np.full(n_agents, np.nan)
-    covariance[np.ix_(known, known)] = C
+    covariance[np.ix_(known, known)] = _between(gram, trust) + _between(independent, added)
     freedom[known] = n - 1 + PRIOR_CLUSTERS
     return CentredCovariance(covariance, freedom)
 
@@ -112,8 +136,11 @@ def unseen_square(moved: Floats, n: Floats | Positions, *, least: float = 0.0) -
 
     moved: float[K, J], what each cluster does to each, as if it alone counted; n: [K], clusters.
     """
-    squares, fourth = (moved**2).sum(axis=1), (moved**4).sum(axis=1)
-    r = np.divide(squares**2, fourth, out=np.zeros(len(moved)), where=squares > NOTHING**2)
+    return _unseen((moved**2).sum(axis=1), (moved**4).sum(axis=1), n, least=least)
+
+
+def _unseen(squares: Floats, fourth: Floats, n: Floats | Positions, *, least: float) -> Floats:
+    r = np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=squares > NOTHING**2)
     return np.asarray((1 + squares) / (1 + r) * np.maximum(least, 1 - 3 * r / n))
 
 

@@ -34,27 +34,39 @@ def false_positive_alarms(
 
     Raises: StatisticsError [level].
     """
-    check_level(level)
-    agent = np.append(first, second)
-    tested = _test(agent, np.tile(yes, 2), total=yes, size=n_agents)
-    alarms = [Alarm((int(i),), *found) for i, found in _raised(tested, 1 - level)]
-    rung = {alarm.agents[0] for alarm in alarms}
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
     pairs, place = np.unique(low * n_agents + high, return_inverse=True)
-    for row, found in _raised(_test(place, yes, total=yes, size=len(pairs)), 1 - level):
-        both = divmod(int(pairs[row]), n_agents)
+    n = np.bincount(place, minlength=len(pairs))
+    n_yes = np.bincount(place, weights=yes, minlength=len(pairs)).astype(np.int64)
+    return alarms_of_pairs(pairs // n_agents, pairs % n_agents, n, n_yes, n_agents=n_agents, level=level)
+
+
+def alarms_of_pairs(
+    low: Positions, high: Positions, n: Positions, n_yes: Positions, *, n_agents: int, level: float = 0.95
+) -> tuple[Alarm, ...]:
+    """`false_positive_alarms` from one row an unordered pair: its agents, its trials and its yeses, int64[P] each.
+
+    Raises: StatisticsError [level].
+    """
+    check_level(level)
+    agent, of_all = np.append(low, high), (int(n.sum()), int(n_yes.sum()))
+    tested = _test(_summed(agent, n, n_agents), _summed(agent, n_yes, n_agents), *of_all)
+    alarms = [Alarm((int(i),), *found) for i, found in _raised(tested, 1 - level)]
+    rung = {alarm.agents[0] for alarm in alarms}
+    for row, found in _raised(_test(n, n_yes, *of_all), 1 - level):
+        both = int(low[row]), int(high[row])
         if not rung & set(both):
             alarms.append(Alarm(both, *found))
     return tuple(alarms)
 
 
-def _test(
-    place: Ids | Positions, yes: Bools, *, total: Bools, size: int
-) -> tuple[Positions, Positions, Floats, Floats]:
+def _summed(agent: Positions, of_pair: Positions, n_agents: int) -> Positions:
+    return np.bincount(agent, weights=np.tile(of_pair, 2), minlength=n_agents).astype(np.int64)
+
+
+def _test(n: Positions, hits: Positions, n_all: int, hits_all: int) -> tuple[Positions, Positions, Floats, Floats]:
     """Yeses, trials, the others' rate and the tail probability of each."""
-    n = np.bincount(place, minlength=size)
-    hits = np.bincount(place, weights=yes, minlength=size).astype(np.int64)
-    rate = (total.sum() - hits + 0.5) / (len(total) - n + 1)
+    rate = (hits_all - hits + 0.5) / (n_all - n + 1)
     return hits, n, rate, np.asarray(binom.sf(hits - 1, n, rate), dtype=np.float64)
 
 

@@ -51,13 +51,21 @@ def own_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> OwnR
     Source: none in the paper; limited translation: Efron and Morris (1972), JASA 67.
     """
     check_trials(first, second, answer=answer)
-    pooled = float(answer.mean()) if len(answer) else 0.0
     agent = np.append(first, second)
     n = np.bincount(agent, minlength=n_agents).astype(np.float64)
-    if 2 * len(answer) < LEAST * n_agents or pooled == 0 or (n == 0).any():
+    total = np.asarray(np.bincount(agent, np.tile(answer, 2), n_agents), dtype=np.float64)
+    return own_rates_of_sums(
+        n, total, n_trials=len(answer), sum_all=float(answer.sum()), squares=float((answer**2).sum())
+    )
+
+
+def own_rates_of_sums(n: Floats, total: Floats, *, n_trials: int, sum_all: float, squares: float) -> OwnRates:
+    """`own_rates` from how many trials each agent has part in and their sum: float[K] each; and over all trials, how many there
+    are, Σy and Σy²."""
+    n_agents, pooled = len(n), sum_all / n_trials if n_trials else 0.0
+    if 2 * n_trials < LEAST * n_agents or pooled == 0 or (n == 0).any():
         return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
-    mean = np.bincount(agent, np.tile(answer, 2), n_agents) / n
-    spread = float((answer**2).sum() / answer.sum())
+    mean, spread = total / n, squares / sum_all
     noise = (n_agents - 1) * spread * pooled
     between = (float(n @ (mean - pooled) ** 2) - noise) / (n.sum() - float(n @ n) / n.sum())
     if between <= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -52,12 +53,32 @@ def partner_halves(
     Source: none in the paper; a split-half reliability over partners instead of items.
     """
     check_trials(first, second, item, answer=value)
+    tables = partner_tables(first, second, item, value, weight=weight, n_agents=n_agents)
+    return halves_of_tables(*tables, rng=rng, n_splits=n_splits)
+
+
+class PartnerTables(NamedTuple):
+    """float[K, K] each: answers by ordered pair, items' own means taken off, summed with their weights; and the weights."""
+
+    total: Floats
+    times: Floats
+
+
+def partner_tables(
+    first: Ids, second: Ids, item: Ids, value: Floats, *, weight: Floats, n_agents: int
+) -> PartnerTables:
+    """Of trials as `partner_halves` takes them, or of all those on some items; tables of other items add up."""
     K = n_agents
     n_item = np.maximum(np.bincount(item, weight), np.finfo(np.float64).tiny)
     value = value - (np.bincount(item, weight * value) / n_item)[item]
-    pair = np.append(first, second).astype(np.int64) * K + np.append(second, first)
-    times = np.bincount(pair, np.tile(weight, 2), K * K).reshape(K, K)
-    summed = np.bincount(pair, np.tile(weight * value, 2), K * K).reshape(K, K)
+    pair = first.astype(np.int64) * K + second
+    total, times = np.bincount(pair, weight * value, K * K), np.bincount(pair, weight, K * K)
+    return PartnerTables(total.reshape(K, K), times.reshape(K, K))
+
+
+def halves_of_tables(total: Floats, times: Floats, *, rng: np.random.Generator, n_splits: int = 20) -> PartnerHalves:
+    """`partner_halves` from `partner_tables`. Raises: StatisticsError [partner-agents]."""
+    K, summed, times = len(total), total + total.T, times + times.T
     met = times > 0
     known = met.any(axis=1)
     if (n := int(known.sum())) < FEWEST_AGENTS:

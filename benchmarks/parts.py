@@ -1,0 +1,159 @@
+"""What DuckDB takes for cells, means and intervals of a cyclic run: CPU time and the peak of memory of a fresh process.
+
+It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/test_in_database.py does).
+`python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from youden.data.folder.tables import counted, measured, named, plain
+from youden.engines.blocks import blocks
+from youden.engines.database import database
+from youden.engines.means import means
+from youden.engines.tallying import apart_sums, tallied
+from youden.engines.trial_table import load_trials
+from youden.nouns import Plan, Split, Trials
+from youden.nouns.arrays import Floats, Ids
+
+SLOTS_OF_A_PART = 4_000
+
+
+def plan_of(n_agents: int, n_items: int) -> Plan:
+    """A cyclic plan without its trials."""
+    every = np.ones((n_agents, n_items), dtype=np.bool_)
+    return Plan(
+        trials=Trials.concat([]),
+        n_agents=n_agents,
+        n_items=n_items,
+        split=Split(every, ~every, "shared", 0.0, 0),
+        design="cyclic",
+        options={},
+        independent="pooled",
+        seed=0,
+        pool_digest="",
+        agent_ids=tuple(f"agent-{i}" for i in range(n_agents)),
+        item_ids=tuple(f"item-{j}" for j in range(n_items)),
+    )
+
+
+def write_parts(place: Path, plan: Plan, n_trials: int) -> None:
+    """Made-up answers to slots of a cyclic plan, and 1,000 independent ones at the end."""
+    rng = np.random.default_rng(0)
+    K, J = plan.n_agents, plan.n_items
+    order = rng.permutation(K).astype(np.int32)
+    level = 0.3 + 0.4 * rng.random(K)
+    n_slots = n_trials // K
+    for start in range(0, n_slots, SLOTS_OF_A_PART):
+        slots = np.arange(start, min(start + SLOTS_OF_A_PART, n_slots))
+        second = np.concatenate([np.roll(order, -1 - int((s + s // J) % (K - 1))) for s in slots])
+        item = np.repeat((slots % J).astype(np.int32), K)
+        slot = np.repeat(slots.astype(np.int32), K)
+        _write(place, plan, rng, level=level, item=item, first=np.tile(order, len(slots)), second=second, slot=slot)
+    n = 1_000
+    some = rng.integers(0, K - 1, n).astype(np.int32)
+    item, slot = rng.integers(0, J, n).astype(np.int32), np.full(n, -1, dtype=np.int32)
+    _write(place, plan, rng, level=level, item=item, first=some, second=some + 1, slot=slot)
+
+
+def _write(
+    place: Path, plan: Plan, rng: np.random.Generator, *, level: Floats, item: Ids, first: Ids, second: Ids, slot: Ids
+) -> None:
+    n, apart = len(item), bool(slot[0] < 0)
+    answer = (rng.random(n) < (0.05 if apart else level[first])).astype(np.float64)
+    columns = {
+        "item": named(item, plan.item_ids),
+        "first": named(first, plan.agent_ids),
+        "second": named(second, plan.agent_ids),
+        "arm": named(np.full(n, int(apart)), ("paired", "independent")),
+        "other_item": named((item + 1) % plan.n_items if apart else np.full(n, -1), plan.item_ids),
+        "replicate": plain(np.zeros(n, dtype=np.int32)),
+        "slot": counted(slot),
+        "answer": measured(answer),
+        "hard": measured(answer).cast(pa.int8()),
+        "missing": named(np.full(n, -1), ("unparsed",)),
+    }
+    number = len(list(place.iterdir()))
+    pq.write_table(pa.table(columns), place / f"part-{number:05d}.parquet", compression="zstd")
+
+
+def measure(place: Path, plan: Plan, memory: str) -> dict[str, float]:
+    """Load, tally and rank the parts at `place`, in this process."""
+    files = sorted(place.glob("*.parquet"))
+    before, began = _peak_mb(), time.process_time()
+    with database(place.parent, memory=memory) as connection:
+        load_trials(connection, files, plan)
+        loaded = time.process_time()
+        sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
+        tallied_at = time.process_time()
+        found = means(blocks(connection, plan), sums)
+        done = time.process_time()
+    return {
+        "trials": float(sums.n.sum() / 2),
+        "load_cpu_s": round(loaded - began, 2),
+        "cells_cpu_s": round(tallied_at - loaded, 2),
+        "intervals_cpu_s": round(done - tallied_at, 2),
+        "cpu_s": round(done - began, 2),
+        "peak_mb": round(_peak_mb()),
+        "start_mb": round(before),
+        "mean_error": float(found.covariance.error.mean()),
+    }
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@contextmanager
+def _folder(at: Path | None) -> Iterator[Path]:
+    with TemporaryDirectory(dir=at, prefix="parts-") as name:
+        place = Path(name, "verdicts.parquet")
+        place.mkdir()
+        yield place
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--agents", type=int, default=1_000)
+    parser.add_argument("--items", type=int, default=10_000)
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--at", type=Path)
+    parser.add_argument("--smoke", action="store_true", help="a small run, to see that all works")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    said = parser.parse_args()
+    if said.smoke:
+        said.trials, said.agents, said.items = [20_000, 40_000], 50, 200
+    plan = plan_of(said.agents, said.items)
+    if said.one is not None:
+        print(json.dumps(measure(said.one, plan, said.memory)))
+        return
+    found = []
+    for n_trials in said.trials:
+        with _folder(said.at) as place:
+            write_parts(place, plan, n_trials)
+            words = ["--one", str(place), "--agents", str(said.agents), "--items", str(said.items)]
+            one = [sys.executable, __file__, *words, "--memory", said.memory]
+            done = subprocess.run(one, check=True, capture_output=True, text=True, env=os.environ)
+            found.append(json.loads(done.stdout))
+            print(json.dumps(found[-1]), file=sys.stderr)
+    print(json.dumps({"runs": found, "growth": found[-1]["cpu_s"] / found[0]["cpu_s"]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""A run fitted in a database: the tables that `fit_run` writes, from trials that need not fit into memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from youden import __version__
+from youden.data.folder.run_folder import RunFolder
+from youden.engines.blocks import blocks
+from youden.engines.calls import call_facts
+from youden.engines.database import MEMORY, database
+from youden.engines.means import Means, means
+from youden.engines.tallying import Tallied, alarms, apart_sums, tallied
+from youden.engines.trial_table import columns, load_trials
+from youden.errors import ConfigError, StatisticsError
+from youden.nouns import PartnerFacts, Plan, RunFacts, Signature, Target
+from youden.run.abilities import cell_abilities
+from youden.run.ability import TRIALS, Abilities
+from youden.run.analysis import FACTS_VERSION, dependence, holdout_facts, judged_parts, link_facts
+from youden.run.ranking import ranking_table, said_of, told_apart
+from youden.run.trial_covariance import METHODS
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.components import agent_components
+from youden.stats.trials.partner_halves import halves_of_tables
+from youden.streams import own_stream
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def left_to_arrays(plan: Plan, target: Target) -> str | None:
+    """Why the database does not fit this run, in words; None where it does."""
+    if plan.rounds is not None:
+        return "an adaptive run"
+    if plan.extensions is not None:
+        return "a run that was extended"
+    if target == "these-items" and plan.split.train.all():
+        return "target: these-items of a run whose trials may stand in slots"
+    return None
+
+
+def fit_in_database(folder: RunFolder, *, target: Target, memory: str = MEMORY, rates: bool = False) -> None:
+    """Write every table of a judged run, from the files of its answers; rates.parquet only where `rates` is said.
+
+    Raises: RunFolderError; ConfigError [engine-duckdb], [engine-memory], [engine-refused] for what only arrays do.
+    """
+    plan, of = folder.judged_files()
+    if why := left_to_arrays(plan, target):
+        raise ConfigError(f"The engine duckdb does not fit {why}. Say --engine arrays.", slug="engine-refused")
+    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    with database(folder.path, memory=memory) as connection:
+        load_trials(connection, of.files, plan)
+        sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
+        folder.remove("rates.parquet")
+        if rates:
+            folder.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
+        model = ClippedLinear().fit(sums.symmetric)
+        by_trials = _in_slots(connection) and bool(plan.split.train.all())
+        found = None
+        if by_trials:
+            found = _abilities(means(blocks(connection, plan), sums), sums, target)
+        calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.models, measured=of.measured)
+        rung = alarms(connection, plan.n_agents)
+    component = model.component_
+    if found is None:
+        found = cell_abilities(model, sums.symmetric, fpr=sums.apart.rate, target=target)
+    else:
+        agent, item = np.nonzero(sums.seen)
+        component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
+    apart = told_apart(found, component=component)
+    links, links_missing, curves = link_facts({"row": sums.row, "symmetric": sums.symmetric})
+    facts = RunFacts(
+        version=FACTS_VERSION,
+        ranking=found.ranking,
+        interval=found.method,
+        level=apart.level,
+        estimator="clipped-linear",
+        status=model.status_,
+        message=model.message_,
+        kkt=model.kkt_,
+        n_components=model.n_components_,
+        r2=None if np.isnan(model.r2_) else model.r2_,
+        fpr=sums.apart.rate,
+        calls=calls,
+        holdout=holdout_facts(model, sums.holdout, plan.split),
+        links=links,
+        links_missing=links_missing,
+        warnings=tuple(said_of(of.warnings, rung, plan, message=model.message_)),
+        partners=_partners(sums, plan.agent_ids),
+        target=target,
+        best=None if apart.best is None else plan.agent_ids[apart.best],
+        told_apart=int(apart.above.sum()),
+    )
+    items = pd.DataFrame(
+        {
+            "item": list(plan.item_ids),
+            "difficulty": model.difficulty_,
+            "n_agents": (sums.symmetric.weight > 0).sum(axis=0),
+            "n_trials": sums.item_trials,
+        }
+    )
+    parts = judged_parts(plan, of.judge, of.models, digest=of.plan_digest, n_trials=of.n_trials)
+    parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
+    folder.write_scores("symmetric", sums.symmetric)
+    folder.write_scores("row", sums.row)
+    if sums.holdout is None:
+        folder.remove("holdout.csv")
+    else:
+        folder.write_holdout(sums.holdout)
+    folder.write_ranking(ranking_table(found, plan.agent_ids, apart=apart, groups=groups))
+    folder.write_items(items)
+    folder.write_curl(curves)
+    folder.write_facts(facts)
+    folder.write_signature(Signature({"youden": __version__, **parts}))
+
+
+def _in_slots(connection: DuckDBPyConnection) -> bool:
+    """Whether every paired trial stands in a slot."""
+    found = columns(connection, "SELECT count(*) AS n, count(slot) AS n_slots FROM paired")
+    return bool(found["n"][0] and found["n"][0] == found["n_slots"][0])
+
+
+def _abilities(of: Means, sums: Tallied, target: Target) -> Abilities:
+    method = METHODS[target] if of.enough else "none: fewer than 3 agents have trials in 2 items"
+    if not sums.apart.n_trials:
+        method += "; FPR taken as 0: no independent trial answered"
+    return Abilities(of.ability, of.covariance, of.n_trials.astype(np.int32), of.fpr, TRIALS, method, target)
+
+
+def _partners(sums: Tallied, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+    try:
+        return dependence(halves_of_tables(*sums.partners, rng=own_stream(0)), agent_ids)
+    except StatisticsError:
+        return None
