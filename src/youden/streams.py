@@ -24,6 +24,7 @@ Stream = Literal[
     "known truth",
     "planted texts",
     "known independent trials",
+    "follow-ups",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -37,6 +38,7 @@ KEYS: Final[dict[Stream, int]] = {
     "known truth": 8,
     "planted texts": 9,
     "known independent trials": 10,
+    "follow-ups": 11,
 }
 _KEYS_OF_OLD: Final[dict[int, dict[Stream, int]]] = {1: {"part of a run": 5}}
 
