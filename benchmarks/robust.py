@@ -45,7 +45,7 @@ def matrix(folder: Path) -> Floats:
     rates = import_results(folder).rates
     D = np.full((rates.n_items, rates.n_agents, rates.n_agents), np.nan)
     D[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
-    return D[~np.isnan(D).all(axis=(1, 2))]
+    return np.asarray(D[~np.isnan(D).all(axis=(1, 2))])
 
 
 def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairedAnswers:

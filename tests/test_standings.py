@@ -22,6 +22,7 @@ from youden.run.robust.standings import check_rules
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)
+BIG = (3, 4, 5, 6, 7)
 
 
 def planned(design: str, **options: object) -> tuple[Pool, Plan]:
@@ -72,13 +73,13 @@ def test_asked_for_robust_heads_the_ranking() -> None:
 
 
 def test_a_family_that_agrees_loses_its_lead_and_the_warning_says_so() -> None:
-    families = {f"a{i}": "big" if i in (8, 9, 10) else f"f{i % 3}" for i in range(K)}
-    found = analysed(judged("dense", together=(8, 9, 10)), PartnerRules(families=families))
-    assert found.ranking["agent"][0] in ("a8", "a9", "a10")
+    families = {f"a{i}": "big" if i in BIG else f"f{i % 3}" for i in range(K)}
+    found = analysed(judged("dense", together=BIG), PartnerRules(families=families))
+    assert int(found.ranking["agent"][0][1:]) in BIG
     facts = found.facts.standings["family"]
     assert "falls to place" in facts.leader
     assert facts.leader in found.facts.warnings
-    assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] == "a11"
+    assert found.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
 
 def test_a_panel_scores_everybody_and_has_wider_intervals() -> None:
@@ -155,27 +156,28 @@ class TestSuspectedPairs:
         return answered(plan, (0, 1))
 
     def test_are_asked_more_behind_the_plan_and_then_linked(self) -> None:
-        pool, plan = planned("cyclic", percent=10.0)
+        pool, plan = planned("cyclic", percent=4.0)
         first = self.asked(plan)
         assert analysed(first).facts.standings["robust"].groups == ()
-        result = follow_up(first, pool, self.asked, share=0.2)
+        result = follow_up(first, pool, self.asked, share=0.5)
         n = result.plan.n_follow_ups
-        assert 0 < n <= 0.2 * len(plan)
+        assert 0 < n <= 0.5 * len(plan)
         assert result.plan.trials.starts_with(plan.trials)
         assert analysed(result).facts.standings["robust"].groups == (("a0", "a1"),)
 
     def test_move_no_plain_ability_and_the_same_answers_ask_the_same_again(self) -> None:
-        pool, plan = planned("cyclic", percent=10.0)
+        pool, plan = planned("cyclic", percent=4.0)
         first = self.asked(plan)
-        result = follow_up(first, pool, self.asked, share=0.2)
+        result = follow_up(first, pool, self.asked, share=0.5)
         before, after = analysed(first).ranking, analysed(result).ranking
         for column in RANKING[2:]:
             assert (before[column] == after[column]).all(), column
-        assert follow_up(result, pool, self.asked, share=0.2).plan.digest == result.plan.digest
+        assert follow_up(result, pool, self.asked, share=0.5).plan.digest == result.plan.digest
 
     def test_of_a_run_are_in_its_folder_and_asked_once(self, youden: Youden, tmp_path: Path) -> None:
         pool = planned("cyclic")[0]
-        texts = [[f"word{j} and {i} of its own{i}{j}" for j in range(J)] for i in range(K)]
+        rng = np.random.default_rng(0)
+        texts = [[" ".join(f"w{j}x{k}" for k in rng.choice(30, 5, replace=False)) for j in range(J)] for _ in range(K)]
         texts[1] = texts[0]
         with (tmp_path / "mine.csv").open("w", newline="") as file:
             writer = csv.writer(file)
@@ -183,7 +185,7 @@ class TestSuspectedPairs:
             writer.writerows(
                 (a.id, t.id, texts[i][j]) for i, a in enumerate(pool.agents) for j, t in enumerate(pool.items)
             )
-        write_config(tmp_path / "mine.yaml", pool="mine.csv", percent=6.0, suspected=0.5)
+        write_config(tmp_path / "mine.yaml", pool="mine.csv", percent=4.0, suspected=0.5)
         assert youden("run", "mine.yaml").code == 0
         folder = RunFolder(tmp_path / "runs" / "mine")
         plan, rows = folder.read_plan(), folder.read_ranking()
