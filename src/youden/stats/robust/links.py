@@ -63,7 +63,7 @@ class Linked:
 
 
 def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
-    """Links i and k where m_ik − a_i − a_k > max(.4, 4 MAD, 4 errors) and m_ik is above the 70th percentile of usual pairs.
+    """Links i and k where m_ik − a_i − a_k > max(.4, 4 MAD, 4.5 errors) and m_ik is above the 70th percentile of usual pairs.
 
     That percentile counts as .7 where it is more.
 
