@@ -25,6 +25,7 @@ Stream = Literal[
     "planted texts",
     "known independent trials",
     "attackers",
+    "follow-ups",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -39,6 +40,7 @@ KEYS: Final[dict[Stream, int]] = {
     "planted texts": 9,
     "known independent trials": 10,
     "attackers": 21,
+    "follow-ups": 11,
 }
 _KEYS_OF_OLD: Final[dict[int, dict[Stream, int]]] = {1: {"part of a run": 5}}
 

@@ -41,6 +41,7 @@ from youden.nouns.results import (
     Signature,
     Target,
 )
+from youden.nouns.standings import PartnerRules, RankedBy, Standing, StandingFacts, StandingMove, StandingName
 from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [
@@ -76,11 +77,13 @@ __all__ = [
     "LinkFacts",
     "Message",
     "PartnerFacts",
+    "PartnerRules",
     "Plan",
     "PlanJudge",
     "Pool",
     "Priced",
     "Progress",
+    "RankedBy",
     "Rates",
     "Request",
     "Rounds",
@@ -92,6 +95,10 @@ __all__ = [
     "Slotted",
     "Split",
     "SplitRule",
+    "Standing",
+    "StandingFacts",
+    "StandingMove",
+    "StandingName",
     "Target",
     "Trials",
     "Validation",

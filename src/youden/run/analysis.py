@@ -21,6 +21,7 @@ from youden.nouns import (
     Json,
     LinkFacts,
     PartnerFacts,
+    PartnerRules,
     Plan,
     Rates,
     RunFacts,
@@ -32,10 +33,14 @@ from youden.nouns import (
     Verdicts,
 )
 from youden.nouns.arrays import Bools
+from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.extension import extension_facts
 from youden.run.learning import Learned, learn
-from youden.run.ranking import Groups, ranking_table, ranking_warnings
+from youden.run.places_table import Groups, ranking_table
+from youden.run.ranking import ranking_warnings
+from youden.run.robust.standings import answers_with_follow_ups, ordered_by, standings_of, with_standings
+from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
@@ -80,20 +85,33 @@ def analyse(
     groups: Groups | None = None,
     warnings: tuple[str, ...] = (),
     target: Target = "items-like-these",
+    rules: PartnerRules | None = None,
 ) -> Analysis:
     """Scores, fit and ranking from rates; with `result`, the trials themselves rank a cyclic plan.
 
-    groups: agent id → group, shown and never used in a fit. target: what intervals speak of.
+    groups: agent id → group, shown and never used in a fit. target: what intervals speak of. rules: whose word counts in the
+    rankings beside the plain one, and which of them heads the run.
+
+    Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
     """
+    rules = rules or PartnerRules()
+    asked_more = answers_with_follow_ups(result)
+    calls = call_facts(result) if result is not None else None
+    if result is not None:
+        result = without_follow_ups(result)
     learned = learn(rates, split=split, result=result, target=target)
     symmetric, model, found, apart = learned.scores, learned.model, learned.found, learned.apart
     row, fit = train_scores(rates, split, kind="row"), model.as_fit()
     links, links_missing, curves = link_facts({"row": row, "symmetric": symmetric})
+    made = standings_of(rates, found, split=split, rules=rules, component=learned.component, asked_more=asked_more)
+    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), apart)
     said = list(warnings)
     if result is not None:
         said += ranking_warnings(result, message=model.message_)
     elif model.message_:
         said.append(model.message_)
+    standings = {one.name: one.facts for one in made}
+    said += standing_words(standings)
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=found.ranking,
@@ -106,7 +124,7 @@ def analyse(
         n_components=model.n_components_,
         r2=_or_none(model.r2_),
         fpr=pooled_fpr(rates) if rates.detail is not None else None,
-        calls=call_facts(result) if result is not None else None,
+        calls=calls,
         holdout=holdout_facts(model, learned.holdout, split),
         links=links,
         links_missing=links_missing,
@@ -114,9 +132,14 @@ def analyse(
         growth=extension_facts(result, found) if result is not None else None,
         partners=partner_facts(rates, split),
         target=target,
-        best=None if apart.best is None else rates.agent_ids[apart.best],
-        told_apart=int(apart.above.sum()),
+        best=None if head.best is None else rates.agent_ids[head.best],
+        told_apart=int(head.above.sum()),
+        ranked_by=rules.ranked_by,
+        standings=standings,
+        families=dict(rules.families),
+        trusted=rules.trusted,
     )
+    ranking = with_standings(ranking_table(found, rates.agent_ids, apart=apart, groups=groups), made, rates.agent_ids)
     items = pd.DataFrame(
         {
             "item": list(rates.item_ids),
@@ -129,7 +152,7 @@ def analyse(
         learned=learned,
         row=row,
         fit=fit,
-        ranking=ranking_table(found, rates.agent_ids, apart=apart, groups=groups),
+        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
         items=items,
         curl=curves,
         facts=facts,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.database import MEMORY, check_memory, installed
-from youden.nouns import Target
+from youden.nouns import PartnerRules, Target
 from youden.run.pipeline import fit_run, target_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def fit(
     folder: RunFolder,
     *,
     target: Target | None = None,
+    rules: PartnerRules | None = None,
     engine: Engine | None = None,
     memory: str = MEMORY,
     rates: bool = False,
@@ -42,7 +43,7 @@ def fit(
     check_memory(memory)
     engine = engine or _by_size(folder, target)
     if engine == "arrays":
-        return Fitted(engine, fit_run(folder, target=target))
+        return Fitted(engine, fit_run(folder, target=target, rules=rules))
     from youden.run.in_database import fit_in_database
 
     fit_in_database(folder, target=target_of(folder, target), memory=memory, rates=rates)

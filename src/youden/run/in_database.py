@@ -20,7 +20,8 @@ from youden.nouns import PartnerFacts, Plan, RunFacts, Signature, Target
 from youden.run.abilities import cell_abilities
 from youden.run.ability import TRIALS, Abilities
 from youden.run.analysis import FACTS_VERSION, dependence, holdout_facts, judged_parts, link_facts
-from youden.run.ranking import ranking_table, said_of, told_apart
+from youden.run.places_table import ranking_table, told_apart
+from youden.run.ranking import said_of
 from youden.run.trial_covariance import METHODS
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components

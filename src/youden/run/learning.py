@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from youden.nouns import Rates, Scores, Split, Target, Verdicts
+from youden.nouns.arrays import Ids
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
 from youden.run.ability import Abilities
-from youden.run.ranking import components_of, told_apart
+from youden.run.places_table import told_apart
+from youden.run.ranking import components_of
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.places import Differences
 
@@ -18,7 +20,7 @@ class Learned:
     """What is estimated from the answers, each thing once.
 
     result: None where only rates are known; scores: symmetric ones, for training; found, apart: what ranks, and who is told
-    apart by it.
+    apart by it; component: int32[K], which agents are linked.
     """
 
     result: Verdicts | None
@@ -28,6 +30,7 @@ class Learned:
     holdout: Scores | None
     model: ClippedLinear
     found: Abilities
+    component: Ids
     apart: Differences
 
 
@@ -52,5 +55,6 @@ def learn(
         holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
         model=model,
         found=found,
+        component=component,
         apart=told_apart(found, component=component),
     )

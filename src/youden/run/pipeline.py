@@ -24,9 +24,11 @@ from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
-from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Target, Verdicts
+from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.run.books import books_of, carry, with_costs
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
+from youden.run.robust.rules import partner_rules, rules_of
+from youden.run.robust.standings import check_rules
 from youden.run.rounds import run_rounds
 from youden.text.words import mean_lengths
 
@@ -151,6 +153,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     found = find_run_plan(config, folder)
     refuse_another_run(folder, found, judge)
     pool, plan = found.pool, found.plan
+    check_rules(rules_of(config), plan.agent_ids)
     folder.remember(pool, config)
     planned = PlannedRun(
         as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge, store=config.store_place)
@@ -188,6 +191,10 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
         unbooked = None if books is None else _unbooked(planned, books)
         result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
+        if config.suspected:
+            from youden.run.robust.follow_ups import follow_up
+
+            result = follow_up(result, planned.pool, answered, share=config.suspected)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
         _write_config(planned)
@@ -206,25 +213,37 @@ def _unbooked(planned: PlannedRun, books: Books) -> Verdicts | None:
         return carry(folder.read_verdicts(plan), store, books)
 
 
-def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
+def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None) -> Analysis:
     """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
 
     target: what intervals speak of, remembered in config.yaml; None for what the folder says, and else items like these.
+    rules: whose word counts in the rankings beside the plain one, remembered likewise; None for what the folder says.
 
-    Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
+    Raises: StatisticsError where the rules cannot be kept, before anything is written;
+    RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
+    from youden.protocol.follow_ups import without_follow_ups
     from youden.protocol.rates import tally
     from youden.run.analysis import analyse, sign
 
-    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    agents = folder.read_pool().agents
+    groups = {agent.id: agent.group for agent in agents}
+    rules = partner_rules(folder, agents, rules)
     target = target_of(folder, target)
     result = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         result = folder.read_verdicts(plan)
-        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups, target=target)
+        analysis = analyse(
+            tally(without_follow_ups(result)),
+            split=plan.split,
+            result=result,
+            groups=groups,
+            target=target,
+            rules=rules,
+        )
     else:
-        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target)
+        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target, rules=rules)
     folder.write_rates(analysis.rates)
     folder.write_scores("symmetric", analysis.symmetric)
     folder.write_scores("row", analysis.row)

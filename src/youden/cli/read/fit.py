@@ -24,6 +24,9 @@ from youden.cli.terms import options, ranking
     "--memory", default="1GB", show_default=True, help="What DuckDB may keep in memory; the rest it spills into RUN."
 )
 @click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too; arrays always write it.")
+@options.robust
+@options.trusted
+@options.families
 @options.json
 def command(
     *,
@@ -33,6 +36,9 @@ def command(
     engine: Literal["arrays", "duckdb"] | None,
     memory: str,
     rates: bool,
+    robust: bool | None,
+    trusted: tuple[str, ...] | None,
+    families_file: Path | None,
     as_json: bool,
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
@@ -43,14 +49,18 @@ def command(
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
+    from youden.data.families import read_families
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.data.summary import summarise_run
     from youden.run.engine import fit
+    from youden.run.robust.rules import changed_rules
 
     folder = RunFolder(run)
     table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
-    fit(folder, target=options.said_target(target), engine=engine, memory=memory, rates=rates)
+    families = None if families_file is None else read_families(families_file)
+    rules = changed_rules(folder, robust=robust, trusted=trusted, families=families)
+    fit(folder, target=options.said_target(target), rules=rules, engine=engine, memory=memory, rates=rates)
     if table is not None:
         validate(folder, table)
     ranking.show_result(summarise_run(folder), as_json=as_json)
