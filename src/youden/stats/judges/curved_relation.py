@@ -141,7 +141,8 @@ def _noisier(fixed: Floats, agents: Floats, answer: Floats) -> Floats:
     every = float(left.mean())
     if every < _NOTHING:
         return np.ones(agents.shape[1])
-    return np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
+    noisier: Floats = np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
+    return noisier
 
 
 def _spread(seen: _Seen) -> tuple[float, float]:
