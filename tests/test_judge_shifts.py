@@ -88,26 +88,6 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     assert "cannot be told apart from a curved relation" in words(found)
 
 
-def test_a_family_at_one_end_is_named_where_it_gets_far_more_than_a_curve_may_leave() -> None:
-    plan, fit = plan_of(), np.linspace(0.2, 0, 12)
-    strongest = np.arange(12) < 4
-    families = {f"a{i}": "Own" if i < 4 else "rest" for i in range(12)}
-    claimed = {}
-    for favour in (0.0, 0.25):
-        chance = 0.1 + fit[plan.first] + fit[plan.second]
-        chance = chance + favour * (strongest[plan.first].astype(float) + strongest[plan.second])
-        said = np.random.default_rng(3).random(len(plan)) < chance
-        result = answer_with(plan, np.where(plan.arm == PAIRED, said, 0.0).astype(float))
-        first = replace(judged(plan, "A", seed=1), families=families)
-        other = JudgedRun("B", plan.pool_digest, tally(result), result, families, "Own")
-        found = judge_shifts(side_by_side([first, other]), 0, 1)
-        claimed[favour] = next((row.favoured_by, row.curve_share) for row in found.families if row.family == "Own")
-    assert claimed[0.0][0] == ()
-    assert claimed[0.25][0] == ("B",)
-    assert claimed[0.25][1] is not None
-    assert claimed[0.25][1] > 0.25
-
-
 def test_what_cannot_be_tested_is_said() -> None:
     assert "No agent both judged is of B's family, other" in words(judge_shifts(both(other="other"), 0, 1))
     shared = words(judge_shifts(both(favour=0.3, one="own", other="Own"), 0, 1))

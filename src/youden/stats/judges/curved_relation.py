@@ -23,10 +23,9 @@ noise: no part is taken out."""
 class CurvedRelation(NamedTuple):
     """score: float[K], information, variance: float[K, K]: labels f of agents add c·(f_i + f_k), c = f'score / f'information f;
     f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error.
-    plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, no bias for scattered labels.
-    shift, error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom:
-    float[K], of Student's t. NaN for an agent that nothing is known of.
-    """
+    plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, for scattered labels. shift,
+    error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
+    of Student's t. NaN for an agent that nothing is known of."""
 
     score: Floats
     information: Floats
@@ -142,7 +141,8 @@ def _noisier(fixed: Floats, agents: Floats, answer: Floats) -> Floats:
     every = float(left.mean())
     if every < _NOTHING:
         return np.ones(agents.shape[1])
-    return np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
+    noisier: Floats = np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
+    return noisier
 
 
 def _spread(seen: _Seen) -> tuple[float, float]:
