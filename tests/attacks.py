@@ -44,7 +44,9 @@ SHIPPED = {name: ATTACKS.load(name) for name in ATTACKS}
 
 UNSEEN = {
     "mosaic of two answers": Attack("halves of two answers", mosaic),
-    "prompt words in capitals": Attack("rare words of the prompt, then the weak answer", shouted_words, needs_prompts=True),
+    "prompt words in capitals": Attack(
+        "rare words of the prompt, then the weak answer", shouted_words, needs_prompts=True
+    ),
     "mirror, sentences reordered": Attack("another answer, its sentences reordered, in capitals", half_mirror),
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from youden.errors import ConfigError
 from youden.nouns import Pool
+from youden.nouns.arrays import Positions
 from youden.pools.look.addressing import find_addressing
 from youden.pools.look.borrowing import find_borrowing
 from youden.pools.look.circles import find_families, find_rings

@@ -18,11 +18,11 @@ from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.estimate import estimate
-from youden.nouns import Cost, Plan, Pool
+from youden.nouns import Cost, Json, Plan, Pool
 from youden.practice.stress.attack import Attack, Planted, plant
 from youden.practice.stress.attacks import ATTACKS
 from youden.practice.stress.planting import attacked_plan
-from youden.practice.stress.standing import pair_mean_abilities
+from youden.practice.stress.standing import abilities
 from youden.protocol.columns import plan_rows
 from youden.protocol.plan import make_plan
 from youden.run.pipeline import ask
@@ -72,6 +72,27 @@ class PlannedStress:
     def costs(self) -> tuple[Cost, ...]:
         return (self.cost, *(one.cost for one in self.attacks if one.cost is not None))
 
+    def to_json(self) -> dict[str, Json]:
+        """What would be asked, as one JSON object."""
+        return {
+            "name": self.name,
+            "judge": self.judge.name,
+            "weak": self.pool.agents[self.weak].id,
+            "because": self.because,
+            "new_calls": self.n_new,
+            "usd": self.usd_left,
+            "attacks": [
+                {
+                    "attack": one.name,
+                    "what": one.attack.what,
+                    "new_calls": None if one.cost is None else one.cost.calls - one.cost.stored,
+                    "usd": None if one.cost is None else _left(one.cost),
+                    "why_not": one.why_not,
+                }
+                for one in self.attacks
+            ],
+        }
+
     @property
     def usd_left(self) -> float | None:
         """What the new calls cost together; None where a price is unknown."""
@@ -107,12 +128,11 @@ def plan_stress(
     start from; None for the last of the ranking, and for the one of fewest words where ranking would cost. calls: of both arms,
     of a pool's plan; a run keeps its own.
 
-    Raises: ConfigError [unknown-attack], listing them, [attack-prompts], [stress-attacker], [stress-calls], [stress-cost] where
-    `max_cost` does not cover what is expected; RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
+    Raises: ConfigError [unknown-attack], listing them, [attack-prompts], [stress-attacker], [stress-calls];
+    RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
     """
     names = _known(attacks)
     found = _source(source, judge=judge, calls=calls, seed=seed, store=store)
-    check_cap([found.judge], max_cost)
     weak, because = _weak(found, attacker)
     cost = estimate(found.plan, found.pool, found.judge, store=found.store)
     planned = [_planned(found, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
@@ -120,11 +140,9 @@ def plan_stress(
         for one in planned:
             if one.why_not is not None:
                 raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
-    stress = PlannedStress(
+    return PlannedStress(
         found.name, found.pool, found.plan, found.judge, found.store, weak, because, tuple(planned), cost, max_cost
     )
-    _within(stress)
-    return stress
 
 
 def _known(asked: Sequence[str]) -> tuple[str, ...]:
@@ -197,7 +215,7 @@ def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
         return ids.index(found.ranked[-1]), "the last of the run's ranking"
     if not found.judge.makes_calls and not found.judge.needs_store:
         asking = ask(found.plan, found.pool, judge=found.judge, store=None, asking=Asking())
-        ability = pair_mean_abilities(run_until_stopped(asking))
+        ability = abilities(run_until_stopped(asking), found.pool)["plain"]
         return int(np.nanargmin(ability)), "the last of the ranking"
     n_words = [sum(len((text or "").split()) for text in row) for row in found.pool.texts]
     return int(np.argmin(n_words)), "the agent of fewest words, for nobody is ranked yet"
@@ -218,15 +236,17 @@ def _planned(found: _Source, name: str, *, weak: int, number: int, seed: int) ->
     return PlannedAttack(name, attack, planted, plan, estimate(new, planted.pool, found.judge, store=found.store))
 
 
-def _within(stress: PlannedStress) -> None:
+def check_cost(stress: PlannedStress) -> None:
+    """Whether the cap covers what is expected. Raises: ConfigError [stress-cost]; as `check_cap`."""
+    check_cap([stress.judge], stress.max_cost)
     usd = stress.usd_left
     if stress.max_cost is None or usd is None or usd <= stress.max_cost:
         return
     named = [(one.name, one.cost) for one in stress.attacks if one.cost is not None]
-    each = ", ".join(f"{name} ${_left(cost):,.2f}" for name, cost in sorted(named, key=lambda pair: _left(pair[1])))
+    each = ", ".join(f"{name} ${_left(cost):,.4f}" for name, cost in sorted(named, key=lambda pair: _left(pair[1])))
     raise ConfigError(
-        f"These attacks would cost about ${usd:,.2f} ({stress.n_new:,} new calls), more than the cap of "
-        f"${stress.max_cost:,.2f}; nothing was asked. Without an attack ${_left(stress.cost):,.2f}; {each}. "
+        f"These attacks would cost about ${usd:,.4f} ({stress.n_new:,} new calls), more than the cap of ${stress.max_cost:g}; "
+        f"nothing was asked. The pool without an attack ${_left(stress.cost):,.4f}; {each}. "
         "Raise --max-cost, or choose some with --attack NAME.",
         slug="stress-cost",
     )

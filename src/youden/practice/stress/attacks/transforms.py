@@ -13,9 +13,7 @@ NAMES = ("reorder", "case", "bullets", "repeat", "filler", "omit")
 def _transforms(target: Target) -> dict[str, list[str]]:
     lengths = [sum(len(text or "") for text in row) for row in target.pool.texts]
     source = int(np.argsort(lengths)[len(lengths) // 2])
-    return {
-        name: [Extension(name)(text or "", target.rng) for text in target.pool.texts[source]] for name in NAMES
-    }
+    return {name: [Extension(name)(text or "", target.rng) for text in target.pool.texts[source]] for name in NAMES}
 
 
 TRANSFORMS = Attack(f"the agent of median length again, once through each of {', '.join(NAMES)}", _transforms)
