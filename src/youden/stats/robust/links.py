@@ -21,14 +21,15 @@ RESIDUAL = 0.4
 """A pair is not linked below this residual, however like each other all others are."""
 SPREADS = 4.0
 """Nor below this many times the median absolute residual, what sampling adds to it taken off."""
-ERRORS = 4.0
+ERRORS = 4.5
 """Nor below this many standard errors of its own mean."""
 QUANTILE = 0.7
 """Nor where its agreement lies below this quantile of pairs whose residual is no more than usual, or below `AGREEMENT`."""
 AGREEMENT = 0.7
 """The most that is asked of the agreement: where all agree on nearly everything, a copy with faults stays below the quantile."""
-SLACK, SURE = 0.1, 2.5
-"""The agreement less this many standard errors has to reach the bar less the slack: few answers prove no agreement."""
+SLACK, SURE = 0.1, 2.0
+"""The agreement has to lie this many standard errors above the bar less the slack, errors of answers that are yes or no with
+that chance: few answers prove no agreement."""
 FEWEST = 5
 """With fewer agents a residual says nothing: 4 agents have 6 pairs and 4 effects."""
 _MAD = 0.6745
@@ -89,7 +90,9 @@ def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
     ordinary = of.mean[off & (residual <= least)]
     agreement = min(AGREEMENT, float(np.quantile(ordinary, QUANTILE))) if len(ordinary) else AGREEMENT
     mean, beyond = np.where(of.met, of.mean, -np.inf), np.where(of.met, residual, -np.inf)
-    found = (beyond > needed) & (mean > agreement) & (mean - SURE * error > agreement - SLACK)
+    below = max(agreement - SLACK, 0.0)
+    chance = np.sqrt(below * (1 - below) / np.maximum(of.n, 1))
+    found = (beyond > needed) & (mean > agreement) & (mean > below + SURE * np.maximum(error, chance))
     suspected = (beyond > least) & (mean + error > agreement)
     linked = found | known
     return Linked(effect, residual, needed, agreement, suspected & ~linked, linked, _components(linked))
