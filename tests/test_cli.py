@@ -42,6 +42,10 @@ RANKING_COLUMNS = [
     "error",
     "place_low",
     "place_high",
+    *(
+        f"robust_{name}"
+        for name in ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
+    ),
 ]
 
 

@@ -31,6 +31,7 @@ from youden.nouns.planning import (
 )
 from youden.nouns.pool import Agent, Item, Json, Pool
 from youden.nouns.results import Fit, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Signature, Target
+from youden.nouns.standings import PartnerRules, RankedBy, Standing, StandingFacts, StandingMove, StandingName
 from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [
@@ -65,11 +66,13 @@ __all__ = [
     "LinkFacts",
     "Message",
     "PartnerFacts",
+    "PartnerRules",
     "Plan",
     "PlanJudge",
     "Pool",
     "Priced",
     "Progress",
+    "RankedBy",
     "Rates",
     "Request",
     "Rounds",
@@ -81,6 +84,10 @@ __all__ = [
     "Slotted",
     "Split",
     "SplitRule",
+    "Standing",
+    "StandingFacts",
+    "StandingMove",
+    "StandingName",
     "Target",
     "Trials",
     "Validation",

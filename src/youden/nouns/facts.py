@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from youden.nouns.results import ScoreKind, Target
+from youden.nouns.standings import RankedBy, StandingFacts, StandingName
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,9 @@ class RunFacts:
 
     target: what the intervals speak of; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
     agents whose difference is told from 0. target and told_apart are None in a folder of 0.1.0, which did not say.
+
+    ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
+    rankings beside the plain one; families, trusted: what two of them were made from.
     """
 
     version: int
@@ -149,3 +153,7 @@ class RunFacts:
     target: Target | None = None
     best: str | None = None
     told_apart: int | None = None
+    ranked_by: RankedBy = "plain"
+    standings: dict[StandingName, StandingFacts] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
+    trusted: tuple[str, ...] = ()

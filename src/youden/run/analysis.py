@@ -19,6 +19,7 @@ from youden.nouns import (
     Json,
     LinkFacts,
     PartnerFacts,
+    PartnerRules,
     Rates,
     RunFacts,
     ScoreKind,
@@ -32,7 +33,10 @@ from youden.nouns.arrays import Bools
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
 from youden.run.extension import extension_facts
-from youden.run.ranking import Groups, components_of, ranking_table, ranking_warnings, told_apart
+from youden.run.places_table import Groups, ranking_table, told_apart
+from youden.run.ranking import components_of, ranking_warnings
+from youden.run.robust.standings import ordered_by, standings_of, with_standings
+from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import links_table
@@ -67,11 +71,16 @@ def analyse(
     groups: Groups | None = None,
     warnings: tuple[str, ...] = (),
     target: Target = "items-like-these",
+    rules: PartnerRules | None = None,
 ) -> Analysis:
     """Scores, fit and ranking from rates; with `result`, the trials themselves rank a cyclic plan.
 
-    groups: agent id → group, shown and never used in a fit. target: what intervals speak of.
+    groups: agent id → group, shown and never used in a fit. target: what intervals speak of. rules: whose word counts in the
+    rankings beside the plain one, and which of them heads the run.
+
+    Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
     """
+    rules = rules or PartnerRules()
     row, symmetric = (train_scores(rates, split, kind=kind) for kind in SCORE_KINDS)
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
@@ -81,12 +90,15 @@ def analyse(
     found = by_trials or cell_abilities(model, symmetric, fpr=fpr, target=target)
     component = components_of(result) if by_trials and result is not None else model.component_
     apart = told_apart(found, component=component)
+    made = standings_of(rates, found, split=split, rules=rules, component=component)
+    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), apart)
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = list(warnings)
     if result is not None:
         said += ranking_warnings(result, message=model.message_)
     elif model.message_:
         said.append(model.message_)
+    said += standing_words(made, apart, rates.agent_ids)
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=found.ranking,
@@ -107,9 +119,14 @@ def analyse(
         growth=extension_facts(result, found) if result is not None else None,
         partners=partner_facts(rates, split),
         target=target,
-        best=None if apart.best is None else rates.agent_ids[apart.best],
-        told_apart=int(apart.above.sum()),
+        best=None if head.best is None else rates.agent_ids[head.best],
+        told_apart=int(head.above.sum()),
+        ranked_by=rules.ranked_by,
+        standings={one.name: one.facts for one in made},
+        families=dict(rules.families),
+        trusted=rules.trusted,
     )
+    ranking = with_standings(ranking_table(found, rates.agent_ids, apart=apart, groups=groups), made, rates.agent_ids)
     items = pd.DataFrame(
         {
             "item": list(rates.item_ids),
@@ -124,7 +141,7 @@ def analyse(
         symmetric=symmetric,
         holdout=held,
         fit=fit,
-        ranking=ranking_table(found, rates.agent_ids, apart=apart, groups=groups),
+        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
         items=items,
         facts=facts,
     )

@@ -23,8 +23,9 @@ from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
-from youden.nouns import MAX_MISSING, Cost, Json, Plan, Pool, Progress, Target, Verdicts
+from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
+from youden.run.robust.rules import partner_rules
 from youden.run.rounds import run_rounds, with_costs
 from youden.text.words import mean_lengths
 
@@ -192,25 +193,29 @@ def _paid_for(folder: RunFolder) -> Verdicts | None:
     return folder.read_verdicts(plan) if folder.judged_plan() == plan.digest else None
 
 
-def fit_run(folder: RunFolder, *, target: Target | None = None) -> Analysis:
+def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None) -> Analysis:
     """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
 
     target: what intervals speak of, remembered in config.yaml; None for what the folder says, and else items like these.
+    rules: whose word counts in the rankings beside the plain one, remembered likewise; None for what the folder says.
 
-    Raises: RunFolderError where neither verdicts.parquet nor rates.parquet is there.
+    Raises: StatisticsError where the rules cannot be kept, before anything is written;
+    RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
     from youden.protocol.rates import tally
     from youden.run.analysis import analyse, sign
 
-    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    agents = folder.read_pool().agents
+    groups = {agent.id: agent.group for agent in agents}
+    rules = partner_rules(folder, agents, rules)
     target = _target_of(folder, target)
     result = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         result = folder.read_verdicts(plan)
-        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups, target=target)
+        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups, target=target, rules=rules)
     else:
-        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target)
+        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target, rules=rules)
     folder.write_rates(analysis.rates)
     folder.write_scores("symmetric", analysis.symmetric)
     folder.write_scores("row", analysis.row)

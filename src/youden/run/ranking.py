@@ -5,25 +5,23 @@ Predictions, link tables and curl are not made here: `analyse` makes them for a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pandas as pd
 
-from youden.nouns import INDEPENDENT, Plan, Target, Verdicts
+from youden.nouns import INDEPENDENT, Plan, Rates, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
-from youden.run.ability import LEVEL, Abilities
+from youden.run.ability import Abilities
 from youden.run.extended import learned_from
+from youden.run.places_table import Groups, ranking_table, told_apart
+from youden.run.robust.standings import standings_of, with_standings
+from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
-from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.false_positives import Alarm, false_positive_alarms
-from youden.stats.trials.places import Differences, differences, places_at_once
-
-Groups = Mapping[str, str | None]
+from youden.stats.trials.places import Differences
 
 
 def rank(
@@ -35,31 +33,38 @@ def rank(
     ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; error is its standard error.
     place_low and place_high are the places an agent can hold, 1 being best, by the differences to all others: each agent's hold
     with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places.
+    Columns that begin with `robust_` say the same of the robust ranking, in which agents that agree far beyond their abilities
+    count as one partner and do not score each other.
 
     target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
     comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
     """
-    found, component, message = _ranked(result, target)
+    rates = tally(result)
+    found, component, message = _ranked(result, rates, target)
     apart = told_apart(found, component=component)
+    made = standings_of(rates, found, split=plan.split, component=component)
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
+    table = with_standings(table, made, plan.agent_ids)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
-    table.attrs["warnings"] = ranking_warnings(result, message=message)
+    table.attrs["warnings"] = [
+        *ranking_warnings(result, message=message),
+        *standing_words(made, apart, plan.agent_ids),
+    ]
     return table
 
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    found, component, _ = _ranked(result, target)
+    found, component, _ = _ranked(result, tally(result), target)
     return told_apart(found, component=component)
 
 
-def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:
+def _ranked(result: Verdicts, rates: Rates, target: Target) -> tuple[Abilities, Ids, str]:
     """Abilities, the components of their agents, and what is wrong with these."""
     found = abilities_of(result, target=target)
     if found is not None:
         component = components_of(result)
         return found, component, disconnected(component)
-    rates = tally(result)
     scores = train_scores(rates, result.plan.split)
     model = ClippedLinear().fit(scores)
     found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
@@ -73,35 +78,6 @@ def components_of(result: Verdicts) -> Ids:
     seen[plan.first[used], plan.item[used]] = True
     seen[plan.second[used], plan.item[used]] = True
     return agent_components(*np.nonzero(seen), n_agents=plan.n_agents, n_items=plan.n_items)
-
-
-def told_apart(found: Abilities, *, component: Ids) -> Differences:
-    """All differences of abilities, and who is told apart by them; agents of two components are not compared."""
-    same = component[:, None] == component
-    covariance = np.where(same, found.covariance.covariance, np.nan)
-    return differences(found.ability, CentredCovariance(covariance, found.covariance.freedom), level=LEVEL)
-
-
-def ranking_table(
-    found: Abilities, agent_ids: Sequence[str], *, apart: Differences, groups: Groups | None = None
-) -> pd.DataFrame:
-    """Abilities and the places their differences allow, best first."""
-    places, at_once = apart.places, places_at_once(apart)
-    return pd.DataFrame(
-        {
-            "agent": list(agent_ids),
-            "group": [(groups or {}).get(agent) for agent in agent_ids],
-            "ability": found.ability,
-            "low": found.low,
-            "high": found.high,
-            "rank_low": at_once.low,
-            "rank_high": at_once.high,
-            "n_trials": found.n_trials,
-            "error": found.covariance.error,
-            "place_low": places.low,
-            "place_high": places.high,
-        }
-    ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
 
 
 def ranking_warnings(result: Verdicts, *, message: str) -> list[str]:

@@ -13,6 +13,7 @@ from youden.cli.terms.progress import progress_bar
 @click.command("run")
 @options.config
 @options.overrides
+@options.counting
 @options.asking
 @options.labels
 @options.json

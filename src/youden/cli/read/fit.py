@@ -13,8 +13,20 @@ from youden.cli.terms import options, ranking
 @options.run
 @options.labels
 @options.target
+@options.robust
+@options.trusted
+@options.families
 @options.json
-def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -> None:
+def command(
+    *,
+    run: Path,
+    labels: Path | None,
+    target: str | None,
+    robust: bool | None,
+    trusted: tuple[str, ...] | None,
+    families_file: Path | None,
+    as_json: bool,
+) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
     Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
@@ -23,14 +35,18 @@ def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
+    from youden.data.families import read_families
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.data.summary import summarise_run
     from youden.run.pipeline import fit_run
+    from youden.run.robust.rules import changed_rules
 
     folder = RunFolder(run)
     table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
-    fit_run(folder, target=options.said_target(target))
+    families = None if families_file is None else read_families(families_file)
+    rules = changed_rules(folder, robust=robust, trusted=trusted, families=families)
+    fit_run(folder, target=options.said_target(target), rules=rules)
     if table is not None:
         validate(folder, table)
     ranking.show_result(summarise_run(folder), as_json=as_json)

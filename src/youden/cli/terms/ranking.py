@@ -104,6 +104,7 @@ def show_result(data: Summary, *, as_json: bool) -> None:
                 "place_low": agent.place_low,
                 "place_high": agent.place_high,
                 "length_place": agent.length_place,
+                "standings": {name: asdict(standing) for name, standing in agent.standings.items()},
             }
             for agent in data.ranking
         ]
@@ -118,6 +119,8 @@ def show_result(data: Summary, *, as_json: bool) -> None:
         )
         return
     show_ranking(data)
+    for line in data.standings:
+        click.echo(printable(line))
     show.note(data.target)
     if data.labels is not None:
         show_labels(data.labels)

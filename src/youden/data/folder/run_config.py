@@ -78,6 +78,9 @@ class RunConfig(BaseModel):
     None leaves independent, holdout and the budget to the design. max_cost: USD.
     max_missing: share of trials without an answer above which the run stops.
     target: what intervals speak of, items-like-these (more items of this kind) or these-items (these alone).
+    robust: rank by the robust standing, in which agents that agree far beyond their abilities count as one partner.
+    trusted: rank by what these agents say of everybody. families: agent → family, for a family-balanced ranking beside the plain
+    one; without it, what agents of the pool say in `meta.family`.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
@@ -100,6 +103,9 @@ class RunConfig(BaseModel):
     target: Target = "items-like-these"
     holdout_partners: Annotated[int, Field(ge=1)] = 3
     seed: Annotated[int, Field(ge=0)] = 0
+    robust: bool = False
+    trusted: list[_Text] = Field(default_factory=list)
+    families: dict[str, _Text] = Field(default_factory=dict)
     extensions: list[Extension] = Field(default_factory=list)
     trials_of: _Text | None = None
     store: _Text | None = None
@@ -126,6 +132,12 @@ class RunConfig(BaseModel):
                 raise ValueError(
                     f"trials_of takes another run's trials, so {', '.join(wrong)} cannot be given with it; remove one"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _one_head(self) -> Self:
+        if self.robust and self.trusted:
+            raise ValueError("robust and trusted would both head the ranking; keep one of them")
         return self
 
     @property
@@ -167,8 +179,9 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
         data[key] = _relative(key, data[key], folder)
-    if not data["extensions"]:
-        del data["extensions"]
+    for key in ("extensions", "trusted", "families", "robust"):
+        if not data[key]:
+            del data[key]
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
 

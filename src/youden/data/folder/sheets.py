@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,16 @@ import numpy as np
 from youden.data.atomic import replacing
 from youden.data.folder.run_files import damaged, read_bytes
 from youden.errors import RunFolderError
-from youden.nouns import ScoreKind, ScoreRole, Scores
+from youden.nouns import ScoreKind, ScoreRole, Scores, Standing, StandingName
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RANKING_0_1 = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
 RANKING = (*RANKING_0_1, "error", "place_low", "place_high")
+STANDING = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
+STANDINGS: tuple[StandingName, ...] = ("robust", "family", "trusted")
+"""Rankings beside the plain one: columns `robust_ability`, … after those of `RANKING`, where the run has them."""
 ITEMS = ("item", "difficulty", "n_trials")
 
 Field = str | int | float | None
@@ -35,7 +38,7 @@ class RankingRow:
     """One line of `ranking.csv`. None: the ability or its interval cannot be given.
 
     rank_low, rank_high: places that hold for all agents at once; place_low, place_high: for this agent; error: of its distance
-    from the average agent. A file of 0.1.0 ends with n_trials.
+    from the average agent. A file of 0.1.0 ends with n_trials. standings: this agent in the rankings beside the plain one.
     """
 
     agent: str
@@ -49,6 +52,7 @@ class RankingRow:
     error: float | None = None
     place_low: int | None = None
     place_high: int | None = None
+    standings: Mapping[StandingName, Standing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,12 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
 
 
 def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
-    """The columns of `RANKING`, in that order; None and NaN are empty. Raises: RunFolderError where one is missing."""
-    _write_frame(path, ranking, RANKING, kept=RANKING)
+    """The columns of `RANKING`, in that order, then those of the standings that are there; None and NaN are empty.
+
+    Raises: RunFolderError where one is missing.
+    """
+    known = [f"{name}_{column}" for name in STANDINGS for column in STANDING]
+    _write_frame(path, ranking, RANKING, kept=[*RANKING, *(name for name in known if name in ranking.columns)])
 
 
 def write_items(path: Path, items: pd.DataFrame) -> None:
@@ -96,7 +104,8 @@ def write_items(path: Path, items: pd.DataFrame) -> None:
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     """The ranking, best first. Raises: RunFolderError."""
     header, *rows = _read(path)
-    if tuple(header) not in (RANKING, RANKING_0_1):
+    there = [name for name in STANDINGS if f"{name}_ability" in header]
+    if tuple(header) not in (RANKING_0_1, (*RANKING, *(f"{name}_{column}" for name in there for column in STANDING))):
         raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(RANKING)}")
     return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
 
@@ -137,7 +146,23 @@ def _ranked(path: Path, row: Mapping[str, str]) -> RankingRow:
     if "error" not in row:
         return line
     place_low, place_high = _count(path, row["place_low"]), _count(path, row["place_high"])
-    return replace(line, error=_number_or_none(path, row["error"]), place_low=place_low, place_high=place_high)
+    standings = {name: _standing(path, row, name) for name in STANDINGS if row.get(f"{name}_place_low")}
+    return replace(
+        line,
+        error=_number_or_none(path, row["error"]),
+        place_low=place_low,
+        place_high=place_high,
+        standings=standings,
+    )
+
+
+def _standing(path: Path, row: Mapping[str, str], name: str) -> Standing:
+    ability, low, high, error = (
+        _number_or_none(path, row[f"{name}_{column}"]) for column in ("ability", "low", "high", "error")
+    )
+    places = (_count(path, row[f"{name}_{column}"]) for column in ("rank_low", "rank_high", "place_low", "place_high"))
+    rank_low, rank_high, place_low, place_high = places
+    return Standing(ability, low, high, rank_low, rank_high, error, place_low, place_high)
 
 
 def _number(path: Path, field: str) -> float:

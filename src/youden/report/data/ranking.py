@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from youden.data.folder.run_folder import PoolSummary, RankingRow
+from youden.nouns import RankedBy, Standing, StandingName
 from youden.stats.base.ranks import ranks
 from youden.stats.trials.places import Differences
 
@@ -46,6 +47,7 @@ class RankedAgent:
     place_high: int | None
     length_place: int | None
     bar: IntervalBar | None
+    standings: Mapping[StandingName, Standing] = field(default_factory=dict)
 
     @property
     def place_range(self) -> tuple[int, int]:
@@ -61,6 +63,13 @@ class RankedAgent:
     def places_at_once(self) -> str:
         """The same, so that all agents' are true at once."""
         return _range(self.rank_low, self.rank_high)
+
+
+def headed_by(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
+    """The rows with the numbers of the ranking that heads the run."""
+    if ranked_by == "plain":
+        return tuple(rows)
+    return tuple(replace(row, **vars(row.standings[ranked_by])) if ranked_by in row.standings else row for row in rows)
 
 
 def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAgent, ...]:

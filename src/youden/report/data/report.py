@@ -27,7 +27,8 @@ from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook
 from youden.run.abilities import cell_abilities
-from youden.run.ranking import differences_of, told_apart
+from youden.run.places_table import told_apart
+from youden.run.ranking import differences_of
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import own_stream
 

@@ -8,7 +8,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
 from youden.practice.extension_words import extension_words
 from youden.report.data.labels import current_labels
-from youden.report.data.ranking import RankedAgent, headline, rank_agents
+from youden.report.data.ranking import RankedAgent, headed_by, headline, rank_agents
+from youden.run.robust.words import standing_line
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
@@ -84,6 +85,15 @@ class Summary:
         )
 
     @property
+    def standings(self) -> tuple[str, ...]:
+        """What the rankings beside the plain one say, a sentence each."""
+        return tuple(
+            standing_line(name, facts, heads=name == self.facts.ranked_by)
+            for name, facts in self.facts.standings.items()
+            if not facts.message
+        )
+
+    @property
     def percent_of_dense(self) -> float | None:
         """Calls as percent of the dense design's 2K(K−1)J."""
         return None if self.calls is None else 100 * self.calls.n_calls / self.calls.n_dense_calls
@@ -109,7 +119,7 @@ def summarise_run(folder: RunFolder) -> Summary:
     """
     facts = folder.read_facts()
     pool = folder.read_pool()
-    ranking = rank_agents(folder.read_ranking(), pool)
+    ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool)
     labels, stale = current_labels(folder)
     return Summary(
         name=folder.path.resolve().name,
