@@ -24,7 +24,7 @@ from youden.stats.robust.pair_means import PairMeans
 def pair_of(mean: Floats) -> PairMeans:
     matrix = mean.copy()
     np.fill_diagonal(matrix, np.nan)
-    return PairMeans(matrix, np.full(mean.shape, 0.01), 1.0 - np.eye(len(mean)))
+    return PairMeans(matrix, np.full(mean.shape, 0.01), 100.0 * (1 - np.eye(len(mean))))
 
 
 def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> None:
@@ -34,7 +34,7 @@ def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> 
     good, bad = breakdowns(pair_of(mean), groups)
     assert (good.inside, good.across, good.others) == pytest.approx((0.8, 0.4, 0.2))
     assert good.share == pytest.approx(0.4)
-    assert (1 - 0.4) * 0.8 + 0.4 * 0.4 == pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0)
+    assert pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0) == (1 - 0.4) * 0.8 + 0.4 * 0.4
     assert bad.share is None
 
 

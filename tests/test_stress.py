@@ -30,9 +30,8 @@ from youden.streams import own_stream
 __all__ = ["server", "youden"]
 
 
-def grown(pool: Pool, n: int, *, family: str | None = None) -> Planted:
-    meta = {} if family is None else {"family": family}
-    agents = tuple(Agent(f"new-{k}", meta=meta) for k in range(n))
+def grown(pool: Pool, n: int) -> Planted:
+    agents = tuple(Agent(f"new-{k}") for k in range(n))
     texts = np.vstack([pool.texts, np.full((n, pool.n_items), "text", dtype=object)])
     return Planted(Pool((*pool.agents, *agents), pool.items, texts), tuple(range(pool.n_agents, pool.n_agents + n)))
 
@@ -71,7 +70,7 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
         chance = able[plan.first] + able[plan.second]
         chance = np.where((plan.first >= K - 1) & (plan.second >= K - 1), 1.0, chance)
         answer = (own_stream(2).random(len(plan)) < chance).astype(np.float64)
-        return abilities(answer_with(plan, answer), pool if plan_of is None else plan_of.pool)
+        return abilities(answer_with(plan, answer), families={})
 
     ids = tuple(agent.id for agent in pool.agents)
     before, after = answers(None), answers(planted)
@@ -84,13 +83,14 @@ def test_clones_that_agree_lift_themselves_in_the_plain_ranking_and_not_in_the_r
 def test_a_family_that_agrees_with_itself_gains_nothing_where_families_weigh_alike() -> None:
     rng = np.random.default_rng(0)
     families = ["a", "a", "a", "a", "b", "b", "c", "c", "d", "d"]
-    agents = tuple(Agent(f"{family}{k}", meta={"family": family}) for k, family in enumerate(families))
+    agents = tuple(Agent(f"{family}{k}") for k, family in enumerate(families))
     texts = np.full((10, 40), "text", dtype=object)
     pool = Pool(agents, make_pool(10, 40).items, texts)
     plan = make_plan(pool, calls=3600, n_independent=0)
     same = np.array(families)[plan.first] == np.array(families)[plan.second]
     chance = np.where(same & (plan.first < 4), 0.95, 0.3 + 0.02 * (plan.first + plan.second))
-    found = abilities(answer_with(plan, (rng.random(len(plan)) < chance).astype(np.float64)), pool)
+    answer = (rng.random(len(plan)) < chance).astype(np.float64)
+    found = abilities(answer_with(plan, answer), families={agent.id: agent.id[0] for agent in agents})
     assert set(found) == {"plain", "robust", "family-balanced"}
     assert np.median(found["plain"][:4]) > np.median(found["plain"][4:])
     assert np.median(found["family-balanced"][:4]) < np.median(found["family-balanced"][4:])

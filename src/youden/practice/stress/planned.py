@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -49,7 +49,7 @@ class PlannedStress:
     """Everything before anything is asked.
 
     weak: position of the agent whose answers attackers start from; because: why it, in words. store: where answers are kept.
-    cost: of the plan without an attack.
+    families: by agent. cost: of the plan without an attack.
     """
 
     name: str
@@ -59,6 +59,7 @@ class PlannedStress:
     store: str
     weak: int
     because: str
+    families: Mapping[str, str]
     attacks: tuple[PlannedAttack, ...]
     cost: Cost
     max_cost: float | None
@@ -109,6 +110,7 @@ class _Source:
     store: str
     ranked: tuple[str, ...]
     """Agents, best first, where a run has ranked them by this judge."""
+    families: Mapping[str, str]
 
 
 def plan_stress(
@@ -141,7 +143,17 @@ def plan_stress(
             if one.why_not is not None:
                 raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
     return PlannedStress(
-        found.name, found.pool, found.plan, found.judge, found.store, weak, because, tuple(planned), cost, max_cost
+        found.name,
+        found.pool,
+        found.plan,
+        found.judge,
+        found.store,
+        weak,
+        because,
+        found.families,
+        tuple(planned),
+        cost,
+        max_cost,
     )
 
 
@@ -166,7 +178,9 @@ def _source(source: Path, *, judge: str | None, calls: int | None, seed: int, st
         calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     place = RunConfig(name=name, pool=str(source), store=store).store_place
-    return _Source(pool.name, pool, make_plan(pool, calls=calls, holdout=0.0, seed=seed), config, place, ())
+    return _Source(
+        pool.name, pool, make_plan(pool, calls=calls, holdout=0.0, seed=seed), config, place, (), _families(pool)
+    )
 
 
 def _of_run(folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None) -> _Source:
@@ -196,7 +210,14 @@ def _of_run(folder: RunFolder, *, judge: str | None, calls: int | None, store: s
         load_judge_config(judge or config.judge),
         store or config.store_place,
         tuple(row.agent for row in ranked) if own else (),
+        config.families or _families(pool),
     )
+
+
+def _families(pool: Pool) -> dict[str, str]:
+    """What agents say in `meta.family`."""
+    said = ((agent.id, agent.meta.get("family")) for agent in pool.agents)
+    return {agent: family for agent, family in said if isinstance(family, str) and family}
 
 
 def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
@@ -215,7 +236,7 @@ def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
         return ids.index(found.ranked[-1]), "the last of the run's ranking"
     if not found.judge.makes_calls and not found.judge.needs_store:
         asking = ask(found.plan, found.pool, judge=found.judge, store=None, asking=Asking())
-        ability = abilities(run_until_stopped(asking), found.pool)["plain"]
+        ability = abilities(run_until_stopped(asking), families={})["plain"]
         return int(np.nanargmin(ability)), "the last of the ranking"
     n_words = [sum(len((text or "").split()) for text in row) for row in found.pool.texts]
     return int(np.argmin(n_words)), "the agent of fewest words, for nobody is ranked yet"

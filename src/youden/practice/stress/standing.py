@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from youden.nouns import PAIRED, Pool, Verdicts
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns import PAIRED, Verdicts
+from youden.nouns.arrays import Floats, Ids
+from youden.run.robust.standings import PairedAnswers, family_labels, links_of
 from youden.stats.base.ranks import ranks
-from youden.stats.robust.links import linked_pairs
-from youden.stats.robust.pair_means import pair_means
 from youden.stats.robust.partners import group_balanced
 from youden.stats.robust.reweighted import reweighted
 
@@ -31,53 +30,36 @@ class Landing:
     moved: str | None
 
 
-def abilities(result: Verdicts, pool: Pool, *, clones: Sequence[Sequence[str]] = ()) -> dict[str, Floats]:
+def abilities(
+    result: Verdicts, *, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
+) -> dict[str, Floats]:
     """float[K] for each way of ranking, higher is better, NaN for whom nobody that counts has scored.
 
     plain: every partner counts alike. robust: agents of a cluster of linked pairs, or of clones, do not score each other and
-    count as one partner. family-balanced, where agents name a family: the same of families; who names none is one by itself.
+    count as one partner. family-balanced, where there are two families: the same of families; who has none is one by itself.
     Each is a mean over partners of the mean answer to the pair, items' own means taken off. False positives stay in: they
     shift all alike.
 
-    clones: ids of agents whose texts are the same, group by group.
+    families: by agent. clones: ids of agents whose texts are the same, group by group.
     """
     plan = result.plan
     used = (plan.arm == PAIRED) & result.answered
-    first, second, item, answer = plan.first[used], plan.second[used], plan.item[used], result.answer[used]
-    once, K = np.ones(len(answer)), plan.n_agents
-    means = pair_means(first, second, item, answer, weight=once, n_agents=K)
-    linked = linked_pairs(means, known=_known(clones, plan.agent_ids))
-    groups = {"plain": np.arange(K, dtype=np.int32), "robust": linked.cluster}
-    family = _families(pool)
-    if family is not None:
-        groups["family-balanced"] = family
-
-    def scored(group: Ids) -> Floats:
-        if len(np.unique(group)) < 2:
-            return np.full(K, np.nan)
-        partners = group_balanced(group)
-        return reweighted(first, second, item, answer, weight=once, partners=partners, n_items=plan.n_items).ability
-
-    return {name: scored(group) for name, group in groups.items()}
+    once = np.ones(int(used.sum()))
+    of = PairedAnswers(plan.first[used], plan.second[used], plan.item[used], result.answer[used], once)
+    groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
+    groups["robust"] = links_of(of, plan.agent_ids, clones=clones).cluster
+    if len(set(families.values())) > 1:
+        groups["family-balanced"] = family_labels(families, plan.agent_ids)
+    return {name: _scored(of, group, n_items=plan.n_items) for name, group in groups.items()}
 
 
-def _known(clones: Sequence[Sequence[str]], ids: tuple[str, ...]) -> Bools:
-    place = {agent: k for k, agent in enumerate(ids)}
-    known = np.zeros((len(ids), len(ids)), dtype=np.bool_)
-    for group in clones:
-        members = [place[agent] for agent in group]
-        known[np.ix_(members, members)] = True
-    return known
-
-
-def _families(pool: Pool) -> Ids | None:
-    """int32[K]: the same number for the same `meta.family`; None where fewer than two are named."""
-    named = [agent.meta.get("family") for agent in pool.agents]
-    families = sorted({str(family) for family in named if family is not None})
-    if len(families) < 2:
-        return None
-    own = iter(range(len(families), len(families) + len(named)))
-    return np.array([next(own) if family is None else families.index(str(family)) for family in named], dtype=np.int32)
+def _scored(of: PairedAnswers, group: Ids, *, n_items: int) -> Floats:
+    if len(np.unique(group)) < 2:
+        return np.full(len(group), np.nan)
+    partners = group_balanced(group)
+    return reweighted(
+        of.first, of.second, of.item, of.value, weight=of.weight, partners=partners, n_items=n_items
+    ).ability
 
 
 def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> Landing | None:

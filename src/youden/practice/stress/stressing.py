@@ -88,7 +88,7 @@ def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: f
 
     own = answered(planned.plan, planned.pool)
     findings = _looked(planned.pool)
-    before, accused = abilities(own, planned.pool, clones=_clones(findings)), _accused(findings)
+    before, accused = abilities(own, families=planned.families, clones=_clones(findings)), _accused(findings)
     landed = []
     for one in planned.attacks:
         if one.planted is None or one.plan is None:
@@ -127,7 +127,7 @@ def _landed(
 ) -> Landed:
     ids = tuple(agent.id for agent in planned.pool.agents)
     findings = _looked(planted.pool)
-    after = abilities(result, planted.pool, clones=_clones(findings))
+    after = abilities(result, families=planned.families, clones=_clones(findings))
     named: dict[str, tuple[str, ...]] = {}
     for finding in findings:
         if caught := [agent for agent in finding.agents if agent in planted.ids]:

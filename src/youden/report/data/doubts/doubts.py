@@ -16,10 +16,12 @@ from youden.report.data.doubts.dependence import (
     length_correlation,
     without_groups,
 )
-from youden.report.data.doubts.pairs import PairGrid, pair_grid, pairs_of
+from youden.report.data.doubts.pairs import PairGrid, pair_grid
 from youden.report.data.evidence import Evidence
 from youden.report.data.summary import Summary
+from youden.run.robust.standings import paired_answers
 from youden.stats.robust.links import linked_pairs
+from youden.stats.robust.pair_means import pair_means
 
 LIKE_LENGTH = 0.7
 """Spearman with length from which the ranking is told to be mostly that of length, either way round."""
@@ -103,8 +105,9 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     split = None if evidence.result is None else evidence.result.plan.split
     ability_of = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
     ability = np.array([ability_of[agent] for agent in agents])
+    of = paired_answers(evidence.rates, split)
     try:
-        pairs = pairs_of(evidence.rates, split)
+        pairs = pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=len(agents))
     except StatisticsError:
         return Doubts(None, (), (), ())
     without = without_groups(pairs, groups, agents)
@@ -134,7 +137,7 @@ def _agreeing(grid: PairGrid) -> Doubt:
         "pairs",
         title,
         f"Pairs that agree far beyond their abilities: {named}{more}. Copies, a shared template or a private word look like "
-        "this, and so do agents of one family. They lift each other: read their texts, and rank without their scoring each other.",
+        "this, and so do agents of one family. They lift each other: read their texts, and rank with `--robust`.",
         speaks=True,
     )
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.nouns import Rates, Split
 from youden.nouns.arrays import Bools, Floats, freeze
 from youden.report.data.grids import binned, edges
 from youden.stats.robust.links import Linked
-from youden.stats.robust.pair_means import PairMeans, pair_means
+from youden.stats.robust.pair_means import PairMeans
 
 MOST_A_SIDE = 100
 """Above so many agents the matrices are drawn in bins, and say so."""
@@ -45,22 +44,6 @@ class PairGrid:
 
     def __post_init__(self) -> None:
         freeze([self.agreement, self.residual, self.linked])
-
-
-def pairs_of(rates: Rates, split: Split | None) -> PairMeans:
-    """Means of pairs over what may be learned from, less each pair's own false positives where the plan has twins."""
-    used = rates.n_paired > 0
-    if split is not None:
-        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
-    own_rate = np.nan_to_num(rates.fpr) if rates.independent == "twin" else np.zeros(len(rates))
-    return pair_means(
-        rates.first[used],
-        rates.second[used],
-        rates.item[used],
-        (rates.tpr - own_rate)[used],
-        weight=rates.n_paired[used].astype(np.float64),
-        n_agents=rates.n_agents,
-    )
 
 
 def pair_grid(
