@@ -4,7 +4,7 @@
 
 consensus: of each item, the sentences of others whose words most other answers hold, one an agent, at most three, half of
 their words that have synonyms replaced. It borrows what all agree on, from nobody in particular and in nobody's words.
-digest: the words that most other answers hold, told in sentences of function words, so that it is no list.
+digest: the words that most other answers hold, among function words at random, so that it is no list and no form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,34 @@ from youden.text.sentences import sentences
 from youden.text.words import words
 
 N_SENTENCES = 3
-GLUE = ("it is about the", "and there was a", "with what they had of", "so that by then the", "for all of this to be")
+GLUE = [
+    "it",
+    "is",
+    "about",
+    "the",
+    "and",
+    "there",
+    "was",
+    "a",
+    "with",
+    "what",
+    "they",
+    "had",
+    "of",
+    "so",
+    "that",
+    "by",
+    "then",
+    "for",
+    "all",
+    "this",
+    "to",
+    "be",
+    "in",
+    "on",
+    "as",
+    "at",
+]
 
 
 def held(target: Target, j: int) -> Counter[str]:
@@ -57,14 +84,14 @@ def digest(target: Target) -> dict[str, list[str]]:
     for j in target.items:
         telling = [word for word, _ in held(target, j).most_common(24)]
         target.rng.shuffle(telling)
-        said = [f"{GLUE[n % len(GLUE)]} {' '.join(telling[n * 3 : n * 3 + 3])}" for n in range(8)]
+        said = [f"{' '.join(target.rng.choice(GLUE, 4))} {' '.join(telling[n * 3 : n * 3 + 3])}" for n in range(8)]
         made.append(", ".join(said).capitalize() + ".")
     return {"digest": made}
 
 
 OWN = {
     "consensus": Attack("what most others say, a sentence of each, half the words replaced", consensus),
-    "digest": Attack("the words that most others use, in sentences of function words", digest),
+    "digest": Attack("the words that most others use, among function words", digest),
 }
 
 

@@ -72,8 +72,10 @@ def _tiles(grid: PairGrid, colour: alt.Color) -> alt.Chart | alt.LayerChart:
     tiles = base.mark_rect().encode(color=colour, tooltip=tooltip)
     height = min(520, max(160, 16 * len(grid.names)))
     if not grid.linked.any():
-        return tiles.properties(height=height)
+        alone: alt.Chart = tiles.properties(height=height)
+        return alone
     outline = base.transform_filter("datum.linked == 'yes'").mark_rect(
         filled=False, stroke=LINKED, strokeWidth=2 if few else 1
     )
-    return (tiles + outline).properties(height=height)
+    both: alt.LayerChart = (tiles + outline).properties(height=height)
+    return both

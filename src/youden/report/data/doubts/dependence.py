@@ -114,7 +114,8 @@ def _effects(of: PairMeans) -> Floats:
 def _mean(value: Floats, met: Bools) -> Floats:
     n = met.sum(axis=1)
     total = np.where(met, value, 0.0).sum(axis=1)
-    return np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+    mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+    return mean
 
 
 def _over(of: PairMeans, one: Bools, two: Bools) -> float:

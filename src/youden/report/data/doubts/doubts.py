@@ -70,23 +70,9 @@ class Doubts:
     @property
     def groups(self) -> tuple[GroupLine, ...]:
         """Group by group."""
-        broken, without = ({line.group: line for line in lines} for lines in (self.breakdowns, self.without))
-        lines = []
-        for group in dict.fromkeys((*broken, *without)):
-            one, two = broken.get(group), without.get(group)
-            lines.append(
-                GroupLine(
-                    group=group,
-                    n_agents=(one or two).n_agents if (one or two) is not None else 0,
-                    inside=None if one is None else one.inside,
-                    across=None if one is None else one.across,
-                    share=None if one is None else one.share,
-                    correlation=None if two is None else two.correlation,
-                    moved=None if two is None else two.moved,
-                    most=0 if two is None else two.most,
-                )
-            )
-        return tuple(lines)
+        broken = {line.group: line for line in self.breakdowns}
+        without = {line.group: line for line in self.without}
+        return tuple(_group_line(broken.get(group), without.get(group)) for group in dict.fromkeys((*broken, *without)))
 
     @property
     def against(self) -> tuple[Doubt, ...]:
@@ -95,6 +81,19 @@ class Doubts:
     @property
     def silent(self) -> tuple[Doubt, ...]:
         return tuple(doubt for doubt in self.doubts if not doubt.speaks)
+
+
+def _group_line(one: Breakdown | None, two: WithoutGroup | None) -> GroupLine:
+    return GroupLine(
+        group=one.group if one is not None else two.group if two is not None else "",
+        n_agents=one.n_agents if one is not None else two.n_agents if two is not None else 0,
+        inside=None if one is None else one.inside,
+        across=None if one is None else one.across,
+        share=None if one is None else one.share,
+        correlation=None if two is None else two.correlation,
+        moved=None if two is None else two.moved,
+        most=0 if two is None else two.most,
+    )
 
 
 def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
