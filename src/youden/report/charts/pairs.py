@@ -31,7 +31,7 @@ def pairs(data: ReportData) -> Iterator[Figure]:
         "Mean of both orders, items' own means taken off. Good agents agree with each other: bright at the top left."
         f"{outlined}{drawn}",
         source,
-        sized(_tiles(grid, alt.Color("value:Q", title="agreement", scale=alt.Scale(scheme="viridis")))),
+        sized(_tiles(grid, alt.Color("value:Q", title="agreement (TPR − FPR)", scale=alt.Scale(scheme="viridis")))),
         _frame(grid, grid.agreement),
         canvas=True,
     )
@@ -45,7 +45,7 @@ def pairs(data: ReportData) -> Iterator[Figure]:
         "Agreement less the sum of two robust effects, rows and columns as beside it. Orange: more than explained."
         f"{outlined}{drawn}",
         source,
-        sized(_tiles(grid, alt.Color("value:Q", title="beyond a_i + a_k", scale=scale))),
+        sized(_tiles(grid, alt.Color("value:Q", title="beyond a_i + a_k (TPR − FPR)", scale=scale))),
         _frame(grid, grid.residual),
         canvas=True,
     )
