@@ -133,6 +133,7 @@ class Plan:
     independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
     n_independent: how many calls a pooled arm was to have, None for twins.
     n_probes: how many of the first independent trials are probes, which the pooled rate leaves out.
+    n_follow_ups: how many of the last trials ask suspected pairs more, which only links between agents read.
     rounds: of an adaptive plan. extensions: the extensions, None where there are none. asked: None where it was not recorded.
     draw: the version of the draw, see `streams`.
     characters: length of all judged texts together.
@@ -151,6 +152,7 @@ class Plan:
     item_ids: tuple[str, ...]
     n_independent: int | None = None
     n_probes: int = 0
+    n_follow_ups: int = 0
     rounds: Rounds | None = None
     extensions: Extensions | None = None
     asked: Asked | None = None
@@ -197,6 +199,8 @@ class Plan:
             said["n_independent"] = self.n_independent
         if self.n_probes:
             said["probes"] = self.n_probes
+        if self.n_follow_ups:
+            said["follow_ups"] = self.n_follow_ups
         if self.rounds is not None:
             said |= self.rounds.said
         if self.extensions is not None:

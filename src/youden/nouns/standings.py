@@ -53,11 +53,13 @@ class StandingFacts:
     """What one of these rankings says.
 
     groups: clusters, families of two and more, or the panel. best, told_apart: as of the plain ranking. moves: agents whose place
-    differs, furthest first. message: why there is no such ranking, else empty.
+    differs, furthest first. leader: that the plain ranking's leader falls in this one, in words, else empty. message: why there
+    is no such ranking, else empty.
     """
 
     groups: tuple[tuple[str, ...], ...]
     best: str | None
     told_apart: int
     moves: tuple[StandingMove, ...]
+    leader: str = ""
     message: str = ""

@@ -73,6 +73,7 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
         independent="pooled",
         n_independent=None,
         n_probes=0,
+        n_follow_ups=0,
         rounds=None,
         extensions=None,
         draw=draw,

@@ -13,6 +13,7 @@ from youden.nouns import PAIRED, Plan, Scores, Target, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.designs.adaptive import Standing
 from youden.protocol.extension.blocks import complete_part, extensions_of, scored_sides
+from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
@@ -29,6 +30,7 @@ def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Ab
 
     Cells are ranked by `ClippedLinear` and `cell_abilities`.
     """
+    result = without_follow_ups(result)
     if extensions_of(result.plan).steps:
         return extended_abilities(result, anchors_of(result, target=target))
     if not balanced(result.plan):

@@ -30,12 +30,13 @@ from youden.nouns import (
     Verdicts,
 )
 from youden.nouns.arrays import Bools
+from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
 from youden.run.extension import extension_facts
 from youden.run.places_table import Groups, ranking_table, told_apart
 from youden.run.ranking import components_of, ranking_warnings
-from youden.run.robust.standings import ordered_by, standings_of, with_standings
+from youden.run.robust.standings import answers_with_follow_ups, ordered_by, standings_of, with_standings
 from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
@@ -81,6 +82,10 @@ def analyse(
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
     """
     rules = rules or PartnerRules()
+    asked_more = answers_with_follow_ups(result)
+    calls = call_facts(result) if result is not None else None
+    if result is not None:
+        result = without_follow_ups(result)
     row, symmetric = (train_scores(rates, split, kind=kind) for kind in SCORE_KINDS)
     model = ClippedLinear().fit(symmetric)
     fit = model.as_fit()
@@ -90,7 +95,7 @@ def analyse(
     found = by_trials or cell_abilities(model, symmetric, fpr=fpr, target=target)
     component = components_of(result) if by_trials and result is not None else model.component_
     apart = told_apart(found, component=component)
-    made = standings_of(rates, found, split=split, rules=rules, component=component)
+    made = standings_of(rates, found, split=split, rules=rules, component=component, asked_more=asked_more)
     head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), apart)
     links, links_missing = _links({"row": row, "symmetric": symmetric})
     said = list(warnings)
@@ -98,7 +103,8 @@ def analyse(
         said += ranking_warnings(result, message=model.message_)
     elif model.message_:
         said.append(model.message_)
-    said += standing_words(made, apart, rates.agent_ids)
+    standings = {one.name: one.facts for one in made}
+    said += standing_words(standings)
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=found.ranking,
@@ -111,7 +117,7 @@ def analyse(
         n_components=model.n_components_,
         r2=_or_none(model.r2_),
         fpr=fpr if rates.detail is not None else None,
-        calls=call_facts(result) if result is not None else None,
+        calls=calls,
         holdout=_holdout(model, held, split),
         links=links,
         links_missing=links_missing,
@@ -122,7 +128,7 @@ def analyse(
         best=None if head.best is None else rates.agent_ids[head.best],
         told_apart=int(head.above.sum()),
         ranked_by=rules.ranked_by,
-        standings={one.name: one.facts for one in made},
+        standings=standings,
         families=dict(rules.families),
         trusted=rules.trusted,
     )

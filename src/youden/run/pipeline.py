@@ -25,7 +25,8 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
-from youden.run.robust.rules import partner_rules
+from youden.run.robust.rules import partner_rules, rules_of
+from youden.run.robust.standings import check_rules
 from youden.run.rounds import run_rounds, with_costs
 from youden.text.words import mean_lengths
 
@@ -142,6 +143,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     found = find_run_plan(config, folder)
     refuse_another_run(folder, found, judge)
     pool, plan = found.pool, found.plan
+    check_rules(rules_of(config), plan.agent_ids)
     folder.remember(pool, config)
     planned = PlannedRun(
         as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge, store=config.store_place)
@@ -179,6 +181,10 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
         earlier = _paid_for(folder)
         result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
+        if config.suspected:
+            from youden.run.robust.follow_ups import follow_up
+
+            result = follow_up(result, planned.pool, answered, share=config.suspected)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if earlier is None else with_costs(result, earlier))
         _write_config(planned)
@@ -202,6 +208,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     Raises: StatisticsError where the rules cannot be kept, before anything is written;
     RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
+    from youden.protocol.follow_ups import without_follow_ups
     from youden.protocol.rates import tally
     from youden.run.analysis import analyse, sign
 
@@ -213,7 +220,14 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         result = folder.read_verdicts(plan)
-        analysis = analyse(tally(result), split=plan.split, result=result, groups=groups, target=target, rules=rules)
+        analysis = analyse(
+            tally(without_follow_ups(result)),
+            split=plan.split,
+            result=result,
+            groups=groups,
+            target=target,
+            rules=rules,
+        )
     else:
         analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target, rules=rules)
     folder.write_rates(analysis.rates)

@@ -18,6 +18,7 @@ from youden.nouns import Json, Plan, Pool
 from youden.protocol.designs import DESIGNS
 from youden.protocol.extension.blocks import after_steps, extensions_of
 from youden.protocol.extension.extending import add_agents, add_calls, add_items
+from youden.protocol.follow_ups import plan_without_follow_ups
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
@@ -68,7 +69,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
             "give this run another name or --out.",
             slug="run-grown",
         )
-    return RunPlan(pools[-1], _extended(kept, config.extensions[n_kept:], pools[n_kept + 1 :]), kept)
+    steps, joined = config.extensions[n_kept:], pools[n_kept + 1 :]
+    return RunPlan(pools[-1], _extended(plan_without_follow_ups(kept), steps, joined), kept)
 
 
 def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:

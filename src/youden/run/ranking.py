@@ -10,13 +10,14 @@ import pandas as pd
 
 from youden.nouns import INDEPENDENT, Plan, Rates, Target, Verdicts
 from youden.nouns.arrays import Ids
+from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.abilities import abilities_of, cell_abilities
 from youden.run.ability import Abilities
 from youden.run.extended import learned_from
 from youden.run.places_table import Groups, ranking_table, told_apart
-from youden.run.robust.standings import standings_of, with_standings
+from youden.run.robust.standings import answers_with_follow_ups, standings_of, with_standings
 from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
@@ -39,22 +40,25 @@ def rank(
     target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
     comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
     """
+    asked_more = answers_with_follow_ups(result)
+    result = without_follow_ups(result)
     rates = tally(result)
     found, component, message = _ranked(result, rates, target)
     apart = told_apart(found, component=component)
-    made = standings_of(rates, found, split=plan.split, component=component)
+    made = standings_of(rates, found, split=plan.split, component=component, asked_more=asked_more)
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
     table = with_standings(table, made, plan.agent_ids)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
     table.attrs["warnings"] = [
         *ranking_warnings(result, message=message),
-        *standing_words(made, apart, plan.agent_ids),
+        *standing_words({one.name: one.facts for one in made}),
     ]
     return table
 
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
+    result = without_follow_ups(result)
     found, component, _ = _ranked(result, tally(result), target)
     return told_apart(found, component=component)
 

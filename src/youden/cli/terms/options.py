@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.asking.terms import Asking as Terms
     from youden.judging.asking.terms import Batching
-    from youden.nouns import Progress, ScoreKind, SplitRule, Target
+    from youden.nouns import Json, Progress, ScoreKind, SplitRule, Target
 
 R = TypeVar("R")
 
@@ -175,15 +175,15 @@ class Overrides:
         from youden.data.families import read_families
         from youden.data.folder.run_config import load_run_config
 
-        changes = {
+        changes: dict[str, Json] = {
             "judge": self.judge,
             "out": None if self.out is None else str(self.out),
             "max_cost": self.max_cost,
             "max_missing": self.max_missing,
             "target": self.target,
             "robust": self.robust if self.trusted is None else False,
-            "trusted": [] if self.trusted is None and self.robust else self.trusted and list(self.trusted),
-            "families": None if self.families is None else read_families(self.families),
+            "trusted": [*self.trusted] if self.trusted is not None else [] if self.robust else None,
+            "families": None if self.families is None else {**read_families(self.families)},
         }
         return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
 

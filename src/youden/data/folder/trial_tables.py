@@ -83,6 +83,7 @@ class _PlanSaid(BaseModel):
     independent: IndependentRule
     n_independent: int | None
     n_probes: int
+    n_follow_ups: int = 0
     rounds: _Rounds | None
     extensions: Extensions | None
     asked: Asked | None
@@ -144,6 +145,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         independent=plan.independent,
         n_independent=plan.n_independent,
         n_probes=plan.n_probes,
+        n_follow_ups=plan.n_follow_ups,
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
         extensions=plan.extensions,
         asked=plan.asked,
@@ -195,6 +197,7 @@ def read_plan(path: Path) -> Plan:
         independent=said.independent,
         n_independent=said.n_independent,
         n_probes=said.n_probes,
+        n_follow_ups=said.n_follow_ups,
         rounds=None
         if rounds is None
         else Rounds.from_said(

@@ -68,13 +68,13 @@ def complete_part(result: Verdicts) -> Verdicts:
     old = (plan.first < extensions.anchors) & (plan.second < extensions.anchors)
     rows = old & scored_sides(plan).complete
     part = replace(_on_fewer(plan, extensions.anchors, plan.n_items), trials=plan.trials.take(rows), extensions=None)
-    return _answers_to(part, result, rows)
+    return answers_to(part, result, rows)
 
 
 def before_last_extension(result: Verdicts) -> Verdicts:
     """The answers as they were before the plan was extended last."""
     earlier = after_steps(result.plan, len(extensions_of(result.plan).steps) - 1)
-    return _answers_to(earlier, result, np.arange(len(result.plan)) < len(earlier))
+    return answers_to(earlier, result, np.arange(len(result.plan)) < len(earlier))
 
 
 def after_steps(plan: Plan, n: int) -> Plan:
@@ -111,7 +111,7 @@ def _on_fewer(plan: Plan, n_agents: int, n_items: int) -> Plan:
     )
 
 
-def _answers_to(plan: Plan, result: Verdicts, rows: Bools) -> Verdicts:
+def answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
     """The answers of some rows, whose plan is `plan`."""
     return replace(
         result,
@@ -128,5 +128,5 @@ def _answers_to(plan: Plan, result: Verdicts, rows: Bools) -> Verdicts:
     )
 
 
-def _rows(column: NDArray[T] | None, rows: Bools) -> NDArray[T] | None:
+def _rows(column: NDArray[T] | None, rows: Bools | slice) -> NDArray[T] | None:
     return None if column is None else column[rows]

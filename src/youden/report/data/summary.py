@@ -129,7 +129,12 @@ def summarise_run(folder: RunFolder) -> Summary:
         if folder.has("items.csv")
         else len(pool.item_ids),
         n_missing_cells=pool.n_missing,
-        headline=headline(ranking, best=facts.best, told=facts.target is not None, level=facts.level),
+        headline=" ".join(
+            [
+                headline(ranking, best=facts.best, told=facts.target is not None, level=facts.level),
+                *(one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain"),
+            ]
+        ),
         warnings=facts.warnings if stale is None else (*facts.warnings, stale),
         ranking=ranking,
         links=tuple(LinkLine(kind, link, line) for kind, table in facts.links.items() for link, line in table.items()),

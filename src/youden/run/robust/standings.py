@@ -14,10 +14,12 @@ import numpy as np
 import pandas as pd
 
 from youden.errors import StatisticsError
-from youden.nouns import PartnerRules, Rates, Split, StandingFacts, StandingMove, StandingName
+from youden.nouns import PartnerRules, Rates, Split, StandingFacts, StandingMove, StandingName, Verdicts
 from youden.nouns.arrays import Floats, Ids, freeze
+from youden.protocol.rates import tally
 from youden.run.ability import Abilities
 from youden.run.places_table import ranking_table, told_apart
+from youden.run.robust.words import leader_words
 from youden.stats.robust.links import Linked, linked_pairs
 from youden.stats.robust.pair_means import pair_means
 from youden.stats.robust.partners import Partners, all_partners, group_balanced, panel
@@ -63,6 +65,13 @@ def paired_answers(rates: Rates, split: Split | None = None) -> PairedAnswers:
     )
 
 
+def answers_with_follow_ups(result: Verdicts | None) -> PairedAnswers | None:
+    """The answers of a run with those of pairs that were asked more; None where none was."""
+    if result is None or not result.plan.n_follow_ups:
+        return None
+    return paired_answers(tally(result), result.plan.split)
+
+
 def links_of(of: PairedAnswers, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> Linked:
     """Pairs that agree far beyond their abilities. clones: agents that are linked whatever the answers say."""
     known = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
@@ -76,17 +85,24 @@ def links_of(of: PairedAnswers, agent_ids: Sequence[str], *, clones: Sequence[Se
 
 
 def standings_of(
-    rates: Rates, found: Abilities, *, split: Split | None = None, rules: PartnerRules | None = None, component: Ids
+    rates: Rates,
+    found: Abilities,
+    *,
+    component: Ids,
+    split: Split | None = None,
+    rules: PartnerRules | None = None,
+    asked_more: PairedAnswers | None = None,
 ) -> tuple[MadeStanding, ...]:
     """The robust ranking always, the family-balanced and the trusted one where the rules name families or a panel.
 
+    asked_more: answers that links are told from, where suspected pairs were asked more than `rates` hold.
     One that cannot be made says why; `check_rules` refuses beforehand what the rules alone show to be impossible.
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
     """
     rules, ids = rules or PartnerRules(), rates.agent_ids
     fit = _Fit(paired_answers(rates, split), found, ids, component)
-    linked = links_of(fit.answers, ids, clones=rules.clones)
+    linked = links_of(asked_more or fit.answers, ids, clones=rules.clones)
     made = [fit.standing("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
     if rules.families:
         label = family_labels(rules.families, ids)
@@ -153,13 +169,14 @@ class _Fit:
         try:
             moved = moved_abilities(self.answers, self.found, partners())
         except StatisticsError as error:
-            return MadeStanding(name, None, None, StandingFacts(groups, None, 0, (), str(error)))
+            return MadeStanding(name, None, None, StandingFacts(groups, None, 0, (), message=str(error)))
         apart = told_apart(moved, component=self.component)
         plain, place = tied_places(self.found.ability), tied_places(moved.ability)
         order = np.argsort(-np.abs(place - plain), kind="stable")
         moves = tuple(StandingMove(self.ids[i], int(plain[i]), int(place[i])) for i in order if place[i] != plain[i])
         best = None if apart.best is None else self.ids[apart.best]
-        return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves))
+        leader = leader_words(name, told_apart(self.found, component=self.component), apart, self.ids)
+        return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves, leader))
 
 
 def moved_abilities(of: PairedAnswers, found: Abilities, partners: Partners) -> Abilities:
@@ -207,7 +224,7 @@ def ordered_by(table: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _names(label: Ids, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    groups = [tuple(ids[i] for i in np.flatnonzero(label == c)) for c in dict.fromkeys(label.tolist())]
+    groups = [tuple(ids[i] for i in np.flatnonzero(label == c).tolist()) for c in dict.fromkeys(label.tolist())]
     return tuple(sorted((group for group in groups if len(group) > 1), key=lambda group: -len(group)))
 
 

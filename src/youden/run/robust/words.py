@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from youden.nouns import StandingFacts, StandingName
-from youden.run.robust.standings import MadeStanding
 from youden.stats.trials.places import Differences
 
 MOVES_NAMED = 5
+FAR = 2
+"""Places that a leader falls and that are said, though no two rankings tell those before it apart."""
 TITLES: Mapping[StandingName, str] = {
     "robust": "robust",
     "family": "family-balanced",
@@ -18,20 +19,20 @@ TITLES: Mapping[StandingName, str] = {
 }
 
 
-def standing_words(made: Sequence[MadeStanding], plain: Differences, agent_ids: Sequence[str]) -> list[str]:
+def standing_words(made: Mapping[StandingName, StandingFacts]) -> list[str]:
     """What a reader of the plain ranking has to know: agents that agree too much, a leader that falls, what could not be made."""
     said = []
-    for one in made:
-        if one.name == "robust" and one.facts.groups:
+    for name, facts in made.items():
+        if name == "robust":
             said += [
                 f"{', '.join(group)} agree far beyond their abilities, so in the robust ranking they count as one partner and do "
                 "not score each other."
-                for group in one.facts.groups
+                for group in facts.groups
             ]
-        if one.facts.message:
-            said.append(f"No {TITLES[one.name]} ranking: {one.facts.message}")
-        if fallen := _fallen(one, plain, agent_ids):
-            said.append(fallen)
+        if facts.message:
+            said.append(f"No {TITLES[name]} ranking: {facts.message}")
+        if facts.leader:
+            said.append(facts.leader)
     return said
 
 
@@ -45,19 +46,23 @@ def standing_line(name: StandingName, facts: StandingFacts, *, heads: bool) -> s
     return f"{title} {len(facts.moves)} agents hold another place: {named}{f' and {rest} more' if rest > 0 else ''}."
 
 
-def _fallen(one: MadeStanding, plain: Differences, ids: Sequence[str]) -> str:
-    """A leader of the plain ranking whom this one puts below somebody, where one of the two tells them apart."""
-    if one.apart is None:
-        return ""
-    ahead = np.nansum(plain.value > 0, axis=1)
-    leader = int(np.argmax(ahead))
-    above = (one.apart.value[:, leader] > 0) & (plain.above[leader] | one.apart.above[:, leader])
-    if not above.any():
-        return ""
-    move = next((m for m in one.facts.moves if m.agent == ids[leader]), None)
-    place = f"from place {move.plain} to {move.place}" if move else "behind others"
-    by = ", ".join(ids[k] for k in np.flatnonzero(above)[:3])
-    return (
-        f"The leader {ids[leader]} falls {place} in the {TITLES[one.name]} ranking, behind {by}: the plain ranking owes its "
-        "first place to agents that agree for other reasons than ability."
-    )
+def leader_words(name: StandingName, plain: Differences, other: Differences, ids: Sequence[str]) -> str:
+    """That the leader of the plain ranking falls in another; empty where it holds.
+
+    It falls where the other puts somebody above it and one of the two tells them apart, or puts it `FAR` places down, or no
+    longer tells it apart from everybody.
+    """
+    leader = int(np.argmax(np.nansum(plain.value > 0, axis=1)))
+    ahead = other.value[:, leader] > 0
+    if (ahead & (plain.above[leader] | other.above[:, leader])).any() or ahead.sum() >= FAR:
+        behind = ", ".join(ids[k] for k in np.flatnonzero(ahead)[:MOVES_NAMED].tolist())
+        return (
+            f"The leader {ids[leader]} falls to place {int(ahead.sum()) + 1} in the {TITLES[name]} ranking, behind {behind}: "
+            "it owes its first place to who else is in the pool."
+        )
+    if plain.best == leader and other.best != leader:
+        return (
+            f"The leader {ids[leader]} is told apart from everybody in the plain ranking, and no longer in the {TITLES[name]} "
+            "one: part of its lead it owes to who else is in the pool."
+        )
+    return ""

@@ -1,0 +1,227 @@
+"""What the robust and the family-balanced ranking do on recorded matrices, real models and few calls, with and without attack.
+
+`python benchmarks/robust.py [--draws 100] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON: clones of the
+worst agent and rings of the lowest (places, dense), false links in random half pools and in cyclic draws at 2 % of the calls,
+what is found at 2 % with further calls on suspected pairs, and MT-Bench by families.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata, spearmanr
+
+import youden
+from youden.data.importers.peer_prediction import import_results
+from youden.nouns import Agent, Item, PartnerRules, Pool
+from youden.nouns.arrays import Floats, Ids
+from youden.protocol.rates import tally
+from youden.run.analysis import analyse
+from youden.run.robust.follow_ups import EACH, most_suspected
+from youden.run.robust.standings import PairedAnswers
+from youden.stats.robust.links import Linked, linked_pairs
+from youden.stats.robust.pair_means import pair_means
+from youden.stats.robust.partners import Partners, all_partners, group_balanced
+from youden.stats.robust.reweighted import reweighted
+
+SHARED = Path(__file__).parents[2] / "shared"
+DOMAINS = {
+    "PubMed": "pubmed_200_config_results",
+    "ICLR": "peer_review_results_100",
+    "SAMSum": "samsum_200_config_results",
+    "OPUS": "opus_translation_results",
+}
+AGREEMENTS = (1.0, 0.9, 0.8)
+EXTRA = 0.1
+"""Further calls on suspected pairs, as a share of the draw's."""
+
+
+def matrix(folder: Path) -> Floats:
+    """D: float[J, K, K], items that were judged."""
+    rates = import_results(folder).rates
+    D = np.full((rates.n_items, rates.n_agents, rates.n_agents), np.nan)
+    D[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
+    return np.asarray(D[~np.isnan(D).all(axis=(1, 2))])
+
+
+def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairedAnswers:
+    value = D[item, first, second]
+    known = ~np.isnan(value)
+    return PairedAnswers(first[known], second[known], item[known], value[known], np.ones(int(known.sum())))
+
+
+def dense(D: Floats) -> PairedAnswers:
+    J, K, _ = D.shape
+    first, second = (column.astype(np.int32) for column in np.nonzero(~np.eye(K, dtype=np.bool_)))
+    return asked(D, np.repeat(np.arange(J, dtype=np.int32), len(first)), np.tile(first, J), np.tile(second, J))
+
+
+def cyclic(D: Floats, *, percent: float, seed: int) -> PairedAnswers:
+    J, K, _ = D.shape
+    texts = np.full((K, J), "", dtype=object)
+    pool = Pool(tuple(Agent(str(i)) for i in range(K)), tuple(Item(str(j)) for j in range(J)), texts)
+    plan = youden.make_plan(pool, percent=percent, independent="pooled:100", seed=seed)
+    paired = plan.arm == 0
+    return asked(D, plan.item[paired], plan.first[paired], plan.second[paired])
+
+
+def links(of: PairedAnswers, n_agents: int) -> Linked:
+    return linked_pairs(pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=n_agents))
+
+
+def places(of: PairedAnswers, partners: Partners, n_items: int) -> Floats:
+    made = reweighted(of.first, of.second, of.item, of.value, weight=of.weight, partners=partners, n_items=n_items)
+    return np.asarray(-made.ability)
+
+
+def with_clones(D: Floats, who: int, n: int, agreement: float, rng: np.random.Generator) -> tuple[Floats, list[int]]:
+    """`n` more agents that answer as `who` does, and agree with it and each other so often."""
+    K = D.shape[1]
+    index = np.append(np.arange(K), [who] * n)
+    planted, members = D[:, index][:, :, index].copy(), [who, *range(K, K + n)]
+    return agreeing(planted, members, agreement, rng), members
+
+
+def agreeing(D: Floats, members: list[int], agreement: float, rng: np.random.Generator) -> Floats:
+    planted = D.copy()
+    for one in members:
+        for other in members:
+            planted[:, one, other] = (rng.random(len(D)) < agreement) if one != other else 0.0
+    return planted
+
+
+def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
+    """Mean place among the first agents, truly, by the plain and by the robust ranking, and how far honest agents move."""
+    J, K, _ = D.shape
+    old = [member for member in members if member < K]
+    honest = np.setdiff1d(np.arange(K), old)
+    of, n = dense(planted), planted.shape[1]
+    found = links(of, n)
+    true = rankdata(places(dense(D), all_partners(K), J))
+    plain = rankdata(places(of, all_partners(n), J)[:K])
+    robust = rankdata(places(of, group_balanced(found.cluster), J)[:K])
+    return {
+        "true": float(true[old].mean()),
+        "plain": float(plain[old].mean()),
+        "robust": float(robust[old].mean()),
+        "honest_shift": float(np.abs(robust - true)[honest].mean()),
+    }
+
+
+def followed(D: Floats, of: PairedAnswers, *, seed: int) -> tuple[Linked, float]:
+    """Links after further calls on suspected pairs, and the share of calls that took."""
+    J, K, _ = D.shape
+    rng, left, now = np.random.default_rng([seed, 7]), int(EXTRA * len(of.value)), of
+    while left >= EACH:
+        found = links(now, K)
+        pairs = most_suspected(found, left // EACH)
+        if not len(pairs):
+            break
+        one, other = np.repeat(pairs, EACH, axis=0).T.astype(np.int32)
+        turned = rng.random(len(one)) < 0.5
+        first, second = np.where(turned, other, one), np.where(turned, one, other)
+        more = asked(D, rng.integers(0, J, len(one)).astype(np.int32), first, second)
+        now = PairedAnswers(
+            *(
+                np.append(getattr(now, name), getattr(more, name))
+                for name in ("first", "second", "item", "value", "weight")
+            )
+        )
+        left -= len(one)
+    return links(now, K), len(now.value) / len(of.value) - 1
+
+
+def sparse(D: Floats, members: list[int], *, draws: int) -> dict[str, float]:
+    """Share of members in one cluster before and after further calls, draws in which anybody else is linked, further calls."""
+    rows = []
+    for seed in range(draws):
+        of = cyclic(D, percent=2.0, seed=seed)
+        before = links(of, D.shape[1])
+        after, extra = followed(D, of, seed=seed)
+        others = [set(cluster) - set(members) for cluster in after.clusters]
+        rows.append((together(before, members), together(after, members), bool(any(others)), extra))
+    names = ("found_before", "found", "others_linked", "extra_calls")
+    return dict(zip(names, np.mean(rows, axis=0).round(3).tolist(), strict=True))
+
+
+def together(found: Linked, members: list[int]) -> float:
+    largest = int(np.bincount(found.cluster[members]).max()) if members else 0
+    return largest / len(members) if largest > 1 else 0.0
+
+
+def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
+    J, K, _ = D.shape
+    rng = np.random.default_rng(0)
+    order = np.argsort(-places(dense(D), all_partners(K), J)).tolist()
+    said: dict[str, object] = {}
+    for n in (1, 3, 10):
+        for agreement in AGREEMENTS:
+            planted, members = with_clones(D, order[0], n, agreement, rng)
+            said[f"{n} clones, agreement {agreement:g}"] = attack(D, planted, members)
+            if n != 3 and agreement != 0.9:
+                said[f"{n} clones, agreement {agreement:g}, 2 %"] = sparse(planted, members, draws=max(draws // 4, 2))
+    for n in (5, 10):
+        planted = agreeing(D, order[:n], 1.0, rng)
+        said[f"ring of {n}"] = attack(D, planted, order[:n])
+        said[f"ring of {n}, 2 %"] = sparse(planted, order[:n], draws=max(draws // 4, 2))
+    halves = [rng.permutation(K)[: K // 2] for _ in range(pools)]
+    said["half pools with a link"] = float(
+        np.mean([bool(links(dense(D[:, half][:, :, half]), K // 2).clusters) for half in halves])
+    )
+    said["no attack, dense, a link"] = bool(links(dense(D), K).clusters)
+    said["no attack, 2 %"] = sparse(D, [], draws=draws)
+    return said
+
+
+def mt_bench(folder: Path) -> dict[str, object]:
+    """ρ with lmsys's scores of each ranking by the lexical judge, dense, and what the plain one warns of."""
+    with (folder / "scores.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    questions = [json.loads(line) for line in (folder / "question.jsonl").read_text(encoding="utf-8").splitlines()]
+    turns = {}
+    for row in rows:
+        lines = (folder / "model_answer" / f"{row['agent']}.jsonl").read_text(encoding="utf-8").splitlines()
+        said = [json.loads(line) for line in lines]
+        turns[row["agent"]] = {one["question_id"]: one["choices"][0]["turns"] for one in said}
+    cells = [(question, turn) for question in questions for turn in range(2)]
+    texts = np.array([[turns[a][q["question_id"]][t] for q, t in cells] for a in turns], dtype=object)
+    items = tuple(Item(f"{q['question_id']}-{t}", q["turns"][t]) for q, t in cells)
+    pool = Pool(tuple(map(Agent, turns)), items, texts)
+    plan = youden.make_plan(pool, design="dense", seed=0)
+    result = youden.judge(plan, pool, judge="lexical")
+    rules = PartnerRules(families={row["agent"]: row["family"] for row in rows})
+    found = analyse(tally(result), split=plan.split, result=result, rules=rules)
+    score = {row["agent"]: float(row["mt_bench_score"]) for row in rows}
+    true = [score[agent] for agent in found.ranking["agent"]]
+    columns = {"plain": "ability", "robust": "robust_ability", "family": "family_ability"}
+    rho = {name: float(spearmanr(found.ranking[column], true).statistic) for name, column in columns.items()}
+    return {"rho": rho, "warned": found.facts.standings["family"].leader}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--pools", type=int, default=200)
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--smoke", action="store_true", help="One domain, few draws.")
+    said = parser.parse_args()
+    draws, pools = (4, 10) if said.smoke else (said.draws, said.pools)
+    names = ["SAMSum"] if said.smoke else list(DOMAINS)
+    results = said.shared / "peer-prediction" / "eval_results"
+    table: dict[str, object] = {
+        name: domain(matrix(results / DOMAINS[name]), draws=draws, pools=pools) for name in names
+    }
+    table["MT-Bench"] = mt_bench(said.shared / "mt-bench")
+    text = json.dumps(table, indent=1)
+    print(text)
+    if said.out is not None:
+        said.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
