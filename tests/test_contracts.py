@@ -11,8 +11,11 @@ from pools import make_pool
 from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
 from youden.judging.registry import JUDGES, makes_calls
+from youden.practice.stress.attack import plant
+from youden.practice.stress.attacks import ATTACKS
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
+from youden.streams import own_stream
 
 BUILT_FROM_A_PLAN = {"lexical": Lexical}
 NOT_INSTALLED = set() if find_spec("litellm") else {"litellm"}
@@ -67,3 +70,15 @@ def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
 @pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED])
 def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(name: str) -> None:
     assert makes_calls(name) != hasattr(JUDGES.load(name), "answer_many")
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_an_attack_plants_agents_with_one_text_an_item_and_repeats_itself_by_seed(name: str) -> None:
+    attack = ATTACKS.load(name)
+    pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
+    one, again = (plant(pool, attack, weak=2, rng=own_stream(5)).pool for _ in "ab")
+    assert one.n_agents > 6
+    assert one.digest == again.digest
+    assert all(isinstance(text, str) for text in one.texts[6:].ravel())
+    assert len({agent.id for agent in one.agents}) == one.n_agents
+    assert 0 < len(attack.what) < 100

@@ -24,8 +24,8 @@ Stream = Literal[
     "known truth",
     "planted texts",
     "known independent trials",
-    "attackers",
     "follow-ups",
+    "attackers",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -39,8 +39,8 @@ KEYS: Final[dict[Stream, int]] = {
     "known truth": 8,
     "planted texts": 9,
     "known independent trials": 10,
-    "attackers": 21,
     "follow-ups": 11,
+    "attackers": 12,
 }
 _KEYS_OF_OLD: Final[dict[int, dict[Stream, int]]] = {1: {"part of a run": 5}}
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "export": "youden.cli.read.export",
     "check": "youden.cli.start.check",
     "calibrate": "youden.cli.ask.calibrate",
+    "stress": "youden.cli.ask.stress",
     "salvage": "youden.cli.files.salvage",
 }
 

@@ -6,6 +6,8 @@ not known.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import regex
 
@@ -82,6 +84,7 @@ _PHRASES = tuple(
 """For each language words of which one is in every match, looked for first, for they are found faster; and the phrases."""
 
 
+@lru_cache(maxsize=2**16)
 def addresses_a_judge(text: str) -> bool:
     """Whether the text holds a phrase that tells a judge what to do.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,11 +18,11 @@ from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.estimate import estimate
-from youden.nouns import Cost, Plan, Pool
+from youden.nouns import Cost, Json, Plan, Pool
 from youden.practice.stress.attack import Attack, Planted, plant
 from youden.practice.stress.attacks import ATTACKS
 from youden.practice.stress.planting import attacked_plan
-from youden.practice.stress.standing import pair_mean_abilities
+from youden.practice.stress.standing import abilities
 from youden.protocol.columns import plan_rows
 from youden.protocol.plan import make_plan
 from youden.run.pipeline import ask
@@ -49,7 +49,7 @@ class PlannedStress:
     """Everything before anything is asked.
 
     weak: position of the agent whose answers attackers start from; because: why it, in words. store: where answers are kept.
-    cost: of the plan without an attack.
+    families: by agent. cost: of the plan without an attack.
     """
 
     name: str
@@ -59,6 +59,7 @@ class PlannedStress:
     store: str
     weak: int
     because: str
+    families: Mapping[str, str]
     attacks: tuple[PlannedAttack, ...]
     cost: Cost
     max_cost: float | None
@@ -71,6 +72,27 @@ class PlannedStress:
     @property
     def costs(self) -> tuple[Cost, ...]:
         return (self.cost, *(one.cost for one in self.attacks if one.cost is not None))
+
+    def to_json(self) -> dict[str, Json]:
+        """What would be asked, as one JSON object."""
+        return {
+            "name": self.name,
+            "judge": self.judge.name,
+            "weak": self.pool.agents[self.weak].id,
+            "because": self.because,
+            "new_calls": self.n_new,
+            "usd": self.usd_left,
+            "attacks": [
+                {
+                    "attack": one.name,
+                    "what": one.attack.what,
+                    "new_calls": None if one.cost is None else one.cost.calls - one.cost.stored,
+                    "usd": None if one.cost is None else _left(one.cost),
+                    "why_not": one.why_not,
+                }
+                for one in self.attacks
+            ],
+        }
 
     @property
     def usd_left(self) -> float | None:
@@ -88,6 +110,7 @@ class _Source:
     store: str
     ranked: tuple[str, ...]
     """Agents, best first, where a run has ranked them by this judge."""
+    families: Mapping[str, str]
 
 
 def plan_stress(
@@ -107,12 +130,11 @@ def plan_stress(
     start from; None for the last of the ranking, and for the one of fewest words where ranking would cost. calls: of both arms,
     of a pool's plan; a run keeps its own.
 
-    Raises: ConfigError [unknown-attack], listing them, [attack-prompts], [stress-attacker], [stress-calls], [stress-cost] where
-    `max_cost` does not cover what is expected; RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
+    Raises: ConfigError [unknown-attack], listing them, [attack-prompts], [stress-attacker], [stress-calls];
+    RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
     """
     names = _known(attacks)
     found = _source(source, judge=judge, calls=calls, seed=seed, store=store)
-    check_cap([found.judge], max_cost)
     weak, because = _weak(found, attacker)
     cost = estimate(found.plan, found.pool, found.judge, store=found.store)
     planned = [_planned(found, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
@@ -120,11 +142,19 @@ def plan_stress(
         for one in planned:
             if one.why_not is not None:
                 raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
-    stress = PlannedStress(
-        found.name, found.pool, found.plan, found.judge, found.store, weak, because, tuple(planned), cost, max_cost
+    return PlannedStress(
+        found.name,
+        found.pool,
+        found.plan,
+        found.judge,
+        found.store,
+        weak,
+        because,
+        found.families,
+        tuple(planned),
+        cost,
+        max_cost,
     )
-    _within(stress)
-    return stress
 
 
 def _known(asked: Sequence[str]) -> tuple[str, ...]:
@@ -148,7 +178,9 @@ def _source(source: Path, *, judge: str | None, calls: int | None, seed: int, st
         calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
     place = RunConfig(name=name, pool=str(source), store=store).store_place
-    return _Source(pool.name, pool, make_plan(pool, calls=calls, holdout=0.0, seed=seed), config, place, ())
+    return _Source(
+        pool.name, pool, make_plan(pool, calls=calls, holdout=0.0, seed=seed), config, place, (), _families(pool)
+    )
 
 
 def _of_run(folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None) -> _Source:
@@ -178,7 +210,14 @@ def _of_run(folder: RunFolder, *, judge: str | None, calls: int | None, store: s
         load_judge_config(judge or config.judge),
         store or config.store_place,
         tuple(row.agent for row in ranked) if own else (),
+        config.families or _families(pool),
     )
+
+
+def _families(pool: Pool) -> dict[str, str]:
+    """What agents say in `meta.family`."""
+    said = ((agent.id, agent.meta.get("family")) for agent in pool.agents)
+    return {agent: family for agent, family in said if isinstance(family, str) and family}
 
 
 def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
@@ -197,7 +236,7 @@ def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
         return ids.index(found.ranked[-1]), "the last of the run's ranking"
     if not found.judge.makes_calls and not found.judge.needs_store:
         asking = ask(found.plan, found.pool, judge=found.judge, store=None, asking=Asking())
-        ability = pair_mean_abilities(run_until_stopped(asking))
+        ability = abilities(run_until_stopped(asking), families={})["plain"]
         return int(np.nanargmin(ability)), "the last of the ranking"
     n_words = [sum(len((text or "").split()) for text in row) for row in found.pool.texts]
     return int(np.argmin(n_words)), "the agent of fewest words, for nobody is ranked yet"
@@ -218,15 +257,17 @@ def _planned(found: _Source, name: str, *, weak: int, number: int, seed: int) ->
     return PlannedAttack(name, attack, planted, plan, estimate(new, planted.pool, found.judge, store=found.store))
 
 
-def _within(stress: PlannedStress) -> None:
+def check_cost(stress: PlannedStress) -> None:
+    """Whether the cap covers what is expected. Raises: ConfigError [stress-cost]; as `check_cap`."""
+    check_cap([stress.judge], stress.max_cost)
     usd = stress.usd_left
     if stress.max_cost is None or usd is None or usd <= stress.max_cost:
         return
     named = [(one.name, one.cost) for one in stress.attacks if one.cost is not None]
-    each = ", ".join(f"{name} ${_left(cost):,.2f}" for name, cost in sorted(named, key=lambda pair: _left(pair[1])))
+    each = ", ".join(f"{name} ${_left(cost):,.4f}" for name, cost in sorted(named, key=lambda pair: _left(pair[1])))
     raise ConfigError(
-        f"These attacks would cost about ${usd:,.2f} ({stress.n_new:,} new calls), more than the cap of "
-        f"${stress.max_cost:,.2f}; nothing was asked. Without an attack ${_left(stress.cost):,.2f}; {each}. "
+        f"These attacks would cost about ${usd:,.4f} ({stress.n_new:,} new calls), more than the cap of ${stress.max_cost:g}; "
+        f"nothing was asked. The pool without an attack ${_left(stress.cost):,.4f}; {each}. "
         "Raise --max-cost, or choose some with --attack NAME.",
         slug="stress-cost",
     )

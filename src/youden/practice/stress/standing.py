@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from youden.nouns import PAIRED, Verdicts
-from youden.nouns.arrays import Bools, Floats
+from youden.nouns.arrays import Floats, Ids
+from youden.run.robust.standings import PairedAnswers, family_labels, links_of
 from youden.stats.base.ranks import ranks
+from youden.stats.robust.partners import group_balanced
+from youden.stats.robust.reweighted import reweighted
 
 
 @dataclass(frozen=True)
@@ -22,59 +26,64 @@ class Landing:
     place: float
     of: int
     shift: float
-    most: float
+    most: int
     moved: str | None
 
 
-def abilities(result: Verdicts) -> dict[str, Floats]:
-    """float[K] for each way of ranking, higher is better, NaN without a trial.
+def abilities(
+    result: Verdicts, *, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
+) -> dict[str, Floats]:
+    """float[K] for each way of ranking, higher is better, NaN for whom nobody that counts has scored.
 
-    plain: the mean over partners of the mean answer to the pair, items' own means taken off. False positives shift all alike
-    and stay in.
+    plain: every partner counts alike. robust: agents of a cluster of linked pairs, or of clones, do not score each other and
+    count as one partner. family-balanced, where there are two families: the same of families; who has none is one by itself.
+    Each is a mean over partners of the mean answer to the pair, items' own means taken off. False positives stay in: they
+    shift all alike.
+
+    families: by agent. clones: ids of agents whose texts are the same, group by group.
     """
-    return {"plain": pair_mean_abilities(result)}
-
-
-def pair_mean_abilities(result: Verdicts) -> Floats:
-    """float[K]: the mean over partners of m_ik, the mean answer to the pair less its items' means."""
     plan = result.plan
     used = (plan.arm == PAIRED) & result.answered
-    item, answer = plan.item[used], result.answer[used]
-    n_item = np.maximum(np.bincount(item, minlength=plan.n_items), 1)
-    rest = answer - (np.bincount(item, answer, plan.n_items) / n_item)[item]
-    first, second = plan.first[used].astype(np.int64), plan.second[used].astype(np.int64)
-    K = plan.n_agents
-    pair = np.append(first * K + second, second * K + first)
-    n = np.bincount(pair, minlength=K * K).reshape(K, K)
-    total = np.bincount(pair, np.tile(rest, 2), K * K).reshape(K, K)
-    mean = np.divide(total, n, out=np.zeros((K, K)), where=n > 0)
-    met = (n > 0).sum(axis=1)
-    return np.divide(mean.sum(axis=1), met, out=np.full(K, np.nan), where=met > 0)
+    once = np.ones(int(used.sum()))
+    of = PairedAnswers(plan.first[used], plan.second[used], plan.item[used], result.answer[used], once)
+    groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
+    groups["robust"] = links_of(of, plan.agent_ids, clones=clones).cluster
+    if len(set(families.values())) > 1:
+        groups["family-balanced"] = family_labels(families, plan.agent_ids)
+    return {name: _scored(of, group, n_items=plan.n_items) for name, group in groups.items()}
 
 
-def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> Landing:
-    """before: float[K], without the attack; after: float[K + m], the planted agents last. ids: of the K."""
+def _scored(of: PairedAnswers, group: Ids, *, n_items: int) -> Floats:
+    if len(np.unique(group)) < 2:
+        return np.full(len(group), np.nan)
+    partners = group_balanced(group)
+    return reweighted(
+        of.first, of.second, of.item, of.value, weight=of.weight, partners=partners, n_items=n_items
+    ).ability
+
+
+def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> Landing | None:
+    """before: float[K], without the attack; after: float[K + m], the planted agents last. ids: of the K.
+
+    None where nothing ranks them, as where all agents are linked to each other.
+    """
     K = len(before)
-    others = np.arange(K) != weak
-    others &= ~(np.isnan(before) | np.isnan(after[:K]))
-    best = float(np.nanmax(after[K:]))
-    above = int((after[:K][others] > best).sum())
-    equal = int((after[:K][others] == best).sum())
-    moved = np.abs(ranks(before[others]) - ranks(after[:K][others]))
+    others = (np.arange(K) != weak) & ~np.isnan(before) & ~np.isnan(after[:K])
+    known = after[K:][~np.isnan(after[K:])]
+    if not len(known) or not others.any():
+        return None
+    best, rest = known.max(), after[:K][others]
+    moved = np.abs(ranks(before[others]) - ranks(rest))
     most = int(np.argmax(moved))
-    named = [ids[k] for k in np.flatnonzero(others)]
     return Landing(
-        place=1 + above + equal / 2,
+        place=1 + int((rest > best).sum()) + int((rest == best).sum()) / 2,
         of=int(others.sum()) + 1,
         shift=float(moved.mean()),
-        most=float(moved[most]),
-        moved=named[most] if moved[most] > 0 else None,
+        most=int(moved[most]),
+        moved=ids[int(np.flatnonzero(others)[most])] if moved[most] > 0 else None,
     )
 
 
-def place_of(ability: Floats, agent: int) -> float:
-    """An agent's place, 1 is first; NaN without an ability."""
-    known: Bools = ~np.isnan(ability)
-    if not known[agent]:
-        return float("nan")
-    return float(ranks(ability[known])[int(known[:agent].sum())])
+def place_of(ability: Floats, agent: int) -> int | None:
+    """An agent's place, 1 is first; None where nothing ranks it."""
+    return None if np.isnan(ability[agent]) else int(ranks(ability)[agent])

@@ -15,7 +15,7 @@ from youden.pools.look.findings import Finding
 from youden.pools.look.looked_at import LookedAt
 from youden.pools.look.plain_facts import lengths
 from youden.practice.stress.attack import Planted
-from youden.practice.stress.planned import PlannedAttack, PlannedStress
+from youden.practice.stress.planned import PlannedAttack, PlannedStress, check_cost
 from youden.practice.stress.standing import Landing, abilities, land, place_of
 from youden.run.pipeline import ask
 from youden.run.ranking import alarms_of
@@ -26,8 +26,8 @@ class Landed:
     """What became of one attack.
 
     agents: who was planted. n_new: calls that only this attack asked, n_missing of which have no answer. landings: by way of
-    ranking; empty where it was left out, then `why_not` says why. named: what `check` says of them: slug → planted agents.
-    accused: others whom `check` names only now. alarms: planted agents in a false-positive alarm.
+    ranking, those that rank them; empty where it was left out, then `why_not` says why. named: what `check` says of them, slug →
+    planted agents; accused: others whom it names only now. alarms: planted agents in a false-positive alarm.
     """
 
     attack: str
@@ -44,7 +44,11 @@ class Landed:
 
 @dataclass(frozen=True)
 class Stress:
-    """A gaming audit. weak: the agent whose answers attackers start from, because of what; places: its own, by way of ranking."""
+    """A gaming audit.
+
+    weak: the agent whose answers attackers start from; because: why it. places: its own, by way of ranking, None where that
+    ranks nobody, as where all are linked.
+    """
 
     name: str
     judge: str
@@ -53,7 +57,7 @@ class Stress:
     n_trials: int
     weak: str
     because: str
-    places: Mapping[str, float]
+    places: Mapping[str, int | None]
     attacks: tuple[Landed, ...]
     warnings: tuple[str, ...]
     usd: float
@@ -69,8 +73,10 @@ def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: f
 
     Missing answers stop nothing here: an attack may confuse a judge. grace: seconds for calls in flight once told to stop.
 
-    Raises: as `judge_async`; answers that came are kept, and the same call goes on from there.
+    Raises: ConfigError [stress-cost] before any call where the cap does not cover what is expected; as `judge_async`; answers
+    that came are kept, and the same call goes on from there.
     """
+    check_cost(planned)
     asking = Asking(planned.max_cost, max_missing=1.0, progress=progress, grace=grace)
     spent = 0.0
 
@@ -83,8 +89,8 @@ def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: f
         return result
 
     own = answered(planned.plan, planned.pool)
-    before = abilities(own)
-    accused = _accused(_looked(planned.pool))
+    findings = _looked(planned.pool)
+    before, accused = abilities(own, families=planned.families, clones=_clones(findings)), _accused(findings)
     landed = []
     for one in planned.attacks:
         if one.planted is None or one.plan is None:
@@ -122,13 +128,14 @@ def _landed(
     accused: frozenset[tuple[str, str]],
 ) -> Landed:
     ids = tuple(agent.id for agent in planned.pool.agents)
-    after = abilities(result)
     findings = _looked(planted.pool)
+    after = abilities(result, families=planned.families, clones=_clones(findings))
     named: dict[str, tuple[str, ...]] = {}
     for finding in findings:
         if caught := [agent for agent in finding.agents if agent in planted.ids]:
             named[finding.slug] = (*named.get(finding.slug, ()), *caught)
     fresh = {agent for _, agent in _accused(findings) - accused} - {*planted.ids, ids[planned.weak]}
+    places = {name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before}
     alarmed = {k for alarm in alarms_of(result) for k in alarm.agents}
     return Landed(
         attack=one.name,
@@ -136,7 +143,7 @@ def _landed(
         agents=planted.ids,
         n_new=len(result) - len(planned.plan),
         n_missing=int((~result.answered[len(planned.plan) :]).sum()),
-        landings={name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before.keys() & after},
+        landings={name: place for name, place in places.items() if place is not None},
         named=named,
         accused=tuple(agent for agent in ids if agent in fresh),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
@@ -153,3 +160,7 @@ def _looked(pool: Pool) -> list[Finding]:
 
 def _accused(findings: list[Finding]) -> frozenset[tuple[str, str]]:
     return frozenset((finding.slug, agent) for finding in findings for agent in finding.agents)
+
+
+def _clones(findings: list[Finding]) -> list[tuple[str, ...]]:
+    return [finding.agents for finding in findings if finding.slug == "clones"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from youden.nouns.arrays import Floats
 from youden.report.charts import checks as check_charts
+from youden.report.charts import pairs as pair_charts
 from youden.report.charts.frames import Frame
 from youden.report.charts.marks import SCORE, Figure, answers, by_group, frame_chart, ordered, sized
 from youden.report.data.grids import AgentTiles, CellGrid
@@ -48,6 +49,7 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
         check_charts.curl,
         check_charts.alarms,
         check_charts.holdout,
+        pair_charts.pairs,
     )
     return tuple(figure for make in makers for figure in make(data))
 

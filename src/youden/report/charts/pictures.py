@@ -1,4 +1,4 @@
-"""One figure as a picture for a page elsewhere, with its title and source in it."""
+"""Figures as pictures for a page elsewhere, with title and source in them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from youden.report.data.report import ReportData
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
+    from youden.practice.stress.stressing import Stress
     from youden.report.charts.marks import Figure
 
 WIDTH = 640
@@ -35,6 +36,13 @@ def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
             f"This run has no figure called '{slug}'. It has: {', '.join(known) or 'none'}.", slug="unknown-chart"
         )
     return _whole(known[slug], data.summary.name)
+
+
+def stress_spec(found: Stress) -> dict[str, Json]:
+    """A gaming audit's figure, whole."""
+    from youden.report.charts.stress import stress_figure
+
+    return _whole(stress_figure(found), found.name)
 
 
 def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:

@@ -118,8 +118,8 @@ def cell_grid(evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX
     return CellGrid(
         score=binned(score, per_row, per_column),
         residual=binned(score - fitted, per_row, per_column),
-        rows=_edges([scores.agent_ids[i] for i in rows], per_row),
-        columns=_edges([scores.item_ids[j] for j in columns], per_column),
+        rows=edges([scores.agent_ids[i] for i in rows], per_row),
+        columns=edges([scores.item_ids[j] for j in columns], per_column),
         agents_per_row=per_row,
         items_per_column=per_column,
     )
@@ -172,7 +172,8 @@ def _mean_of_both(value: Floats) -> Floats:
     return mean
 
 
-def _edges(names: Sequence[str], size: int) -> tuple[str, ...]:
+def edges(names: Sequence[str], size: int) -> tuple[str, ...]:
+    """What stands at the edge of a matrix in bins of `size`: `first … last` of each bin."""
     if size == 1:
         return tuple(names)
     blocks = [names[start : start + size] for start in range(0, len(names), size)]

@@ -18,6 +18,7 @@ from youden.report.data.checks import (
     holdout_points,
 )
 from youden.report.data.cost import Cost, count_cost
+from youden.report.data.doubts.doubts import Doubts, look_for_doubts
 from youden.report.data.evidence import Evidence, gather, open_texts
 from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
 from youden.report.data.items import Items, order_items
@@ -47,6 +48,7 @@ class ReportData:
     summary: Summary
     tied: Tied
     advice: tuple[Advice, ...]
+    doubts: Doubts
     agents: AgentGrid
     cells: CellGrid
     items: Items
@@ -83,6 +85,7 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
         summary=summary,
         tied=_tied(evidence, summary),
         advice=advise(summary, notes),
+        doubts=look_for_doubts(evidence, summary),
         agents=agent_grid(evidence, ranked, fpr=summary.facts.fpr),
         cells=cell_grid(evidence, ranked),
         items=order_items(folder, texts),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
+from youden.practice.stress.stressing import Stress
 from youden.report.charts import vega
-from youden.report.charts.pictures import PictureKind, draw, picture_spec
+from youden.report.charts.pictures import PictureKind, draw, picture_spec, stress_spec
 from youden.report.data.comparison import compare_runs
 from youden.report.data.report import ReportData, build_report
 from youden.report.pages.markdown import render_markdown
 from youden.report.pages.page import StudyPart, render_comparison, render_page, render_study
 from youden.run.analysis import Analysis
+from youden.report.pages.stress import render_markdown as stress_markdown
 
 
 def write_report(folder: RunFolder, fitted: Analysis | None = None) -> ReportData:
@@ -56,6 +59,19 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
 def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
     """A study as HTML. The caller has checked `vega.need_charts`."""
     write_file(path, render_study(title, parts))
+
+
+def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
+    """stress.md, stress.json and, with the chart library, stress.svg in the folder `out`, made where it is missing."""
+    texts = {
+        "stress.md": stress_markdown(found),
+        "stress.json": json.dumps(found.to_json(), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
+    }
+    if vega.has_charts():
+        texts["stress.svg"] = draw(stress_spec(found), "svg").decode()
+    for name, text in texts.items():
+        write_file(out / name, text)
+    return tuple(out / name for name in texts)
 
 
 def markdown(folder: RunFolder) -> str:

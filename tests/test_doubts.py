@@ -1,0 +1,110 @@
+"""When not to believe a ranking: what is planted is said, what is not there is folded away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pools import make_pool
+from report_runs import by_ability, judged
+from youden.nouns import PAIRED, Agent, Plan, Pool
+from youden.nouns.arrays import Floats
+from youden.report.charts.figures import figures
+from youden.report.data.doubts.dependence import agreeing_share, breakdowns, length_correlation, without_groups
+from youden.report.data.doubts.pairs import pair_grid
+from youden.report.data.report import ReportData, build_report
+from youden.report.pages.page import render_page
+from youden.stats.robust.links import linked_pairs
+from youden.stats.robust.pair_means import PairMeans
+
+
+def pair_of(mean: Floats) -> PairMeans:
+    matrix = mean.copy()
+    np.fill_diagonal(matrix, np.nan)
+    return PairMeans(matrix, np.full(mean.shape, 0.01), 100.0 * (1 - np.eye(len(mean))))
+
+
+def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> None:
+    groups = ["good"] * 3 + ["bad"] * 3
+    mean = np.full((6, 6), 0.4)
+    mean[:3, :3], mean[3:, 3:] = 0.8, 0.2
+    good, bad = breakdowns(pair_of(mean), groups)
+    assert (good.inside, good.across, good.others) == pytest.approx((0.8, 0.4, 0.2))
+    assert good.share == pytest.approx(0.4)
+    assert pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0) == (1 - 0.4) * 0.8 + 0.4 * 0.4
+    assert bad.share is None
+
+
+def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
+    agents = tuple("abcdefgh")
+    ability = np.array([0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.3, 0.3])
+    mean = ability[:, None] + ability
+    mean[5, 6:] = mean[6:, 5] = 1.0
+    (line,) = without_groups(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
+    assert (line.group, line.n_agents, line.moved) == ("friends", 2, "f")
+    assert line.most >= 3
+    assert without_groups(pair_of(mean), ["all"] * 8, agents) == ()
+
+
+def test_lengths_and_spread() -> None:
+    ability = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
+    assert length_correlation(ability, 10 * ability) == pytest.approx(1.0)
+    assert length_correlation(ability, None) is None
+    assert length_correlation(ability[:4], ability[:4]) is None
+    assert agreeing_share(pair_of(np.full((4, 4), 0.9)), least=0.8) == 1.0
+
+
+def test_a_large_pool_is_drawn_in_bins_and_a_bin_with_a_linked_pair_is_outlined() -> None:
+    K = 200
+    ability = np.linspace(0.45, 0.05, K)
+    mean = ability[:, None] + ability
+    mean[0, 199] = mean[199, 0] = 0.95
+    of = pair_of(mean)
+    names = [f"a{k}" for k in range(K)]
+    grid = pair_grid(of, linked_pairs(of), names, names)
+    assert grid.agreement.shape == (100, 100)
+    assert np.argwhere(grid.linked).tolist() == [[0, 99], [99, 0]]
+    assert grid.clusters == (("a0", "a199"),)
+    assert grid.beyond[0].residual == pytest.approx(0.45, abs=0.01)
+
+
+def cloned(plan: Plan) -> Floats:
+    rng = np.random.default_rng(0)
+    paired = rng.random(len(plan)) < 0.85 - (plan.first + plan.second) / 16
+    both = np.isin(plan.first, (6, 7)) & np.isin(plan.second, (6, 7))
+    return np.where(plan.arm == PAIRED, np.where(both, 1.0, paired), 0.0)
+
+
+def report_of(folder: Path, **keys: object) -> ReportData:
+    pool = make_pool(8, 40)
+    agents = (*pool.agents[:7], Agent("<b>z</b>", "odd"))
+    return build_report(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), **keys))  # type: ignore[arg-type]
+
+
+def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:
+    data = report_of(tmp_path / "run", answers=cloned)
+    assert "pairs" in {doubt.slug for doubt in data.doubts.against}
+    assert {data.doubts.pairs.beyond[0].first, data.doubts.pairs.beyond[0].second} == {"a6", "<b>z</b>"}  # type: ignore[union-attr]
+    page = render_page(data)
+    assert "Pairs that agree far beyond their abilities: a6 and &lt;b&gt;z&lt;/b&gt;" in page
+    drawn = {figure.slug: figure for figure in figures(data)}
+    assert len(drawn["pairs"].spec["layer"]) == 2  # type: ignore[arg-type]
+    assert set(drawn["pairs-beyond"].frame.columns["linked"]) == {"yes", "no"}
+
+
+def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(tmp_path: Path) -> None:
+    data = report_of(tmp_path / "run", answers=lambda plan: by_ability(plan) * 0.8)
+    doubts = replace(data.doubts, doubts=tuple(replace(doubt, speaks=False) for doubt in data.doubts.doubts))
+    page = render_page(replace(data, doubts=doubts))
+    assert "Nothing that was looked at speaks against this ranking" in page
+    assert '<details class="quiet">' in page
+
+
+def test_a_pool_of_three_gets_its_matrices_and_no_claim(tmp_path: Path) -> None:
+    data = build_report(judged(tmp_path / "run", pool=make_pool(3, 8)))
+    assert "pairs" in {figure.slug for figure in figures(data)}
+    assert "pairs" not in {doubt.slug for doubt in data.doubts.against}
+    assert "When not to believe it" in render_page(data)
