@@ -1,7 +1,7 @@
 """A matrix of faults × backends: how a run ends that meets them, what it loses, asks twice and reports beside its bill.
 
 `python benchmarks/engine_faults.py [--smoke] [--only BACKEND …] [--out FILE]` prints JSON. Every third reply is broken, until the
-server is well and the same command goes on. Ends with 1 where a bar is missed, but for --smoke.
+server is well and the same command goes on. Ends with 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAULTS: dict[str, Any] = {
     **{
         f"{name}: {value}": Twist("field", ("usage", name), value)
         for name in ("prompt_tokens", "completion_tokens")
-        for value in (-100_000, 0, 10**15, 2**64, "9", None)
+        for value in (-100_000, 0, 10**15, 2**64, "few", None)
     },
     "no usage": Twist("no field", ("usage",)),
     "no choices": Twist("no field", ("choices",)),
@@ -120,7 +120,7 @@ def main() -> None:
     print(text)
     if options.out is not None:
         options.out.write_text(text + "\n", encoding="utf-8")
-    if missed and not options.smoke:
+    if missed:
         sys.exit(f"missed: {'; '.join(missed)}")
 
 

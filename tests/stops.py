@@ -57,11 +57,11 @@ class Bench:
     server: UnrulyServer
     size: Size
 
-    async def start(self) -> asyncio.subprocess.Process:
-        """`youden run` of it. Kills of our own reach the process alone."""
+    async def start(self, *words: str) -> asyncio.subprocess.Process:
+        """`youden run` of it, or `youden` with other `words`. Kills of our own reach the process alone."""
         path = os.pathsep.join([str(HERE.parent / "src")])
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "youden", "run", "r.yaml"),
+            *(sys.executable, *(words if words[:1] == ("-c",) else ("-m", "youden", *(words or ("run", "r.yaml"))))),
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": path},
             stdout=asyncio.subprocess.PIPE,
@@ -144,9 +144,11 @@ async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **ju
     return Bench(folder, server, size)
 
 
-async def stopped(run: Bench, how: signal.Signals, *, at: int, within: float = 12) -> Ended | None:
-    """A run that gets the signal at request number `at`; None where it had ended before."""
-    process = await run.start()
+async def stopped(
+    run: Bench, how: signal.Signals, *, at: int, within: float = 12, words: tuple[str, ...] = ()
+) -> Ended | None:
+    """A run, or the command of `words`, that gets the signal at request number `at`; None where it had ended before."""
+    process = await run.start(*words)
     if not await run.until(at, process):
         await run.end(process, within=within)
         return None

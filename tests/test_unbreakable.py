@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from budgets import Spent, drawn, spend
+from commands import write_config
 from fuzzing import BACKENDS, PLAN, Backend, Course, check_course, check_whole, judged, undisturbed
 from stops import AT_RISK, IN_FLIGHT, Bench, Size, bench, disturbed, outage, sleep, stopped
 from twists import Twist, twists
@@ -186,6 +189,72 @@ async def like_undisturbed(run: Bench) -> None:
     run.forget()
     assert (await run.finish()).code == 0
     assert run.tables() == tables
+
+
+def either(_n: int, _key: str, body: Body) -> Sent:
+    """An answer to any text, after a while."""
+    items = re.findall(r"says something of item (\d+)", str(body))
+    return replace(sent(reply_to(body, said="YES" if items[:1] == items[1:] else "NO")), delay=0.3)
+
+
+OTHERS = {
+    "calibrate": ("calibrate", "r.yaml", "--calls", "300", "--store", "tried.db"),
+    "generate": ("generate", "agents.yaml", "items.csv", "--out", "made", "--max-cost", "100000"),
+    "extend": ("extend", "runs/r", "--calls", "300", "--max-cost", "100000"),
+    "rejudge": ("rejudge", "runs/r", "--judge", "second.yaml", "--calls", "200", "--max-cost", "100000"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", OTHERS)
+async def test_other_commands_that_are_stopped_lose_nothing_either(
+    command: str, how: signal.Signals, tmp_path: Path
+) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.5))
+        if command in ("calibrate", "generate"):
+            server.script = either
+        judge = {"backend": "wire", "model": "b", "base_url": server.url, "api_key_env": None, "price": 1000}
+        write_config(tmp_path / "second.yaml", **judge)
+        agents = [{"id": name, "model": "m", "instruction": "mine.md"} for name in ("a", "b")]
+        write_config(tmp_path / "agents.yaml", models={"m": judge | {"model": "m", "max_tokens": 9}}, agents=agents)
+        (tmp_path / "mine.md").write_text("Rewrite {{text}}", encoding="utf-8")
+        lines = [f"source,i{n},A text.,Text {n} says something of item {n}." for n in range(150)]
+        (tmp_path / "items.csv").write_text("\n".join(["agent,item,text,prompt", *lines]), encoding="utf-8")
+        if command in ("extend", "rejudge"):
+            assert (await run.finish()).code == 0
+        ended = await stopped(run, how, at=server.n_requests + 70, words=OTHERS[command])
+        assert ended is not None
+        assert ended.code == STOPS[how], ended.said
+        assert "Traceback" not in ended.said
+        last = await run.end(await run.start(*OTHERS[command]), within=60)
+        assert last.code in (0, 1), last.said
+        # a calibration asks some trials again, and two agents with the same words get two texts: under keys of their own
+        assert run.paid_twice == {"calibrate": 20, "generate": 150}.get(command, 0)
+
+
+PYTHON = """
+import youden
+pool = youden.read_pool("pool")
+plan = youden.make_plan(pool, design="cyclic", calls=300, holdout=0.0, seed=0)
+print(youden.judge(plan, pool, judge="judge.yaml", store="v.db", max_cost=100000).answered.all())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+async def test_judge_in_python_that_is_stopped_loses_nothing(how: signal.Signals, tmp_path: Path) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=Size(slowest=0.5))
+        judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1000}
+        write_config(tmp_path / "judge.yaml", **judge)
+        ended = await stopped(run, how, at=70, words=("-c", PYTHON))
+        assert ended is not None
+        assert ended.code == -how, ended.said
+        last = await run.end(await run.start("-c", PYTHON), within=60)
+        assert (last.code, last.said.strip().endswith("True")) == (0, True), last.said
+        assert run.paid_twice == 0
 
 
 @pytest.mark.slow

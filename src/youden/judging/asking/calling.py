@@ -49,6 +49,7 @@ class Caller:
         self.stopped = False
         self.unsaid = Unsaid()
         self._usual = Usual()
+        self._answer_limit = config.answer_limit
         self._paced: set[asyncio.Timeout] = set()
         paced = config if backend.live else config.unpaced()
         self._pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
@@ -69,7 +70,7 @@ class Caller:
         Raises: CallError; OutOfMoneyError before anything is sent.
         """
         call.last_usd = 0.0
-        most_in, most_out = most_tokens(call.request), self.config.answer_limit or 0
+        most_in, most_out = most_tokens(call.request), self._answer_limit or 0
         worst = price(self.config, most_in, most_out)
         await self.budget.reserve(worst)
         spent = booked = 0.0
@@ -78,7 +79,7 @@ class Caller:
             spent = worst
             booked = price(self.config, *self._usual.at_most(most_in, most_out))
             said = await self._ask(call.request)
-            usage = believed(said, call.request, answer_limit=self.config.answer_limit)
+            usage = believed(said, call.request, answer_limit=self._answer_limit)
             completion = with_usage(said, usage)
             if usage.tokens_in or usage.tokens_out:
                 spent = price(self.config, usage.tokens_in, usage.tokens_out)
