@@ -47,12 +47,6 @@ def rank(
     return table
 
 
-def differences_of(result: Verdicts, *, target: Target) -> Differences:
-    """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    found, component, _ = _ranked(result, target)
-    return told_apart(found, component=component)
-
-
 def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:
     """Abilities, the components of their agents, and what is wrong with these."""
     found = abilities_of(result, target=target)
