@@ -140,8 +140,8 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     for link, *numbers in rows:
         points.setdefault(link, []).append([_number(path, number) for number in numbers])
     curves = []
-    for link, numbers in points.items():
-        sd, x, share, error = np.array(numbers, dtype=np.float64).T.copy()
+    for link, table in points.items():
+        sd, x, share, error = np.array(table, dtype=np.float64).T.copy()
         curves.append(CurlCurve(link, x, share, error, float(sd[0])))
     return tuple(curves)
 
