@@ -148,8 +148,11 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     points: dict[str, list[list[float]]] = {}
     for link, *numbers in rows:
         points.setdefault(link, []).append([_number(path, number) for number in numbers])
-    tables = {link: np.array(numbers, dtype=np.float64) for link, numbers in points.items()}
-    return tuple(CurlCurve(link, *table.T[1:].copy(), sd=float(table[0, 0])) for link, table in tables.items())
+    curves = []
+    for link, table in points.items():
+        sd, x, share, error = np.array(table, dtype=np.float64).T.copy()
+        curves.append(CurlCurve(link, x, share, error, float(sd[0])))
+    return tuple(curves)
 
 
 def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept: Sequence[str]) -> None:

@@ -129,7 +129,8 @@ def tied_by_difference(apart: Differences, agent_ids: Sequence[str], ranking: Se
     """Who is told apart from whom by the error of their difference."""
     at = {agent: position for position, agent in enumerate(agent_ids)}
     order = np.array([at[agent.agent] for agent in ranking], dtype=np.int64)
-    known, told = (~np.isnan(apart.error)).any(axis=1), apart.apart
+    known = np.asarray((~np.isnan(apart.error)).any(axis=1), dtype=np.bool_)
+    told = apart.apart
     alike: dict[str, tuple[str, ...] | None] = {}
     for one in order.tolist():
         others = order[~told[one, order] & (order != one)].tolist()

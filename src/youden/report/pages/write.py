@@ -15,8 +15,8 @@ from youden.report.data.comparison import compare_runs
 from youden.report.data.report import ReportData, build_report
 from youden.report.pages.markdown import render_markdown
 from youden.report.pages.page import StudyPart, render_comparison, render_page, render_study
-from youden.run.analysis import Analysis
 from youden.report.pages.stress import render_markdown as stress_markdown
+from youden.run.analysis import Analysis
 
 
 def write_report(folder: RunFolder, fitted: Analysis | None = None) -> ReportData:
