@@ -73,7 +73,7 @@ def partner_tables(
     value = value - (np.bincount(item, weight * value) / n_item)[item]
     pair = first.astype(np.int64) * K + second
     total, times = np.bincount(pair, weight * value, K * K), np.bincount(pair, weight, K * K)
-    return PartnerTables(total.reshape(K, K), times.reshape(K, K))
+    return PartnerTables(*(np.asarray(sums, dtype=np.float64).reshape(K, K) for sums in (total, times)))
 
 
 def halves_of_tables(total: Floats, times: Floats, *, rng: np.random.Generator, n_splits: int = 20) -> PartnerHalves:
