@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.asking.terms import Asking as Terms
     from youden.judging.asking.terms import Batching
-    from youden.nouns import Progress, ScoreKind, SplitRule, Target
+    from youden.nouns import Json, Progress, ScoreKind, SplitRule, Target
 
 R = TypeVar("R")
 
@@ -152,22 +152,18 @@ class Overrides:
         """The run config at `path` with these changes."""
         from youden.data.folder.run_config import load_run_config
 
-        changes = {
+        said: dict[str, Json | None] = {
             "judge": self.judge,
             "out": None if self.out is None else str(self.out),
             "max_cost": self.max_cost,
             "max_missing": self.max_missing,
             "target": self.target,
         }
-        budget = {"trials": self.trials, "width": self.width}
-        if self.trials is not None or self.width is not None:  # said here, they stand in for what the config says
-            return load_run_config(
-                path,
-                {name: value for name, value in changes.items() if value is not None}
-                | {"calls": None, "percent": None}
-                | budget,
-            )
-        return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
+        changes: dict[str, Json | None] = {name: value for name, value in said.items() if value is not None}
+        if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
+            changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
+            changes |= {} if self.width is not None else {"width_share": None}
+        return load_run_config(path, changes)
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:
