@@ -23,15 +23,15 @@ import time
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 
-from labels import alpaca_eval
-from uncertainty import DOMAINS, dense, found_of
+from youden.data.importers.alpaca_eval import read_alpaca_eval
 from youden.data.importers.peer_prediction import import_results
 from youden.judging.backends.lexical import Lexical
-from youden.nouns import INDEPENDENT, Agent, Item, Plan, Pool, Verdicts
+from youden.nouns import INDEPENDENT, Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs.cyclic import Cyclic
@@ -39,12 +39,12 @@ from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.run.abilities import abilities_of, standing_of
 from youden.run.rounds import run_rounds
-from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.base.metrics import spearman
 from youden.stats.precision.domains import TRIALS
 from youden.stats.precision.forecast import at_share, slots_for
 from youden.stats.precision.parts import Parts, parts_of
-from youden.stats.trials.item_contributions import item_contributions
+from youden.stats.trials.item_contributions import ItemContributions, item_contributions
 from youden.study.replay import World, make_world, replay
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -54,7 +54,52 @@ SHARE = 0.9
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
 """Of the simulated answers; what an agent has of its own on an item differs from agent to agent, .1 to .2."""
 
-Row = dict[str, object]
+DOMAINS = {
+    "PubMed": "pubmed_200_config_results",
+    "ICLR": "peer_review_results_100",
+    "SAMSum": "samsum_200_config_results",
+    "OPUS": "opus_translation_results",
+}
+
+
+class Found(NamedTuple):
+    """ability: float[K]; kind: of it, for items like these."""
+
+    ability: Floats
+    kind: CentredCovariance
+    items: ItemContributions
+
+
+class WidthRun(NamedTuple):
+    """One run that was asked for a width: how it ended, and what it had then."""
+
+    narrow: bool
+    at_share: float
+    slots: int
+    ratio: float
+    covered: float
+    looks: int
+
+
+def dense(D: Floats) -> Floats:
+    """Centred symmetric abilities: float[K]; the diagonal of D is 0."""
+    theta = (D.sum(axis=(0, 2)) + D.sum(axis=(0, 1))) / (2 * (D.shape[1] - 1) * len(D))
+    return np.asarray(theta - theta.mean())
+
+
+def found_in(plan: Trials, answer: Floats, *, K: int, J: int) -> Found:
+    n = np.bincount(np.append(plan.first, plan.second), minlength=K)
+    mean = np.bincount(np.append(plan.first, plan.second), np.tile(answer, 2), minlength=K) / n
+    ones = np.ones(len(answer))
+    of = item_contributions(
+        plan.first, plan.second, plan.item, answer, ability=mean, first_weight=ones, second_weight=ones, n_items=J
+    )
+    return Found(mean, covariance_over_clusters(of.by_item, of.weight, size=1 / n), of)
+
+
+def found_of(D: Floats, plan: Trials) -> Found:
+    J, K, _ = D.shape
+    return found_in(plan, D[plan.item, plan.first, plan.second], K=K, J=J)
 
 
 def row(**figures: object) -> None:
@@ -133,7 +178,10 @@ def default(runs: int, shared: Path) -> None:
 
 
 def alpaca(runs: int, shared: Path) -> None:
-    pool = alpaca_eval(shared / "alpaca-eval")
+    files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
+    pools = [read_alpaca_eval([file], columns={}).pool for file in files]
+    names = tuple(Agent(file.parent.name) for file in files)
+    pool = Pool(names, pools[0].items, np.vstack([one.texts for one in pools]), "AlpacaEval")
     whole = make_plan(pool, design="dense", independent="pooled", n_independent=100, holdout=0.0)
     rates = tally(Lexical().answer_many(pool, whole))
     world = make_world(rates, difference_only=False)
@@ -173,11 +221,8 @@ def agents(runs: int, shared: Path) -> None:
             c, g = 0.15 * rng.standard_normal((K, J)), SD["pairs"] * rng.standard_normal((K, K))
             i, k, j = plan.first, plan.second, plan.item
             y = a[i] + a[k] + b[j] + c[i, j] + c[k, j] + g[i, k] + SD["noise"] * rng.standard_normal(len(i))
-            n = np.bincount(np.append(i, k), minlength=K)
-            mean = np.bincount(np.append(i, k), np.append(y, y), minlength=K) / n
-            ones = np.ones(len(i))
-            of = item_contributions(i, k, j, y, ability=mean, first_weight=ones, second_weight=ones, n_items=J)
-            half = covariance_over_clusters(of.by_item, of.weight, size=1 / n).half_width()
+            found = found_in(plan, y, K=K, J=J)
+            mean, half = found.ability, found.kind.half_width()
             np.fill_diagonal(g, 0)
             truth = a * (K - 2) / (K - 1) + (g.sum(axis=0) + g.sum(axis=1)) / (2 * (K - 1))
             off = (mean - mean.mean()) - (truth - truth.mean())
@@ -187,11 +232,11 @@ def agents(runs: int, shared: Path) -> None:
             order = i[:K]
             edge.append(float(np.corrcoef(z[order], np.roll(z[order], 1))[0, 1]))
         points.append((K, calls, float(np.mean(halves))))
-        figures = {"half": points[-1][2], "covered": np.mean(covered), "neighbours": np.mean(edge)}
-        rounded = {name: round(float(value), 4) for name, value in figures.items()}
+        figures = {"half": points[-1][2], "covered": float(np.mean(covered)), "neighbours": float(np.mean(edge))}
+        rounded = {name: round(value, 4) for name, value in figures.items()}
         row(of="agents", agents=K, items=J, calls=calls, runs=len(halves), se=se(np.array(covered)), **rounded)
-    K, calls, half = map(np.array, zip(*points, strict=True))
-    slope = np.polyfit(np.log(K), np.log(calls), 1)[0]
+    sizes, asked, half = np.array(points).T
+    slope = np.polyfit(np.log(sizes), np.log(asked), 1)[0]
     row(
         of="agents",
         exponent=round(float(slope), 4),
@@ -252,7 +297,7 @@ def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, Parts]:
     return paired, truth - truth.mean(), Parts(alone * own**2 + (own**2).mean() / K, np.full(K, alone * noise))
 
 
-def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, seed: int) -> Row:
+def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, seed: int) -> WidthRun:
     J, K, _ = paired.shape
     plan = make_plan(blank(K, J), design="width", options={"width": width}, seed=seed)
     result = run_rounds(plan, blank(K, J), partial(answered, paired=paired))
@@ -260,14 +305,14 @@ def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, s
     half = student.ppf(0.975, standing.freedom) * standing.error
     off = standing.ability - standing.ability.mean() - truth
     n_slots, rounds = int(result.plan.slot.max()) + 1, result.plan.rounds
-    return {
-        "end": result.plan.notes[-1].split("; ")[1].split(":")[0],
-        "at_share": at_share(half, SHARE),
-        "slots": n_slots,
-        "ratio": np.nan if oracle is None else n_slots / oracle,
-        "covered": float((np.abs(off) <= half).mean()),
-        "looks": 0 if rounds is None else len(rounds.starts),
-    }
+    return WidthRun(
+        narrow="stopped early" in result.plan.notes[-1],
+        at_share=at_share(half, SHARE),
+        slots=n_slots,
+        ratio=np.nan if oracle is None else n_slots / oracle,
+        covered=float((np.abs(off) <= half).mean()),
+        looks=0 if rounds is None else len(rounds.starts),
+    )
 
 
 def width(runs: int, shared: Path) -> None:
@@ -285,19 +330,26 @@ def width(runs: int, shared: Path) -> None:
                 paired = D[np.random.default_rng([seed, 1]).integers(len(D), size=len(D))]
                 truth = dense(D)
             found.append(one_width(paired, truth, w, oracle, seed))
-        narrow = [one for one in found if one["end"] == "stopped early"]
-        out = {"of": "width", "data": name, "width": w, "runs": runs, "said_out_of_reach": runs - len(narrow)}
+        narrow = [one for one in found if one.narrow]
+        out: dict[str, object] = {
+            "of": "width",
+            "data": name,
+            "width": w,
+            "runs": runs,
+            "said_out_of_reach": runs - len(narrow),
+        }
         if narrow:
             at, ratio, covered, looks = (
-                np.array([one[key] for one in narrow], dtype=float) for key in ("at_share", "ratio", "covered", "looks")
+                np.array(column, dtype=float)
+                for column in zip(*((r.at_share, r.ratio, r.covered, r.looks) for r in narrow), strict=True)
             )
             out |= {
                 "reached": round(float((np.abs(at / w - 1) <= 0.1).mean()), 3),
                 "at_share": round(float(at.mean()), 4),
-                "calls": round(float(np.mean([one["slots"] for one in narrow])) * paired.shape[1] + 100),
+                "calls": round(float(np.mean([one.slots for one in narrow])) * paired.shape[1] + 100),
                 "oracle_slots": oracle,
-                "ratio": round(float(ratio.mean()), 3),
-                "ratio_se": se(ratio),
+                "ratio": None if oracle is None else round(float(ratio.mean()), 3),
+                "ratio_se": None if oracle is None else se(ratio),
                 "covered": round(float(covered.mean()), 4),
                 "covered_se": se(covered),
                 "looks": round(float(looks.mean()), 1),

@@ -19,6 +19,7 @@ from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import PAIRED, Verdicts
 from youden.practice.extend import plan_extension
+from youden.practice.rejudge import plan_rejudge
 from youden.protocol.plan import make_plan
 from youden.run.abilities import standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
@@ -173,3 +174,10 @@ def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config
         plan_extension(cyclic, None, width=2 * now)
     with pytest.raises(ConfigError, match=r"it takes about [\d,]+ items like them"):
         plan_extension(cyclic, None, width=0.1 * now)
+
+
+def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:
+    judge_run(plan_run(config.model_copy(update={"width": None, "trials": 40})))
+    fit_run(RunFolder(config.folder))
+    again = plan_rejudge(RunFolder(config.folder), judge="lexical", trials=20).again.plan
+    assert 2 * (again.arm == PAIRED).sum() / 6 == pytest.approx(20, abs=2)

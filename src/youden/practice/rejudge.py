@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from youden.data.folder.run_config import RunConfig
@@ -13,6 +14,7 @@ from youden.errors import RunFolderError
 from youden.judging.config.reading import load_judge_config
 from youden.judging.registry import REPLAY
 from youden.nouns import PAIRED
+from youden.protocol.subsample import MOST_INDEPENDENT
 from youden.run.pipeline import PlannedRun, plan_run
 from youden.study.judges.agreement import JudgesStudy, study_judges
 from youden.study.judges.judged_runs import JudgedRun, read_judged, side_by_side, with_families
@@ -50,7 +52,7 @@ def plan_rejudge(
 ) -> PlannedRejudge:
     """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
 
-    calls: of both arms; trials: in place of them, paired ones an agent, and as large a share of the others.
+    calls: of both arms; trials: in place of them, paired ones an agent.
 
     Raises: RunFolderError [rejudge-import], [rejudge-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
@@ -78,8 +80,8 @@ def plan_rejudge(
         )
     if trials is not None:
         plan = run.read_plan()
-        n_paired = int((plan.arm == PAIRED).sum())
-        calls = max(1, round(len(plan) * min(1.0, trials * plan.n_agents / 2 / max(n_paired, 1))))
+        apart = min(MOST_INDEPENDENT, float((plan.arm != PAIRED).mean()))
+        calls = min(len(plan), ceil(trials * plan.n_agents / 2 / (1 - apart)))
     first = read_judged(run)
     said = {"max_cost": max_cost, "store": store, "max_missing": max_missing}
     judged = run.read_config()

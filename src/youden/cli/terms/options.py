@@ -186,7 +186,7 @@ class Overrides:
         from youden.data.families import read_families
         from youden.data.folder.run_config import load_run_config
 
-        changes: dict[str, Json] = {
+        said: dict[str, Json | None] = {
             "judge": self.judge,
             "out": None if self.out is None else str(self.out),
             "max_cost": self.max_cost,
@@ -196,15 +196,11 @@ class Overrides:
             "trusted": [*self.trusted] if self.trusted is not None else [] if self.robust else None,
             "families": None if self.families is None else {**read_families(self.families)},
         }
-        budget = {"trials": self.trials, "width": self.width}
-        if self.trials is not None or self.width is not None:  # said here, they stand in for what the config says
-            return load_run_config(
-                path,
-                {name: value for name, value in changes.items() if value is not None}
-                | {"calls": None, "percent": None}
-                | budget,
-            )
-        return load_run_config(path, {name: value for name, value in changes.items() if value is not None})
+        changes: dict[str, Json | None] = {name: value for name, value in said.items() if value is not None}
+        if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
+            changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
+            changes |= {} if self.width is not None else {"width_share": None}
+        return load_run_config(path, changes)
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:

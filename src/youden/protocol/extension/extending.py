@@ -92,8 +92,8 @@ class _Extender:
     def __init__(self, plan: Plan, pool: Pool) -> None:
         if plan.rounds is not None:
             raise PlanError(
-                "A plan in rounds chooses its own calls as it goes. Raise its calls or trials, or ask for a narrower width, "
-                "and run it again: what was answered is not asked again.",
+                "A plan in rounds chooses its own calls as it goes. Raise its calls or trials, or ask for a narrower width, and "
+                "run it again: what was answered is not asked again.",
                 slug="grow-adaptive",
             )
         self.plan, self.pool, self.extensions = plan, pool, extensions_of(plan)

@@ -50,7 +50,7 @@ class AgentGrid:
         """In this order of agents, at most about `max_tiles` tiles: means over blocks where there are more agents."""
         per_tile = -(-len(order) // math.isqrt(max_tiles))
         value = self.value[np.ix_(order, order)]
-        names = _edges([self.agents[position] for position in order], per_tile)
+        names = edges([self.agents[position] for position in order], per_tile)
         return AgentTiles(value if per_tile == 1 else binned(value, per_tile, per_tile), names, per_tile)
 
 

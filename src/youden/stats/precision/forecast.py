@@ -50,7 +50,7 @@ def slots_for(parts: Parts, width: float, *, share: float, n_items: int, most: i
     """The fewest slots, 2 to `most`, at which the share `share` of agents is expected to have ± `width`; None: not even `most`.
 
     >>> slots_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
-    71
+    72
     """
 
     def wide(n_slots: int) -> bool:
