@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,9 +37,9 @@ def carry(earlier: Verdicts, store: Store, books: Books) -> Verdicts | None:
     if earlier.key is None:
         return earlier
     for row in np.flatnonzero(np.nan_to_num(earlier.usd, nan=1.0)).tolist():
-        tokens = [0 if column is None else int(column[row]) for column in (earlier.tokens_in, earlier.tokens_out)]
+        n_in, n_out = [0 if column is None else int(column[row]) for column in (earlier.tokens_in, earlier.tokens_out)]
         seconds = 0.0 if earlier.seconds is None else float(earlier.seconds[row])
-        store.pay(books.payer, earlier.key[row].decode(), Payment(float(earlier.usd[row]), *tokens, seconds))
+        store.pay(books.payer, earlier.key[row].decode(), Payment(float(earlier.usd[row]), n_in, n_out, seconds))
     store.flush()
     return None
 
@@ -54,7 +54,8 @@ def with_costs(result: Verdicts, earlier: Verdicts) -> Verdicts:
             now[: len(before)] += before
         return cast("np.ndarray | None", now)
 
-    return replace(result, **{name: both(name) for name in ("tokens_in", "tokens_out", "usd", "seconds")})
+    changed: Any = {name: both(name) for name in ("tokens_in", "tokens_out", "usd", "seconds")}
+    return replace(result, **changed)
 
 
 def _beside(config: RunConfig) -> str:
