@@ -96,7 +96,9 @@ class Block:
         answer = self.paired["answer"]
         n = (~np.isnan(answer)).astype(np.int32)
         return Rates(
-            *(self.paired[name] for name in ("item", "first", "second")),
+            item=self.paired["item"],
+            first=self.paired["first"],
+            second=self.paired["second"],
             tpr=answer,
             fpr=np.full(len(answer), np.nan),
             n_paired=n,

@@ -54,9 +54,9 @@ def columns(database: DuckDBPyConnection, sql: str) -> Columns:
     return {name: _filled(column) for name, column in database.execute(sql).fetchnumpy().items()}
 
 
-def _filled(column: NDArray[Any]) -> NDArray[Any]:
+def _filled(column: Any) -> NDArray[Any]:
     if not isinstance(column, np.ma.MaskedArray):
-        return column
+        return np.asarray(column)
     return np.asarray(column.filled(np.nan if column.dtype.kind == "f" else -1))
 
 
