@@ -23,7 +23,7 @@ from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.trial_mean import TrialMean
+from youden.run.estimates.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
 
 SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"

@@ -23,8 +23,8 @@ from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.extension.extending import add_agents
 from youden.protocol.plan import make_plan
-from youden.run.abilities import abilities_of
-from youden.run.ability import Abilities
+from youden.run.estimates.abilities import abilities_of
+from youden.run.estimates.ability import Abilities
 from youden.stats.trials.anchored import stretch_of
 from youden.study.replay import make_world
 

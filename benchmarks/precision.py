@@ -37,7 +37,7 @@ from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.run.abilities import abilities_of, standing_of
+from youden.run.estimates.abilities import abilities_of, standing_of
 from youden.run.rounds import run_rounds
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.base.metrics import spearman

@@ -17,7 +17,7 @@ from youden.data.pools.writer import write_pool
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Rounds, Verdicts
 from youden.protocol.plan import make_plan
-from youden.run.abilities import adaptive_means, standing_of
+from youden.run.estimates.abilities import adaptive_means, standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
 from youden.run.rounds import run_rounds
 from youden.stats.trials.trial_mean import trial_mean

@@ -19,7 +19,7 @@ from youden.nouns import PAIRED
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.trial_mean import TrialMean
+from youden.run.estimates.trial_mean import TrialMean
 from youden.stats.base.metrics import spearman
 from youden.study.budget.curves import BudgetRow, BudgetStudy, study_budget
 from youden.study.budget.halves import Halves, top_recall

@@ -22,10 +22,10 @@ from youden.protocol.extension.blocks import before_last_extension, complete_par
 from youden.protocol.extension.extending import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.run.abilities import abilities_of, anchors_of
-from youden.run.ability import Abilities
 from youden.run.analysis import analyse
-from youden.run.extended import place_added, scale_from
+from youden.run.estimates.abilities import abilities_of, anchors_of
+from youden.run.estimates.ability import Abilities
+from youden.run.estimates.extended import place_added, scale_from
 from youden.run.extension import extension_facts
 from youden.stats.trials.anchored import stretch_of
 

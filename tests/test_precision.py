@@ -8,7 +8,7 @@ from scipy.stats import t
 
 from pools import make_pool
 from worlds import verdicts
-from youden.run.abilities import standing_of
+from youden.run.estimates.abilities import standing_of
 from youden.run.precision import expected_of, run_parts
 from youden.stats.precision.domains import expected_recall, expected_rho, prior_half_width
 from youden.stats.precision.forecast import at_share, half_widths, item_squares, items_for, slots_for

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from youden.protocol.plan import make_plan
     from youden.protocol.rates import tally
     from youden.protocol.scores import holdout_scores, train_scores
+    from youden.run.estimates.trial_mean import TrialMean
     from youden.run.pipeline import judge, judge_async
     from youden.run.ranking import rank
-    from youden.run.trial_mean import TrialMean
     from youden.stats.additive.clipped_linear import ClippedLinear
 
 __version__ = "0.1.0"
@@ -43,7 +43,7 @@ _HOMES = {
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
-    "TrialMean": "youden.run.trial_mean",
+    "TrialMean": "youden.run.estimates.trial_mean",
 }
 
 __all__ = [

@@ -35,9 +35,9 @@ from youden.nouns import (
 from youden.nouns.arrays import Bools
 from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
+from youden.run.estimates.places_table import Groups, ranking_table
 from youden.run.extension import extension_facts
 from youden.run.learning import Learned, learn
-from youden.run.places_table import Groups, ranking_table
 from youden.run.ranking import ranking_warnings
 from youden.run.robust.standings import answers_with_follow_ups, ordered_by, standings_of, with_standings
 from youden.run.robust.words import standing_words

@@ -17,12 +17,12 @@ from youden.engines.tallying import Tallied, alarms, apart_sums, tallied
 from youden.engines.trial_table import columns, load_trials
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PartnerFacts, Plan, RunFacts, Signature, Target
-from youden.run.abilities import cell_abilities
-from youden.run.ability import TRIALS, Abilities
 from youden.run.analysis import FACTS_VERSION, dependence, holdout_facts, judged_parts, link_facts
-from youden.run.places_table import ranking_table, told_apart
+from youden.run.estimates.abilities import cell_abilities
+from youden.run.estimates.ability import TRIALS, Abilities
+from youden.run.estimates.places_table import ranking_table, told_apart
+from youden.run.estimates.trial_covariance import METHODS
 from youden.run.ranking import said_of
-from youden.run.trial_covariance import METHODS
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components
 from youden.stats.trials.partner_halves import halves_of_tables

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from youden.nouns import Rates, Scores, Split, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
-from youden.run.abilities import abilities_of, cell_abilities
-from youden.run.ability import Abilities
-from youden.run.places_table import told_apart
+from youden.run.estimates.abilities import abilities_of, cell_abilities
+from youden.run.estimates.ability import Abilities
+from youden.run.estimates.places_table import told_apart
 from youden.run.ranking import components_of
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.places import Differences

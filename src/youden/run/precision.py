@@ -16,7 +16,7 @@ from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Verdicts
 from youden.protocol.designs.width import Width, width_of
 from youden.protocol.extension.blocks import extensions_of
-from youden.run.abilities import adaptive_means, balanced, trial_weights
+from youden.run.estimates.abilities import adaptive_means, balanced, trial_weights
 from youden.stats.precision.domains import (
     DOMAINS,
     Range,

@@ -15,10 +15,10 @@ from youden.nouns.arrays import Ids
 from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.abilities import abilities_of, cell_abilities
-from youden.run.ability import Abilities
-from youden.run.extended import learned_from
-from youden.run.places_table import Groups, ranking_table, told_apart
+from youden.run.estimates.abilities import abilities_of, cell_abilities
+from youden.run.estimates.ability import Abilities
+from youden.run.estimates.extended import learned_from
+from youden.run.estimates.places_table import Groups, ranking_table, told_apart
 from youden.run.robust.standings import answers_with_follow_ups, standings_of, with_standings
 from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear

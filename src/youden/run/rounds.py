@@ -44,7 +44,7 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
 
 def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
     """What comes after a look; a round begins with the very numbers that drew the first one, and goes on from it."""
-    from youden.run.abilities import standing_of
+    from youden.run.estimates.abilities import standing_of
 
     eligible = plan.split.train
     if plan.design == Width.name:

@@ -18,9 +18,9 @@ from youden.nouns.arrays import Bools, Floats, Positions
 from youden.protocol.extension.blocks import extensions_of, first_in_slots
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.abilities import abilities_of, cell_abilities, trial_weights
-from youden.run.ability import Abilities
-from youden.run.extended import learned_from
+from youden.run.estimates.abilities import abilities_of, cell_abilities, trial_weights
+from youden.run.estimates.ability import Abilities
+from youden.run.estimates.extended import learned_from
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components
 from youden.stats.additive.item_sandwich import item_moves

@@ -17,8 +17,8 @@ from youden.errors import StatisticsError
 from youden.nouns import PartnerRules, Rates, Split, StandingFacts, StandingMove, StandingName, Verdicts
 from youden.nouns.arrays import Floats, Ids, freeze
 from youden.protocol.rates import tally
-from youden.run.ability import Abilities
-from youden.run.places_table import ranking_table, told_apart
+from youden.run.estimates.ability import Abilities
+from youden.run.estimates.places_table import ranking_table, told_apart
 from youden.run.robust.words import leader_words
 from youden.stats.robust.links import Linked, linked_pairs
 from youden.stats.robust.pair_means import pair_means

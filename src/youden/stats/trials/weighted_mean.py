@@ -21,7 +21,7 @@ _MAX_ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class WeightedMean:
-    """mean: float[K], θ_i, NaN for an agent without a trial; n_trials: int32[K]. How sure: `run/trial_covariance.py`."""
+    """mean: float[K], θ_i, NaN for an agent without a trial; n_trials: int32[K]. How sure: `trial_covariance`."""
 
     mean: Floats
     n_trials: Ids

@@ -19,7 +19,7 @@ from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.abilities import abilities_of
+from youden.run.estimates.abilities import abilities_of
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.study.budget.halves import TOPS, Halves, half_items, seen_correlation, top_recall

@@ -6,7 +6,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Verdicts
-from youden.run.trial_covariance import trial_covariance
+from youden.run.estimates.trial_covariance import trial_covariance
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.validation import check_level, uneven_columns
 from youden.stats.trials.own_rates import own_rates

@@ -8,7 +8,7 @@ import numpy as np
 
 from youden.nouns import Target
 from youden.nouns.arrays import Floats, Ids
-from youden.run.trial_covariance import ByItem
+from youden.run.estimates.trial_covariance import ByItem
 from youden.stats.base.clusters import CentredCovariance
 
 LEVEL = 0.95

@@ -17,10 +17,10 @@ from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.ability import CELLS, TRIALS, Abilities
-from youden.run.extended import extended_abilities
-from youden.run.trial_covariance import ByItem, trial_covariance
-from youden.run.trial_mean import TrialMean
+from youden.run.estimates.ability import CELLS, TRIALS, Abilities
+from youden.run.estimates.extended import extended_abilities
+from youden.run.estimates.trial_covariance import ByItem, trial_covariance
+from youden.run.estimates.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.weighted_mean import weighted_mean
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from youden.nouns.arrays import Ids
-from youden.run.ability import LEVEL, Abilities
+from youden.run.estimates.ability import LEVEL, Abilities
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.places import Differences, differences, places_at_once
 

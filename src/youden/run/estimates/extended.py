@@ -9,8 +9,8 @@ import numpy as np
 from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids, Positions
 from youden.protocol.extension.blocks import extensions_of, scored_sides
-from youden.run.ability import TRIALS, Abilities
-from youden.run.trial_covariance import ByItem
+from youden.run.estimates.ability import TRIALS, Abilities
+from youden.run.estimates.trial_covariance import ByItem
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
 from youden.stats.trials.anchored import Placed, Scale, place, placed_by_item, scale_of, stretch_of
 

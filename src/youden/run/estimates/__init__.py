@@ -1,0 +1,1 @@
+"""Which estimator ranks a plan, its abilities, their covariance, and the table that comes of them."""
