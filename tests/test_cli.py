@@ -24,6 +24,7 @@ RUN_FILES = {
     "rates.parquet",
     "scores.csv",
     "scores_row.csv",
+    "curl.csv",
     "ranking.csv",
     "items.csv",
     "fit.json",
