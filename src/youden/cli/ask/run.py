@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -41,9 +42,12 @@ def command(
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:
         judge_run(planned, asking.terms(progress=bar))
+    from youden.pools.look.clones import clones_of
     from youden.report.pages.write import write_report  # after the asking: charts and pandas take a second to load
+    from youden.run.robust.rules import rules_of
 
-    fitted = fit(planned.folder).analysis
+    rules = replace(rules_of(planned.folder.read_config()), clones=clones_of(planned.pool))
+    fitted = fit(planned.folder, rules=rules).analysis
     if table is not None:
         validate(planned.folder, table)
     ranking.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)

@@ -100,7 +100,8 @@ class RunConfig(BaseModel):
     robust: rank by the robust standing, in which agents that agree far beyond their abilities count as one partner.
     trusted: rank by what these agents say of everybody. families: agent → family, for a family-balanced ranking beside the plain
     one; without it, what agents of the pool say in `meta.family`. suspected: a share of the plan's calls that may be
-    made besides, on pairs that seem to agree too much, before they are linked; 0 for none.
+    made besides, on pairs that seem to agree too much, before they are linked; 0 for none. clones: agents that their texts show
+    to be one; `youden run` writes them into the run's folder.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
@@ -131,6 +132,7 @@ class RunConfig(BaseModel):
     trusted: list[_Text] = Field(default_factory=list)
     suspected: Annotated[float, Field(ge=0, le=1)] = 0.0
     families: dict[str, _Text] = Field(default_factory=dict)
+    clones: list[list[_Text]] = Field(default_factory=list)
     extensions: list[Extension] = Field(default_factory=list)
     trials_of: _Text | None = None
     store: _Text | None = None
@@ -233,7 +235,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
         data[key] = _relative(key, data[key], folder)
-    for key in ("extensions", "trusted", "families", "robust", "suspected"):
+    for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
