@@ -16,7 +16,7 @@ from youden.engines.means import Means, means
 from youden.engines.tallying import Tallied, alarms, apart_sums, tallied
 from youden.engines.trial_table import columns, load_trials
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PartnerFacts, PartnerRules, Plan, RunFacts, Signature, StandingFacts, Target
+from youden.nouns import PartnerFacts, PartnerRules, Plan, RunFacts, Signature, StandingFacts, StandingName, Target
 from youden.run.analysis import FACTS_VERSION, dependence, holdout_facts, judged_parts, link_facts
 from youden.run.estimates.abilities import cell_abilities
 from youden.run.estimates.ability import TRIALS, Abilities
@@ -85,6 +85,9 @@ def fit_in_database(
         component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
     apart = told_apart(found, component=component)
     links, links_missing, curves = link_facts({"row": sums.row, "symmetric": sums.symmetric})
+    standings: dict[StandingName, StandingFacts] = {"robust": _NOT_MADE}
+    if rules.families:
+        standings["family"] = _NOT_MADE
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=found.ranking,
