@@ -2,7 +2,7 @@
 
 What is public, here and nowhere else:
 
-- the names in `__all__` of `youden` and of `youden.stats`, and the errors in `youden.errors`
+- the names in `__all__` of `youden`, of `youden.stats` and of `youden.inspect`, and the errors in `youden.errors`
 - the command line, and the files it reads and writes
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
 - for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.importers`,

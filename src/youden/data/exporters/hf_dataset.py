@@ -41,7 +41,10 @@ TYPED = "tables"
 """The folder of a run's ranking and items as Parquet: a reader of CSV has to guess that an agent called 007 is no number."""
 SHOWN = 30
 
-NO_LICENCE = "No licence is stated here: the texts belong to whoever wrote them. Add `license:` to the lines above before others use them."
+NO_LICENCE = (
+    "No licence is stated here: the texts belong to whoever wrote them. State it as `license:` in the lines above before "
+    "others use them."
+)
 
 
 def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
