@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.util import find_spec
+import sys
 from pathlib import Path
 
 import duckdb
@@ -204,13 +204,15 @@ def test_nothing_that_is_there_is_replaced_unless_told_so_and_a_folder_never(you
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == kept
 
 
-def test_a_push_is_refused_before_anything_is_written(youden: Youden, tmp_path: Path) -> None:
+def test_a_push_is_refused_before_anything_is_written(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_pool(make_pool(2, 3), tmp_path / "pool")
     ended = youden("export", "pool", "p.csv", "--push", "me/p")
     assert (ended.code, "[export-push]" in ended.err) == (2, True)
-    if find_spec("huggingface_hub") is None:
-        ended = youden("export", "pool", "out", "--format", "hf", "--push", "me/p")
-        assert (ended.code, "[hub-missing]" in ended.err) == (2, True)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    ended = youden("export", "pool", "out", "--format", "hf", "--push", "me/p")
+    assert (ended.code, "[hub-missing]" in ended.err) == (2, True)
     assert {path.name for path in tmp_path.iterdir()} == {"pool"}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +19,10 @@ from youden.data.exporters.fresh import fresh_folder, of_run
 from youden.data.exporters.terms import Exported, Terms
 from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.nouns import Json, Pool, RunFacts, Signature, Standing
+from youden.text.names import path_part
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
-_ALLOWED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?<!\.)")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|data|unknown", re.IGNORECASE)
 _ABILITY = (
     "How well others' responses let the judge recognise the same source: true-positive rate less false-positive rate, over the "
     "agent's partners and items. Relative to this pool, this judge and these items; no proof of correctness."
@@ -213,16 +211,9 @@ def _place(run: _Run, agent: str) -> Path:
 
 
 def _collection(run: _Run) -> str:
-    return f"youden_{_safe(run.pool.name)}"
+    return f"youden_{path_part(run.pool.name)}"
 
 
 def _model_id(agent: str) -> str:
     """The agent's id as the parts of a path; a part that could not be one becomes like itself, with a digest."""
-    return "/".join(_safe(part) for part in agent.split("/"))
-
-
-def _safe(part: str) -> str:
-    if len(part) <= 100 and _ALLOWED.fullmatch(part) and not _RESERVED.fullmatch(part):
-        return part
-    digest = hashlib.sha256(part.encode()).hexdigest()[:8]
-    return re.sub(r"[^A-Za-z0-9_+-]+", "_", part)[:60] + f"-{digest}"
+    return "/".join(path_part(part) for part in agent.split("/"))
