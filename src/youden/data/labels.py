@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.importers.loose_table import table_rows
+from youden.data.importers.tables.loose_table import table_rows
 from youden.data.pools.grid import shown
 from youden.errors import ImportFormatError
 from youden.nouns.arrays import Floats, freeze
