@@ -24,12 +24,16 @@ def command(run: Path, labels: Path | None, target: str | None, as_json: bool) -
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.practice.labels.matching import aliases_of
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.data.summary import summarise_run
     from youden.run.pipeline import fit_run
 
     folder = RunFolder(run)
-    table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
+    table = None
+    if labels is not None:
+        pool = folder.read_pool()
+        table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
     fit_run(folder, target=options.said_target(target))
     if table is not None:
         validate(folder, table)
