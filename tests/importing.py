@@ -11,6 +11,8 @@ import pytest
 from youden.data.importers import IMPORTERS
 from youden.data.importers.joining import ImportedPool
 
+TOOLS = Path(__file__).parent / "tools"
+
 
 def tool(name: str, package: str) -> str:
     python = os.environ.get(name)

@@ -12,13 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
-from importing import cells, load, tool, write
+from importing import TOOLS, cells, load, tool, write
 from youden.data.importers import IMPORTERS
 from youden.data.pools.reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
 from youden.pools.bring.importing import bring
-
-TOOLS = Path(__file__).parent / "tools"
 
 
 @pytest.fixture(scope="module")
