@@ -57,9 +57,9 @@ def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_pat
     imported = load("lm-eval", *(tmp_path / out for out in ("plain", "adapter", "hot")))
     names = [agent.id for agent in imported.pool.agents]
     assert sum(name.startswith("acme/m (hot, 20") for name in names) == 2
-    assert {name for name in names if "hot" not in name} == {"acme/m (plain)", "acme/m (adapter)", "acme/other"}
-    assert (written, int(imported.pool.present.sum()), imported.left_out) == (10, 10, {})
-    assert cells(imported)["acme/other", "1"] == "lol"
+    assert {name for name in names if "hot" not in name} == {"acme/m (plain)", "acme/m (adapter)"}
+    assert (written, int(imported.pool.present.sum()), imported.left_out) == (8, 8, {})
+    assert cells(imported)["acme/m (plain)", "1"] == "lol"
     assert imported.pool.items[0].prompt == "Tell of rivers."
 
 

@@ -1,4 +1,4 @@
-"""Run by an interpreter with lm-eval: one model into three output paths, the last one twice; another model once."""
+"""Run by an interpreter with lm-eval: one model into three output paths, the last one twice."""
 
 from __future__ import annotations
 
@@ -22,13 +22,7 @@ metric_list: [{metric: exact_match}]
 docs = [{"q": f"Tell of {topic}.", "a": topic} for topic in ("rivers", "bridges")]
 Path("docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs), encoding="utf-8")
 Path("tiny.yaml").write_text(TASK, encoding="utf-8")
-for model, out in (
-    ("acme/m", "plain"),
-    ("acme/m", "adapter"),
-    ("acme/m", "hot"),
-    ("acme/m", "hot"),
-    ("acme/other", "plain"),
-):
-    words = f"run --model dummy --model_args pretrained={model} --tasks tiny --include_path . --output_path {out} --log_samples"
+for out in ("plain", "adapter", "hot", "hot"):
+    words = f"run --model dummy --model_args pretrained=acme/m --tasks tiny --include_path . --output_path {out} --log_samples"
     sys.argv = ["lm_eval", *words.split()]
     cli_evaluate()
