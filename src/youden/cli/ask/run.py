@@ -35,9 +35,10 @@ def command(
     planned = plan_run(overrides.apply(config))
     table = None
     if labels is not None:
+        from youden.practice.labels.matching import aliases_of
         from youden.practice.labels.validation import open_labels, validate
 
-        table = open_labels(labels, planned.plan.agent_ids)
+        table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:

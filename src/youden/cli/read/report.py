@@ -29,12 +29,14 @@ def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: P
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import ConfigError
+    from youden.practice.labels.matching import aliases_of
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.pages import write
 
     folder = RunFolder(run)
     if labels is not None:
-        validate(folder, open_labels(labels, folder.read_pool().agent_ids))
+        pool = folder.read_pool()
+        validate(folder, open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents)))
     if against is not None:
         if kind != "html":
             raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")

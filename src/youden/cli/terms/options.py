@@ -68,8 +68,8 @@ labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, item if you like, and numbers. No fit "
-    "sees them.",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, item or alias (another name of the "
+    "agent) if you like, and numbers. No fit sees them.",
 )
 family = click.option(
     "--family",
