@@ -130,7 +130,8 @@ async def ask(
 ) -> Verdicts:
     """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
-    check_cap([config], asking.max_cost)
+    if not asking.stored_only:
+        check_cap([config], asking.max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
