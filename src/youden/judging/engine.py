@@ -11,14 +11,14 @@ from functools import partial
 
 from youden.errors import ConfigError, InputError
 from youden.judging.asking.calling import Caller
-from youden.judging.asking.endings import Ending
+from youden.judging.asking.endings import AnswersMissingError, Ending, too_many, too_many_missing
 from youden.judging.asking.judged import JudgedTrials
 from youden.judging.asking.loop import Loop
 from youden.judging.asking.side_by_side import ask_all
 from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.jury import Jury
-from youden.judging.backends.replay import Replay
+from youden.judging.backends.replay import Replay, stored_columns
 from youden.judging.batches.jobs import Jobs
 from youden.judging.batches.registry import batch_provider
 from youden.judging.batches.waiting import InBatches
@@ -100,6 +100,8 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
     try:
         if config.backend == REPLAY:
             return _replayed(run, config)
+        if run.asking.stored_only and config.makes_calls:
+            return _from_store(run, config)
         if judge is not None:
             return await _asked(run, config, Backend(lambda: judge))
         if not config.makes_calls:
@@ -124,6 +126,25 @@ def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
     advance = partial(run.sight.advance, stored=True)
     result = Replay(questions, store, judge=asked.describe(), advance=advance).answer_many(run.pool, run.plan)
     return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
+
+
+def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
+    store = _needed(run.store, config)
+    columns = stored_columns(
+        config.questions(),
+        run.plan,
+        run.pool,
+        store,
+        advance=partial(run.sight.advance, stored=True),
+        missed=lambda *_: None,
+    )
+    n_missed = len(run.plan) - columns.n_done
+    if n_missed:
+        raise AnswersMissingError(run.plan, n_missing=n_missed)
+    if too_many(columns.n_missing, columns.n_done, max_missing=run.asking.max_missing):
+        why, most = columns.missing_in_words(), run.asking.max_missing
+        raise too_many_missing(columns.n_missing, columns.n_done, why=why, max_missing=most)
+    return _finished(run, config, store, columns, of_the_bill=())
 
 
 async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
