@@ -160,3 +160,15 @@ def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path)
     for who in ("a", "b"):
         write(tmp_path / "model_answer" / who / "results.jsonl", {"question_id": 1, "choices": [{"turns": [who]}]})
     assert {agent.id for agent in load("fastchat", tmp_path).pool.agents} == {"a", "b"}
+
+
+def test_inspect_epochs_beyond_the_first_are_counted_as_lost(tmp_path: Path) -> None:
+    def sample(epoch: int) -> dict[str, object]:
+        said = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
+        return {"id": "s", "epoch": epoch, "input": "Say.", "output": said}
+
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(2), sample(3)]}
+    imported = load("inspect", write(tmp_path / "log.json", whole=log))
+    assert cells(imported) == {("m", "s"): "said 1"}
+    assert (imported.n_dropped, imported.share_dropped) == (2, pytest.approx(2 / 3))
+    assert imported.dropped[0].startswith("2 a repetition (epoch 2 or later) ('m' 2; first: ")
