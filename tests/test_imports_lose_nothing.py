@@ -130,6 +130,17 @@ def test_alpaca_eval_agents_are_folders_as_on_the_leaderboard_and_generators_are
     assert [agent.id for agent in alone.pool.agents] == ["NullModel"]
 
 
+def test_alpaca_eval_folders_of_results_are_agents_whatever_generators_their_rows_name(tmp_path: Path) -> None:
+    rows = [{"instruction": ask, "output": ask, "generator": f"v{n}"} for n, ask in enumerate(("Sing.", "Dance."))]
+    write(tmp_path / "results" / "mixed" / "model_outputs.json", whole=rows)
+    alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
+    imported = load("alpaca-eval", tmp_path)
+    assert {agent.id: dict(agent.meta) for agent in imported.pool.agents} == {
+        "NullModel": {"alias": "example"},
+        "mixed": {},
+    }
+
+
 def test_alpaca_eval_files_of_one_folder_are_agents_by_generator(tmp_path: Path) -> None:
     alpaca(tmp_path / "mine" / "model_outputs.json", "one", "two")
     assert {agent.id for agent in load("alpaca-eval", tmp_path).pool.agents} == {"one", "two"}
@@ -160,3 +171,15 @@ def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path)
     for who in ("a", "b"):
         write(tmp_path / "model_answer" / who / "results.jsonl", {"question_id": 1, "choices": [{"turns": [who]}]})
     assert {agent.id for agent in load("fastchat", tmp_path).pool.agents} == {"a", "b"}
+
+
+def test_inspect_epochs_beyond_the_first_are_counted_as_lost(tmp_path: Path) -> None:
+    def sample(epoch: int) -> dict[str, object]:
+        said = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
+        return {"id": "s", "epoch": epoch, "input": "Say.", "output": said}
+
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(2), sample(3)]}
+    imported = load("inspect", write(tmp_path / "log.json", whole=log))
+    assert cells(imported) == {("m", "s"): "said 1"}
+    assert (imported.n_dropped, imported.share_dropped) == (2, pytest.approx(2 / 3))
+    assert imported.dropped[0].startswith("2 a repetition (epoch 2 or later) ('m' 2; first: ")

@@ -110,6 +110,22 @@ def test_lists_of_different_lengths_are_lost_and_counted(tmp_path: Path) -> None
     assert "2 the lists of a row have different lengths" in imported.dropped[0]
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [{"text": "a,b", "agent": "key"}, {"text": "a", "agent": "said[].by"}, {"text": "a,b", "prompt": "said[].by"}],
+)
+def test_columns_that_cannot_go_together_are_refused(tmp_path: Path, columns: dict[str, str]) -> None:
+    file = write(tmp_path / "x.jsonl", {"key": "i", "a": "x", "b": "y", "said": [{"by": "m"}]})
+    with pytest.raises(ImportFormatError) as caught:
+        load("table", file, item="key", **columns)
+    assert caught.value.slug == "import-columns"
+
+
+def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
+    empty = {"instruction": "Dance.", "generations": [], "generation_models": []}
+    assert load("table", write(tmp_path / "x.jsonl", GENERATIONS[0], empty)).left_out == {"a row without responses": 1}
+
+
 def test_known_layouts_are_those_of_their_docstring() -> None:
     assert doctest.testmod(youden.data.importers.tables.layouts).failed == 0
 

@@ -29,15 +29,16 @@ class _Row:
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Each file is a list of {instruction, output, generator}. Files are joined by instruction; items are numbered.
 
-    Where files of one generator each lie in several folders, one a folder, or in folders of `results/`, agents are called by the
-    folder, as the leaderboard calls them, and the generator is an alias; else by the generator. An instruction that an agent has
+    One file a folder in `results/`, or files of one generator each in several folders: agents are called by the folder, as the
+    leaderboard calls them, and the generator is an alias. Else they are called by the generator. An instruction that an agent has
     twice is two items.
 
     Raises: ImportFormatError naming file and row.
     """
     files = files_of(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
     rows = {file: list(_rows(file)) for file in files}
-    names = _names(rows)
+    generators = {file: {row.generator for row in said} for file, said in rows.items()}
+    names = _names(generators)
     joiner, items = Joiner(paths[0].stem), ItemsByPrompt()
     for file, said in rows.items():
         for row in said:
@@ -45,7 +46,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
                 joiner.leave_out("no instruction", row.place)
                 continue
             agent = names.get(file) or row.generator or file.resolve().parent.name
-            if row.generator not in (None, agent):
+            if row.generator not in (None, agent) and len(generators[file]) == 1:
                 joiner.alias(agent, str(row.generator))
             item = items.item(agent, row.instruction)
             joiner.add(agent, item, row.output, prompt=row.instruction, place=row.place)
@@ -60,15 +61,16 @@ def _rows(file: Path) -> Iterator[_Row]:
         yield _Row(place, row.get("instruction"), row.get("output"), None if not generator else str(generator))
 
 
-def _names(rows: Mapping[Path, Sequence[_Row]]) -> dict[Path, str]:
-    """The agent of each file of one generator; none where a file has several."""
-    files = list(rows)
-    generators = [{row.generator for row in said} for said in rows.values()]
-    if any(len(said) != 1 for said in generators):
-        return {}
+def _names(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """The agent of each file that is one agent's; none where a file of several generators lies outside of `results/`."""
+    files = list(generators)
     folders = [file.resolve().parent for file in files]
-    alone = len(set(folders)) == len(folders)
-    if alone and (len(folders) > 1 or folders[0].parent.name == RESULTS):
-        return dict(zip(files, suffixes(folders), strict=True))
-    names = [said.pop() or folder.name for said, folder in zip(generators, folders, strict=True)]
-    return dict(zip(files, distinct(names, [file.with_suffix("") for file in files]), strict=True))
+    single = [file for file in files if len(generators[file]) == 1]
+    if len(set(folders)) < len(folders):
+        names = [next(iter(generators[file])) or file.resolve().parent.name for file in single]
+        return dict(zip(single, distinct(names, [file.with_suffix("") for file in single]), strict=True))
+    return {
+        file: name
+        for file, folder, name in zip(files, folders, suffixes(folders), strict=True)
+        if folder.parent.name == RESULTS or (file in single and len(files) > 1)
+    }

@@ -28,10 +28,10 @@ class ImportedPool:
 
     pool: Pool
     left_out: Mapping[str, int]
-    n_dropped: int
-    dropped: tuple[str, ...]
     unaligned: tuple[str, ...]
     notes: tuple[str, ...]
+    n_dropped: int = 0
+    dropped: tuple[str, ...] = ()
 
     @property
     def share_dropped(self) -> float:
@@ -63,7 +63,7 @@ class Joiner:
 
     def drop(self, agent: object, reason: str, place: str, *, n: int = 1) -> None:
         """Count responses that are there and cannot be used."""
-        if n:
+        if n > 0:
             self._left_out[reason] += n
             self._dropped.setdefault(reason, Counter())[str(agent)] += n
             self._places.setdefault(reason, place)

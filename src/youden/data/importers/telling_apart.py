@@ -36,8 +36,10 @@ def apart(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
     ['a', 'b', '']
     """
     behind = [""] * len(names)
-    for name in dict.fromkeys(names):
-        alike = [at for at, one in enumerate(names) if one == name]
+    places: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        places.setdefault(name, []).append(at)
+    for alike in places.values():
         ends = suffixes([paths[at] for at in alike])
         if len(set(ends)) > 1:
             for at, end in zip(alike, ends, strict=True):

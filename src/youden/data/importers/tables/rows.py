@@ -63,6 +63,16 @@ class Columns:
                 f"no column {missing}; it has {shown(', '.join(row))}. Say which it is: --column {missing}=NAME.",
                 slug="import-columns",
             )
+        if wide and "agent" in columns:
+            raise wrong(
+                file, "text names an agent a column, and agent a column, too. Leave agent out.", slug="import-columns"
+            )
+        if any(path.rest is not None for path in places.values()) and (wide or places["text"].rest is None):
+            raise wrong(
+                file,
+                "a path with [] goes through lists, and text has none. Name the text of each element.",
+                slug="import-columns",
+            )
         used = {path.steps[0] for path in (*places.values(), *wide.values())}
         if unused := [name for name in row if name not in used]:
             joiner.note(f"{file}: columns not used: {', '.join(unused)}")
@@ -77,6 +87,9 @@ class Columns:
             return
         lists = {noun: path.each(row) for noun, path in self.places.items() if path.rest is not None}
         lengths = {len(values) for values in lists.values()}
+        if lengths == {0}:
+            joiner.leave_out("a row without responses", place)
+            return
         if len(lengths) > 1:
             n = len(lists.get("text", ())) or max(lengths)
             joiner.drop(self.agent, "the lists of a row have different lengths", place, n=n)
