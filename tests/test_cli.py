@@ -27,6 +27,7 @@ RUN_FILES = {
     "scores_row.csv",
     "curl.csv",
     "ranking.csv",
+    "ranking.json",
     "items.csv",
     "fit.json",
     "signature.json",

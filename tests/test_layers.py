@@ -20,6 +20,7 @@ RANK = {
     "study": 5,
     "pools": 4,
     "pytest_plugin": 4,
+    "inspect": 4,
     "run": 3,
     "engines": 2.5,
     "data": 2,

@@ -133,6 +133,7 @@ def fit_in_database(
     folder.write_curl(curves)
     folder.write_facts(facts)
     folder.write_signature(Signature({"youden": __version__, **parts}))
+    folder.write_ranking_json()
 
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:

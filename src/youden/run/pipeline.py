@@ -268,6 +268,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     folder.write_curl(analysis.curl)
     folder.write_facts(analysis.facts)
     folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
+    folder.write_ranking_json()
     return analysis
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, ranking, show
+from youden.cli.terms import options, ranking, show, tracking
 from youden.cli.terms.progress import progress_bar
 
 
@@ -17,9 +17,16 @@ from youden.cli.terms.progress import progress_bar
 @options.counting
 @options.asking
 @options.labels
+@tracking.option
 @options.json
 def command(
-    *, config: Path, overrides: options.Overrides, asking: options.Asking, labels: Path | None, as_json: bool
+    *,
+    config: Path,
+    overrides: options.Overrides,
+    asking: options.Asking,
+    labels: Path | None,
+    to_mlflow: bool,
+    as_json: bool,
 ) -> None:
     """Rank the agents of CONFIG, from its pool to report.html.
 
@@ -32,6 +39,8 @@ def command(
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
+    if to_mlflow:
+        tracking.check()
     planned = plan_run(overrides.apply(config))
     table = None
     if labels is not None:
@@ -52,3 +61,5 @@ def command(
     if table is not None:
         validate(planned.folder, table)
     ranking.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)
+    if to_mlflow:
+        tracking.log(planned.folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, ranking
+from youden.cli.terms import options, ranking, tracking
 
 FORMATS = ("html", "md", "png", "svg", "csv")
 
@@ -17,10 +17,20 @@ FORMATS = ("html", "md", "png", "svg", "csv")
 @click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
+@tracking.option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
-def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: Path | None, out: Path | None) -> None:
+def command(
+    *,
+    run: Path,
+    kind: str,
+    chart: str,
+    against: Path | None,
+    labels: Path | None,
+    to_mlflow: bool,
+    out: Path | None,
+) -> None:
     """Write RUN/report.html from the files of a fitted run, and print its path.
 
     md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
@@ -33,6 +43,13 @@ def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: P
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.pages import write
 
+    if to_mlflow:
+        if kind != "html" or against is not None or out is not None:
+            raise ConfigError(
+                "--mlflow logs RUN/report.html as it is written now. Leave out --format, --against and --out.",
+                slug="report-mlflow",
+            )
+        tracking.check()
     folder = RunFolder(run)
     if labels is not None:
         pool = folder.read_pool()
@@ -45,6 +62,8 @@ def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: P
         path, data = write.write_page(folder, out=out)
         ranking.show_warnings(data.summary)
         click.echo(str(path))
+        if to_mlflow:
+            tracking.log(folder)
     elif kind in ("md", "csv"):
         text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
         if out is None:

@@ -26,5 +26,5 @@ def effects_of_pairs(weight: Floats, total: Floats) -> Floats:
             cho_factor(normal + least * np.eye(len(normal)), check_finite=False), total, check_finite=False
         )
     except LinAlgError:
-        found = np.linalg.lstsq(normal, total, rcond=None)[0]
+        found = np.asarray(np.linalg.lstsq(normal, total, rcond=None)[0], dtype=np.float64)
     return np.asarray(found)
