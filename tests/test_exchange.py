@@ -23,7 +23,14 @@ from youden.data.pools.writer import write_pool
 from youden.judging.store.answers import open_store
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
-JUDGE = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "price_in": 3, "price_out": 3}
+JUDGE = {
+    "backend": "wire",
+    "model": "m",
+    "base_url": "http://127.0.0.1:9/v1",
+    "api_key_env": None,
+    "price_in": 3,
+    "price_out": 3,
+}
 
 
 @pytest.fixture
@@ -189,7 +196,9 @@ def test_an_export_of_another_plan_or_judge_is_refused_before_it_is_read(
         ('{"version": 1, "plan": 7}', "export-unreadable"),
     ],
 )
-def test_an_export_of_a_newer_version_or_a_broken_note_is_refused(youden: Youden, here: Path, text: str, slug: str) -> None:
+def test_an_export_of_a_newer_version_or_a_broken_note_is_refused(
+    youden: Youden, here: Path, text: str, slug: str
+) -> None:
     exported(youden)
     answers = answer(here / "x")
     (here / "x/export.json").write_text(text)
@@ -251,7 +260,9 @@ def test_hostile_rows_are_data(youden: Youden, here: Path, hostile: dict[str, An
     good = pq.read_table(here / "x/good.parquet")
     bad = {"key": good["key"][0].as_py(), "text": "YES"} | hostile
     arrays = {
-        name: pa.array([value], pa.binary()).cast(pa.string(), safe=False) if isinstance(value, bytes) else pa.array([value])
+        name: pa.array([value], pa.binary()).cast(pa.string(), safe=False)
+        if isinstance(value, bytes)
+        else pa.array([value])
         for name, value in bad.items()
     }
     pq.write_table(pa.table(arrays), here / "bad.parquet")
@@ -330,15 +341,23 @@ def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
     assert "110 answers taken, 110 were there" in ended.err
 
 
-@pytest.mark.parametrize("more", [{"width": 0.12}, {"design": "adaptive", "options": {"top": 1}}, {"suspected": 0.2}])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_agents", "more"),
+    [
+        (7, {"calls": 800, "width": 0.12}),
+        (7, {"calls": 800, "design": "adaptive", "options": {"top": 1}}),
+        (14, {"calls": 400, "suspected": 0.5}),
+    ],
+)
 def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
-    youden: Youden, tmp_path: Path, server: WireServer, more: dict[str, Any]
+    youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, more: dict[str, Any]
 ) -> None:
     server.behave = decide
-    write_pool(make_pool(7, 60), tmp_path / "pool")
+    write_pool(make_pool(n_agents, 60), tmp_path / "pool")
     judge = JUDGE | {"base_url": server.url, "price_in": 0, "price_out": 0}
     for name in ("direct", "elsewhere"):
-        write_config(tmp_path / f"{name}.yaml", pool="pool", calls=800, n_independent=40, judge=judge, **more)
+        write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, **more)
     assert youden("judge", "direct.yaml").code == 0
     asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
     while ended.code:
@@ -352,16 +371,16 @@ def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
     assert server.n_requests == asked
     one, other = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))
     assert one.read_plan().digest == other.read_plan().digest
-    np.testing.assert_array_equal(one.read_verdicts(one.read_plan()).answer, other.read_verdicts(other.read_plan()).answer)
+    np.testing.assert_array_equal(
+        one.read_verdicts(one.read_plan()).answer, other.read_verdicts(other.read_plan()).answer
+    )
     shutil.rmtree(tmp_path / "runs/elsewhere")
     at_once = youden("judge", "elsewhere.yaml", "--import", *reversed(answers), "--json")
     assert at_once.code == 0, at_once.err
     assert f"{asked:,} answers taken, 0 were there already" in at_once.err
 
 
-def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(
-    youden: Youden, here: Path
-) -> None:
+def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(youden: Youden, here: Path) -> None:
     exported(youden)
     first = answer(here / "x")
     assert youden("judge", "c.yaml", "--import", *map(str, first)).code == 0
