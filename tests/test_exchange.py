@@ -341,15 +341,23 @@ def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
     assert "110 answers taken, 110 were there" in ended.err
 
 
-@pytest.mark.parametrize("more", [{"width": 0.12}, {"design": "adaptive", "options": {"top": 1}}, {"suspected": 0.2}])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_agents", "more"),
+    [
+        (7, {"calls": 800, "width": 0.12}),
+        (7, {"calls": 800, "design": "adaptive", "options": {"top": 1}}),
+        (14, {"calls": 400, "suspected": 0.5}),
+    ],
+)
 def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
-    youden: Youden, tmp_path: Path, server: WireServer, more: dict[str, Any]
+    youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, more: dict[str, Any]
 ) -> None:
     server.behave = decide
-    write_pool(make_pool(7, 60), tmp_path / "pool")
+    write_pool(make_pool(n_agents, 60), tmp_path / "pool")
     judge = JUDGE | {"base_url": server.url, "price_in": 0, "price_out": 0}
     for name in ("direct", "elsewhere"):
-        write_config(tmp_path / f"{name}.yaml", pool="pool", calls=800, n_independent=40, judge=judge, **more)
+        write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, **more)
     assert youden("judge", "direct.yaml").code == 0
     asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
     while ended.code:

@@ -22,12 +22,12 @@ USED = {"prompt_tokens": 100, "completion_tokens": 1}
 
 
 def decide(_n: int, body: Mapping[str, Any]) -> Reply:
-    """A judge that knows agents of `pools.make_pool` the less, the higher their number, and the last two, who are linked, always
+    """A judge that knows agents of `pools.make_pool` the less, the higher their number, and the first two, who are linked, always
     together; the same for the same request."""
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)
     luck = int(hashlib.sha256(content.encode()).hexdigest()[:8], 16) / 2**32
-    known = 1.0 if {*agents} == {"5", "6"} else max(0.5, 0.95 - 0.06 * (int(agents[0]) + int(agents[1])) / 2)
+    known = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
     return Reply("YES" if luck < (known if items[0] == items[1] else 0.15) else "NO", usage=USED)
 
 

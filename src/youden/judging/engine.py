@@ -19,8 +19,10 @@ from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.jury import Jury
 from youden.judging.backends.replay import Replay, stored_columns
+from youden.judging.batches.folder import FolderBatches
 from youden.judging.batches.jobs import Jobs
-from youden.judging.batches.registry import batch_provider
+from youden.judging.batches.provider import BatchProvider
+from youden.judging.batches.registry import FOLDER, batch_provider
 from youden.judging.batches.waiting import InBatches
 from youden.judging.call.backend import Backend
 from youden.judging.call.budget import Budget
@@ -173,8 +175,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
     store = _needed(run.store, config)
     questions = config.questions()
-    policy = RetryPolicy(config.max_tries, config.backoff)
-    provider = batch_provider(config.backend, config.connection(run.environment), policy)
+    provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
         with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
@@ -198,6 +199,16 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
         finally:
             await provider.aclose()
     return _finished(run, config, store, batches.columns, of_the_bill=batches.unsaid.warnings())
+
+
+def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
+    name = config.fetching.batch_provider or config.backend
+    if name == FOLDER:
+        folder = store.path.with_name("batches")
+        batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
+        return FolderBatches(folder)
+    policy = RetryPolicy(config.max_tries, config.backoff)
+    return batch_provider(name, config.connection(run.environment), policy)
 
 
 def _finished(

@@ -26,6 +26,9 @@ from youden.nouns import Completion, Plan, Pool
 REJECTED_AT_START = 1000
 """So many rejected requests before the first answer may be the engine's fault, and no trial's own."""
 
+WRITTEN = 20_000
+"""Answers that are written at once; an import that is cut off is run again."""
+
 _NAMED = 3
 _LONGEST = 70
 
@@ -84,9 +87,12 @@ def import_answers(
         refuse_other_plan(where, manifest, [(one.config, one.digests.get(manifest.trials)) for one in taking.asked])
     for one in members:
         store.remember_judge(one.public())
-    for path in files:
-        for rows in rows_of(path):
-            taking.take(rows)
+    try:
+        for path in files:
+            for rows in rows_of(path):
+                taking.take(rows)
+    finally:
+        taking.write()
     return taking.finish()
 
 
@@ -99,25 +105,40 @@ class _Taking:
         self._payer = payer
         self._taken = Taken()
         self._served = [Served() for _ in asked]
+        self._who: set[tuple[int, str, str | None]] = set()
+        self._limits = [one.config.answer_limit for one in asked]
+        self._answers: dict[str, Completion] = {}
+        self._failures: dict[str, Failure] = {}
         self._early: dict[str, Failure] = {}
 
     def take(self, rows: Sequence[Row]) -> None:
         """Keep what is new in these rows."""
         known = list(self._known(rows))
         there = self._store.answers([key for key, _, _, _ in known])
-        outcomes: dict[str, Completion | Failure] = {}
+        failures: dict[str, Failure] = {}
         for key, judge, at, outcome in known:
-            if key in there or isinstance(outcomes.get(key), Completion):
+            if key in there or key in self._answers:
                 self._taken.there += 1
             elif isinstance(outcome, Completion):
-                outcomes[key] = self._believed(outcome, judge, at)
-                self._early.pop(key, None)
+                self._answers[key] = self._believed(outcome, judge, at)
+                self._taken.new += 1
             elif outcome.kind == "stop":
                 self._taken.unasked += 1
                 self._taken.why = self._taken.why or outcome.reason
             else:
-                outcomes.setdefault(key, Failure(outcome.kind, outcome.status, outcome.reason))
-        self._keep(outcomes)
+                failures[key] = Failure(outcome.kind, outcome.status, outcome.reason)
+        self._fail(failures)
+        if len(self._answers) + len(self._failures) >= WRITTEN:
+            self.write()
+
+    def write(self) -> None:
+        """Put what was taken into the store, in the order of its keys: so a page of its tables is written once for several."""
+        failures = {key: one for key, one in self._failures.items() if key not in self._answers}
+        self._taken.failed += len(failures)
+        answers = {key: self._answers[key] for key in sorted(self._answers)}
+        paid = {key: Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()}
+        self._store.add_all(answers, failures, payments=paid, payer=self._payer)
+        self._answers, self._failures = {}, {}
 
     def finish(self) -> Taken:
         """What came of it all. Raises: InputError, JudgeError where that is nothing."""
@@ -158,30 +179,27 @@ class _Taking:
 
     def _believed(self, said: Completion, judge: int, at: int) -> Completion:
         asked = self.asked[judge]
-        limit, n_bytes = asked.config.answer_limit, int(asked.n_bytes[at])
-        usage = believed_of(said, n_bytes=n_bytes, n_messages=asked.n_messages, answer_limit=limit)
+        usage = believed_of(
+            said, n_bytes=int(asked.n_bytes[at]), n_messages=asked.n_messages, answer_limit=self._limits[judge]
+        )
         self._taken.doubted += usage.doubt is not None
-        self._served[judge].count(said, n=1, stored=False)
+        if (who := (judge, said.model, said.fingerprint)) not in self._who:
+            self._who.add(who)
+            self._served[judge].count(said, n=1, stored=False)
         return said if usage.doubt is None else with_usage(said, usage)
 
-    def _keep(self, outcomes: dict[str, Completion | Failure]) -> None:
-        """Write them; rejections wait for the first answer, for until then they may be the engine's fault."""
-        answers = {key: one for key, one in outcomes.items() if isinstance(one, Completion)}
-        failures = {key: one for key, one in outcomes.items() if isinstance(one, Failure)}
+    def _fail(self, failures: dict[str, Failure]) -> None:
+        """Keep failures; rejections wait for the first answer, for until then they may be the engine's fault."""
         held = self._store.failures(list(failures)) if failures else {}
         failures = {key: one for key, one in failures.items() if key not in held or held[key].kind != "rejected"}
-        self._taken.new += len(answers)
         if self._taken.new or self._taken.there:
-            failures = self._early | failures
+            self._failures |= self._early | failures
             self._early = {}
-        else:
-            self._early |= {key: one for key, one in failures.items() if one.kind == "rejected"}
-            failures = {key: one for key, one in failures.items() if one.kind != "rejected"}
-            if len(self._early) >= REJECTED_AT_START:
-                self._refuse_all_rejected()
-        self._taken.failed += len(failures)
-        paid = {key: Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()}
-        self._store.add_all({**failures, **answers}, payments=paid, payer=self._payer)
+            return
+        self._early |= {key: one for key, one in failures.items() if one.kind == "rejected"}
+        self._failures |= {key: one for key, one in failures.items() if one.kind != "rejected"}
+        if len(self._early) >= REJECTED_AT_START:
+            self._refuse_all_rejected()
 
     def _refuse_all_rejected(self) -> None:
         last = list(self._early.values())[-1]

@@ -148,11 +148,16 @@ class Store:
             self.flush()
 
     def add_all(
-        self, outcomes: Mapping[str, Completion | Failure], *, payments: Mapping[str, Payment], payer: str
+        self,
+        answers: Mapping[str, Completion],
+        failures: Mapping[str, Failure],
+        *,
+        payments: Mapping[str, Payment],
+        payer: str,
     ) -> None:
-        """Write many at once, answers and failures by key, with what `payer` paid for them."""
-        self._answers |= {key: one for key, one in outcomes.items() if isinstance(one, Completion)}
-        self._failures |= {key: one for key, one in outcomes.items() if isinstance(one, Failure)}
+        """Write many at once, by key, with what `payer` paid for them."""
+        self._answers |= answers
+        self._failures |= failures
         for key, payment in payments.items():
             self.pay(payer, key, payment)
         self.flush()
