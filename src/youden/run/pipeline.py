@@ -179,26 +179,37 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
     folder, config = planned.folder, planned.config
-    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
-    books = books_of(config) if asks else None
-    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing, books=books)
+    books = _books(planned)
+    with nullcontext() if books is None else asked_alone(config.store_place, run=folder.path.resolve().name):
+        unbooked = None if books is None else _unbooked(planned, books)
+        result = answers_of(planned, asking)
+        folder.write_plan(result.plan)
+        folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
+        _write_config(planned)
+    return result
+
+
+def answers_of(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
+    """As `judge_run`, and nothing is written but the store: several processes may ask one run, each learns the whole of it."""
+    config = planned.config
+    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing, books=_books(planned))
     budget = Budget(config.max_cost)
 
     def answered(plan: Plan) -> Verdicts:
         asked = ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
         return run_until_stopped(asked)
 
-    with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
-        unbooked = None if books is None else _unbooked(planned, books)
-        result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
-        if config.suspected:
-            from youden.run.robust.follow_ups import follow_up
+    result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
+    if config.suspected:
+        from youden.run.robust.follow_ups import follow_up
 
-            result = follow_up(result, planned.pool, answered, share=config.suspected)
-        folder.write_plan(result.plan)
-        folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
-        _write_config(planned)
+        result = follow_up(result, planned.pool, answered, share=config.suspected)
     return result
+
+
+def _books(planned: PlannedRun) -> Books | None:
+    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
+    return books_of(planned.config) if asks else None
 
 
 def _unbooked(planned: PlannedRun, books: Books) -> Verdicts | None:
