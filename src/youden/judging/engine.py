@@ -169,12 +169,18 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         await ask_all([loop], ending, grace=run.asking.grace)
     finally:
         store.flush()
-    return _finished(run, config, store, trials.columns, of_the_bill=caller.unsaid.warnings())
+    return _finished(run, config, store, trials.columns, of_the_bill=(*caller.unsaid.warnings(), *backend.warnings()))
 
 
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
     store = _needed(run.store, config)
     questions = config.questions()
+    if len(config.servers) > 1:
+        raise ConfigError(
+            f"The judge '{config.name}' has {len(config.servers)} servers, and a batch is fetched where it was sent. Name one of "
+            "them as base_url, or ask without --mode batch.",
+            slug="judge-servers",
+        )
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
