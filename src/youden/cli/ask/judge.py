@@ -39,12 +39,13 @@ def command(
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
     while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
     """
+    said = overrides.apply(config)
     from youden.judging.asking.terms import Batching
     from youden.run.analysis import call_facts
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
-    planned = plan_run(overrides.apply(config), batched=mode == "batch")
+    planned = plan_run(said, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if mode == "batch":

@@ -24,11 +24,12 @@ def command(config: Path, overrides: options.Overrides, as_json: bool) -> None:
 
     Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing.
     """
+    said = overrides.apply(config)
     from youden.protocol.coverage import coverage
     from youden.run.pipeline import plan_run
     from youden.run.precision import expected_of_run
 
-    planned = plan_run(overrides.apply(config))
+    planned = plan_run(said)
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if as_json:

@@ -32,7 +32,7 @@ def read_pool(path: str | PathLike[str]) -> Pool:
 
     Raises: PoolError naming file and line (Parquet: row), what arrived and what to do.
     """
-    place = _located(Path(path))
+    place = locate_pool(path)
     if place.is_dir():
         if (place / TO_GENERATE).is_file() and not (place / RESPONSES).is_file():
             raise _not_generated(Path(path))
@@ -47,7 +47,9 @@ def read_pool(path: str | PathLike[str]) -> Pool:
     )
 
 
-def _located(path: Path) -> Path:
+def locate_pool(path: str | PathLike[str]) -> Path:
+    """Where the pool `path` is, in a shipped folder perhaps. Raises: PoolError [pool-not-found]."""
+    path = Path(path)
     if path.exists():
         return path
     if path.parts[:1] == ("datasets",):
