@@ -40,7 +40,12 @@ def test_help_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "config",
-    ["pol: x", "pool: nowhere.csv", "pool: datasets/field-notes\njudge: lexcal", "pool: datasets/field-notes\ndesign: ring"],
+    [
+        "pol: x",
+        "pool: nowhere.csv",
+        "pool: datasets/field-notes\njudge: lexcal",
+        "pool: datasets/field-notes\ndesign: ring",
+    ],
     ids=["key", "pool", "judge", "design"],
 )
 def test_what_is_wrong_with_a_config_is_said_before_the_libraries_of_a_run_are_loaded(
@@ -48,7 +53,9 @@ def test_what_is_wrong_with_a_config_is_said_before_the_libraries_of_a_run_are_l
 ) -> None:
     (tmp_path / "bad.yaml").write_text(config, encoding="utf-8")
     command = HELP.replace("'--help'", f"'run', {str(tmp_path / 'bad.yaml')!r}")
-    script = f"{command}\nprint(sorted({HEAVY!r} & sys.modules.keys()))".replace(repr(HEAVY), repr(set(HEAVY) - {"pyarrow"}))
+    script = f"{command}\nprint(sorted({HEAVY!r} & sys.modules.keys()))".replace(
+        repr(HEAVY), repr(set(HEAVY) - {"pyarrow"})
+    )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ended.stderr.startswith("error: ")
     assert ended.stdout.strip() == "[]"

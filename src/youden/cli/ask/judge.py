@@ -34,7 +34,7 @@ from youden.cli.terms.progress import progress_bar
 def command(
     *, config: Path, overrides: options.Overrides, asking: options.Asking, mode: str, poll: float, as_json: bool
 ) -> None:
-    """Judge the plan of CONFIG.
+    """Ask the judge what CONFIG plans and nobody answered yet.
 
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
     while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.

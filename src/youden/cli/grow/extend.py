@@ -52,12 +52,12 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Extend RUN, the folder of a judged run, by agents, items or more calls.
+    """Extend RUN by agents, items or more calls.
 
-    Only new comparisons are asked. New agents are compared with a balanced set of the run's own, on the items that those were
-    judged on, and get abilities on the same scale. An ability moves only by answers about that agent. New items and more calls
-    bring trials for all agents, the very ones that a larger budget would have drawn; --focus spends the calls on the agents it
-    names.
+    RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
+    run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
+    about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
+    drawn; --focus spends the calls on the agents it names.
 
     Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
     After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and

@@ -14,10 +14,11 @@ from youden.cli.terms import options, show
 @click.argument("file", type=click.Path(path_type=Path))
 @options.json
 def command(source: Path, file: Path, as_json: bool) -> None:
-    """Write SOURCE, a pool or a run's folder, to FILE, by its ending: .csv, .jsonl, .parquet or .duckdb.
+    """Write a pool or a run as a table for other tools.
 
-    A pool becomes one tidy table (agent, item, text, prompt, group), which `youden run` reads again as .csv or .parquet. A run
-    becomes its tables ranking, items and trials: in a .duckdb together, else in a file each.
+    SOURCE is a pool or a run's folder; FILE ends in .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent,
+    item, text, prompt, group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items
+    and trials: in a .duckdb together, else in a file each.
     """
     from youden.data.exporting import pool_table, run_tables, write_tables
     from youden.data.folder.run_folder import RunFolder

@@ -8,24 +8,40 @@ import click
 
 from youden.cli.terms import options, ranking
 
+CHARTS = (
+    "ranking",
+    "agents",
+    "agents-clustered",
+    "scores",
+    "residuals",
+    "difficulty",
+    "curl",
+    "curl-scaled",
+    "alarms",
+    "holdout",
+    "pairs",
+    "pairs-beyond",
+)
 FORMATS = ("html", "md", "png", "svg", "csv")
 
 
 @click.command("report")
 @options.run
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
-@click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
+@click.option(
+    "--chart", type=click.Choice(CHARTS), default="ranking", show_default=True, help="The figure that png and svg draw."
+)
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
 def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: Path | None, out: Path | None) -> None:
-    """Write RUN/report.html from the files of a fitted run, and print its path.
+    """Write RUN/report.html, or a part of it for another place.
 
-    md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
-    one figure. --against OTHER writes both runs side by side. --labels also writes
-    RUN/labels.json, and later reports show it for as long as the ranking stays.
+    Reads the files of a fitted run and prints the path it wrote. md (a summary fit for a pull request) and csv (the ranking)
+    go to standard output unless --out is given; png and svg draw one figure. --against OTHER writes both runs side by side.
+    --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import ConfigError

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+CONFIGS = (".yaml", ".yml")
+"""What a run's config ends in, where a command takes a pool as well."""
+
 config = click.argument("config", type=click.Path(path_type=Path))
 run = click.argument("run", type=click.Path(path_type=Path))
 html = click.option(
@@ -108,6 +111,14 @@ rule = click.option(
     show_default=True,
     help="How cells are held out; own: the paper's way.",
 )
+held_out = click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    default=0.2,
+    show_default=True,
+    help="How many of the cells are held out.",
+)
 scores = click.option("--scores", type=click.Choice(["row", "symmetric"]), default="row", show_default=True)
 above = click.option("--above", default="faithful", show_default=True, help="Groups that should rank first, by commas.")
 below = click.option(
@@ -182,8 +193,10 @@ class Overrides:
     families: Path | None = None
 
     def apply(self, path: Path) -> RunConfig:
-        """The run config at `path` with these changes. What it names is looked for before the libraries of a run are loaded, which
-        takes a second."""
+        """The run config at `path` with these changes.
+
+        What it names is looked for before the libraries of a run are loaded, which takes a second.
+        """
         from youden.data.folder.run_config import load_run_config
         from youden.judging.config.reading import load_judge_config
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,16 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
     if not isinstance(data, Mapping):
         raise ConfigError(f"{path} holds no keys. Write `backend: …`, `model: …` and so on.", slug="judge-config")
     return _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
+
+
+def known_judges() -> list[JudgeConfig]:
+    """The judges there is a config for, a user's own before the project's; a file that cannot be read is left out."""
+    names = sorted({path.stem for root in roots("configs") for path in (root / "judges").glob("*.yaml")})
+    found = []
+    for name in names:
+        with suppress(ConfigError):
+            found.append(load_judge_config(name))
+    return found
 
 
 def _find(source: str | Path) -> Path | None:
