@@ -16,7 +16,7 @@ from youden.judging.config.fetching import Fetching
 from youden.judging.config.prices import table_price
 from youden.judging.config.settings import JudgeConfig, price
 from youden.judging.registry import JUDGES
-from youden.resources import roots
+from youden.resources import find, roots
 from youden.text.misfits import misfit, unknown_key
 from youden.text.yaml_text import read_yaml
 
@@ -67,7 +67,9 @@ def known_judges() -> list[JudgeConfig]:
 def _find(source: str | Path) -> Path | None:
     """The file that `source` names, None for a bare backend."""
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
-        return Path(source)
+        path = Path(source)
+        shipped = path.parts[:1] == ("configs",) and not path.exists()
+        return find("configs", Path(*path.parts[1:]).as_posix()) if shipped else path
     folders = [root / "judges" for root in roots("configs")]
     for folder in folders:
         if (path := folder / f"{source}.yaml").is_file():
