@@ -16,6 +16,8 @@ from youden.cli.terms.progress import progress_bar
 if TYPE_CHECKING:
     from youden.nouns import ExtensionFacts, Json
 
+MOST_SHOWN = 10
+
 
 @click.command("extend")
 @options.run
@@ -122,14 +124,15 @@ def command(
 
 
 def _draw(extensions: ExtensionFacts) -> None:
-    """What moved: those whose places or abilities changed most."""
-    moved = [move for move in extensions.moves if move.before != move.after or move.place_before != move.place_after]
+    """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
+    moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
+    moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
         table = Table(title="What moved", title_justify="left")
         table.add_column("agent")
         for column in ("before", "now", "place before", "place now", "p of drift"):
             table.add_column(column, justify="right")
-        for move in moved:
+        for move in moved[:MOST_SHOWN]:
             table.add_row(
                 show.safe(move.agent),
                 show.fixed(move.before),
@@ -139,3 +142,5 @@ def _draw(extensions: ExtensionFacts) -> None:
                 show.fixed(move.p),
             )
         show.console().print(table)
+        if len(moved) > MOST_SHOWN:
+            show.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")

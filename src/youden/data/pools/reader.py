@@ -30,7 +30,13 @@ def read_pool(path: str | PathLike[str]) -> Pool:
     Agents and items keep the file's order (a table: of first appearance). Text is UTF-8, with or without a byte order mark.
     A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused.
 
+    A `Pool` of K agents and J items has `agents`, `items` and `texts`: object[K, J] of str, None where there is no response.
+
     Raises: PoolError naming file and line (Parquet: row), what arrived and what to do.
+
+    >>> pool = read_pool("datasets/field-notes")
+    >>> pool.n_agents, pool.n_items, pool.texts.shape
+    (12, 32, (12, 32))
     """
     place = locate_pool(path)
     if place.is_dir():
