@@ -76,13 +76,23 @@ async def judge_async(
     """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
-    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an answer
-    above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
-    log: a file that gets a line of JSON for every call and failure. batching: send the plan through the provider's Batch API, at
-    its prices, and wait for it; the same call goes on where an earlier one was interrupted.
+    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an
+    answer above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or
+    rejected. progress: told how far it is. log: a file that gets a line of JSON for every call and failure. batching: send
+    the plan through the provider's Batch API, at its prices, and wait for it; the same call goes on where an earlier one was
+    interrupted.
+
+    Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
+    missing, why; tokens_in, tokens_out, usd and seconds of each.
 
     Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
+
+    >>> import asyncio, youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> asyncio.run(youden.judge_async(plan, pool, judge="lexical")).answer.shape  # in a notebook: await youden.judge_async(…)
+    (292,)
     """
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     return await ask(plan, pool, judge=judge, store=store, asking=asking)
@@ -101,7 +111,30 @@ def judge(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """`judge_async` for code that has no event loop of its own. Raises: as it; ConfigError [loop-running] inside a loop."""
+    """Ask `judge` the whole plan and wait for the answers; those already in `store` are not asked again.
+
+    judge: a name in configs/judges/, the path of a .yaml, or a mapping with a judge's keys.
+    store: a path or sqlite:///path, where answers are kept as they come; needed by every judge that makes calls.
+    max_cost: USD that may be spent; needed by a judge that may cost money (`price: 0` in its config says that it does not).
+    max_missing: the share of calls without an answer, in [0, 1], above which it stops, looked at from 200 answers on.
+    retry_failed: ask again what was refused, cut off, unparsed or rejected.
+    progress: told how far it is. log: a file that gets a line of JSON for every call and failure.
+    batching: send the plan through the provider's Batch API, at its prices, and wait for it.
+
+    Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
+    missing, why; tokens_in, tokens_out, usd and seconds of each.
+
+    Raises: ConfigError before any call where the judge or the cap does not fit, and [loop-running] inside an event loop (there,
+    `await judge_async(…)`); BudgetError, TooManyMissingError with all answers kept, so that the same call goes on; JudgeError
+    where the judge cannot be used; ReplayMissError.
+
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> result = youden.judge(plan, pool, judge="lexical")  # "gpt-4o-mini", store="verdicts.db", max_cost=2.0
+    >>> result.answer.shape
+    (292,)
+    """
     _refuse_running_loop()
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     return run_until_stopped(ask(plan, pool, judge=judge, store=store, asking=asking))

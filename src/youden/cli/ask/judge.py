@@ -54,7 +54,7 @@ def command(
     poll: float,
     as_json: bool,
 ) -> None:
-    """Judge the plan of CONFIG.
+    """Ask the judge what CONFIG plans and nobody answered yet.
 
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
     while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
@@ -62,6 +62,7 @@ def command(
     With --import nothing is asked: ANSWERS are taken into the store, any number of times, in any order, and verdicts are written
     once every trial has one.
     """
+    said = overrides.apply(config)
     from youden.judging.asking.terms import Batching
     from youden.run.analysis import call_facts
     from youden.run.pipeline import judge_run, plan_run
@@ -71,7 +72,7 @@ def command(
         raise click.UsageError(f"{answers[0]} would be answers to take. Add --import, or leave it out.")
     if importing and (mode == "batch" or asking.retry_failed):
         raise click.UsageError("--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.")
-    planned = plan_run(overrides.apply(config), batched=mode == "batch")
+    planned = plan_run(said, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if importing:

@@ -51,13 +51,14 @@ def command(
     Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing. What an export asks is
     answered elsewhere and comes back by `youden judge CONFIG --import ANSWERS`.
     """
+    said = overrides.apply(config)
     from youden.protocol.coverage import coverage
     from youden.run.pipeline import plan_run
     from youden.run.precision import expected_of_run
 
     if export is None and (format is not None or shards is not None):
         raise click.UsageError("--format and --shards are of an export. Add --export DIR, or leave them out.")
-    planned = plan_run(overrides.apply(config))
+    planned = plan_run(said)
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     exported: dict[str, Json] = {}

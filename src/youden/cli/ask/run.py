@@ -35,13 +35,14 @@ def command(
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
+    said = overrides.apply(config)
     from youden.run.engine import fit
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
     if to_mlflow:
         tracking.check()
-    planned = plan_run(overrides.apply(config))
+    planned = plan_run(said)
     table = None
     if labels is not None:
         from youden.practice.labels.matching import aliases_of

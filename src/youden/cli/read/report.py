@@ -8,13 +8,29 @@ import click
 
 from youden.cli.terms import options, ranking, tracking
 
+CHARTS = (
+    "ranking",
+    "agents",
+    "agents-clustered",
+    "scores",
+    "residuals",
+    "difficulty",
+    "curl",
+    "curl-scaled",
+    "alarms",
+    "holdout",
+    "pairs",
+    "pairs-beyond",
+)
 FORMATS = ("html", "md", "png", "svg", "csv")
 
 
 @click.command("report")
 @options.run
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
-@click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
+@click.option(
+    "--chart", type=click.Choice(CHARTS), default="ranking", show_default=True, help="The figure that png and svg draw."
+)
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
 @tracking.option
@@ -31,11 +47,11 @@ def command(
     to_mlflow: bool,
     out: Path | None,
 ) -> None:
-    """Write RUN/report.html from the files of a fitted run, and print its path.
+    """Write RUN/report.html, or a part of it for another place.
 
-    md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
-    one figure. --against OTHER writes both runs side by side. --labels also writes
-    RUN/labels.json, and later reports show it for as long as the ranking stays.
+    Reads the files of a fitted run and prints the path it wrote. md (a summary fit for a pull request) and csv (the ranking)
+    go to standard output unless --out is given; png and svg draw one figure. --against OTHER writes both runs side by side.
+    --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import ConfigError

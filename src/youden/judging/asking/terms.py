@@ -29,9 +29,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Batching:
-    """How batches are waited for.
+    """How batches of a provider's Batch API are waited for; handed to `youden.judge`.
 
-    poll: seconds between looks at them. limits: of the provider's files. say: told in words what happens.
+    poll: seconds between looks at them. limits: most requests and bytes of one of the provider's files. say: told in words what
+    happens. sleep: waits so many seconds.
+
+    Raises: nothing by itself; the run that waits ends in JudgeError [batch-refused], [batch-cancelled], [batch-unreachable] or
+    [batch-busy], and the same call goes on where it was.
+
+    >>> Batching(poll=60, say=print).limits.requests
+    50000
     """
 
     poll: float = 30.0

@@ -44,8 +44,16 @@ class ClippedLinear(Estimator):
     r2_: 1 − Σw·residual² / Σw(s − s̄)², the residual of a saturated score overshot under `censored` taken as 0; NaN where
     all scores are equal.
 
+    Raises: StatisticsError, by `fit` and `predict`.
+
     Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
     by item.
+
+    >>> model = ClippedLinear().fit([[0.5, 0.3, 0.1], [0.4, 0.2, float("nan")]])
+    >>> model.ability_.round(2), model.difficulty_.round(2)
+    (array([0.3, 0.2]), array([-0.2,  0. ,  0.2]))
+    >>> model.predict().round(2)[1, 2]  # the cell that was not seen
+    np.float64(0.0)
     """
 
     ability_: Floats
