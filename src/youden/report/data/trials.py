@@ -156,7 +156,7 @@ def answers_differ(result: Verdicts) -> Bools:
     plan = result.plan
     differ = np.zeros(len(plan), dtype=np.bool_)
     answered = np.flatnonzero(result.answered)
-    first, second = _cells(plan)
+    first, second = cell_keys(plan)
     key = np.stack([np.minimum(first, second), np.maximum(first, second)])[:, answered]
     pairs, place = np.unique(key[0] * (plan.n_agents * plan.n_items) + key[1], return_inverse=True)
     yes = np.bincount(place, weights=result.hard[answered], minlength=len(pairs))
@@ -188,7 +188,8 @@ def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _cells(plan: Plan) -> tuple[Positions, Positions]:
+def cell_keys(plan: Plan) -> tuple[Positions, Positions]:
+    """int64[N] each: the cell of the first and of the second text, agent × J + item."""
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
     J = np.int64(plan.n_items)
     return plan.first * J + plan.item, plan.second * J + other
