@@ -81,10 +81,16 @@ class Summary:
     def spent(self) -> str:
         """`8,448 calls, $0.00`, or what is not known of it."""
         if self.calls is None:
-            return "calls not recorded"
-        usd = self.calls.usd
-        cost = "cost unknown" if usd is None else f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
-        return f"{self.calls.n_calls:,} calls, {cost}"
+            return "calls and cost not recorded"
+        return f"{self.calls.n_calls:,} calls, {'cost ' if self.calls.usd is None else ''}{self.cost}"
+
+    @property
+    def cost(self) -> str:
+        """`$1.20`, spent in all passes; `unknown` where a price is not known."""
+        usd = None if self.calls is None else self.calls.usd
+        if usd is None:
+            return "unknown"
+        return f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
 
     @property
     def target(self) -> str:

@@ -46,15 +46,16 @@ class TrialLine:
     against: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chosen:
-    """Which trials are asked for; None asks for all. agent, item: positions."""
+    """Which trials are asked for; None asks for all. agent, item: positions; cells: bool[K, J], those of which a trial reads one."""
 
     agent: int | None = None
     item: int | None = None
     arm: str | None = None
     kind: str | None = None
     answer: Literal["yes", "no", "missing"] | None = None
+    cells: Bools | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,9 @@ class TrialBook:
         if chosen.answer is not None:
             wanted = {"yes": result.hard == 1, "no": result.hard == 0, "missing": ~result.answered}
             keep &= wanted[chosen.answer]
+        if chosen.cells is not None:
+            first, second = cell_keys(plan)
+            keep &= chosen.cells.ravel()[first] | chosen.cells.ravel()[second]
         rows = np.flatnonzero(keep)
         value = self._sortable(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")

@@ -14,6 +14,7 @@ from youden.report.data.doubts.doubts import Doubts
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import AgentGrid
 from youden.report.data.summary import Summary
+from youden.report.data.trials import cell_keys
 
 N_SHOWN = 5
 """Partners and items at either end, and trials, of one agent."""
@@ -74,25 +75,36 @@ def agent_pages(
 
 
 def worst_trials(result: Verdicts, predicted: Floats | None, *, most: int = N_SHOWN) -> tuple[tuple[int, ...], ...]:
-    """For each agent the rows of the answered trials that lie furthest below what one would expect of it, worst first.
+    """For each agent the rows of the answered trials that lie furthest below what one would expect, worst first; of several
+    trials of the same two texts the worst.
 
-    A paired answer falls short of the score that the fit predicts for the cell, an independent one of 0, either way round.
+    With p_i the score that the fit predicts for an agent on the item and p̄ their mean over agents, a paired trial of i and k is
+    expected at p_i + p_k − p̄, an independent one at 0, where a yes costs.
     """
     plan = result.plan
     asked = np.flatnonzero(result.answered)
     answer, paired = result.answer[asked], plan.arm[asked] == PAIRED
-    other = np.where(paired, plan.item[asked], plan.other_item[asked])
-    cells = ((plan.first[asked], plan.item[asked]), (plan.second[asked], other))
-    expected = [np.full(len(asked), np.nan) if predicted is None else predicted[cell] for cell in cells]
-    short = [np.where(paired, np.nan_to_num(of, nan=0.5) - answer, answer) for of in expected]
-    agent, bad = np.concatenate([plan.first[asked], plan.second[asked]]), np.concatenate(short)
-    order = np.lexsort((-bad, agent))
+    known = np.full((plan.n_agents, plan.n_items), 0.5) if predicted is None else np.nan_to_num(predicted, nan=0.5)
+    item = plan.item[asked]
+    expected = known[plan.first[asked], item] + known[plan.second[asked], item] - known.mean(axis=0)[item]
+    short = np.where(paired, expected - answer, answer)
+    agent = np.concatenate([plan.first[asked], plan.second[asked]])
+    order = np.lexsort((-np.tile(short, 2), agent))
     ends = np.searchsorted(agent[order], np.arange(plan.n_agents + 1))
-    row = np.tile(asked, 2)
+    row = asked[order % len(asked)] if len(asked) else asked
+    pair = np.sort(np.stack(cell_keys(plan)), axis=0)
     return tuple(
-        tuple(row[order[start : min(start + most, end)]].tolist())
-        for start, end in zip(ends[:-1], ends[1:], strict=True)
+        _of_each_pair(row[start:end], pair, most=most) for start, end in zip(ends[:-1], ends[1:], strict=True)
     )
+
+
+def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, ...]:
+    found: dict[tuple[int, int], int] = {}
+    for row in rows.tolist():
+        if len(found) == most:
+            break
+        found.setdefault((int(pair[0, row]), int(pair[1, row])), row)
+    return tuple(found.values())
 
 
 def _findings(agent: str, summary: Summary, doubts: Doubts, alarms: Sequence[FalseAlarm]) -> Iterator[str]:
