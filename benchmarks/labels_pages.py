@@ -57,7 +57,9 @@ def alpaca_rows(folder: Path) -> list[Row]:
         for source in sorted(folder.glob("results/*/model_outputs.json")):  # the folder's name is the leaderboard's
             renamed = source.read_text(encoding="utf-8")
             Path("results", source.parent.name).mkdir(parents=True)
-            Path("results", source.parent.name, "model_outputs.json").write_text(_without_generator(renamed), encoding="utf-8")
+            Path("results", source.parent.name, "model_outputs.json").write_text(
+                _without_generator(renamed), encoding="utf-8"
+            )
         _youden("import", "alpaca-eval", "results", "--out", "alpaca-eval")
         Path("alpaca.yaml").write_text("pool: alpaca-eval\n", encoding="utf-8")
         _youden("run", "alpaca.yaml")
@@ -96,7 +98,10 @@ def works_table(rows: Sequence[Row]) -> str:
             *(
                 f"| {what} | {rho(rows, 'ability', key):.2f} (length alone {rho(rows, 'length', key):.2f}) "
                 f"| {rho(honest, 'ability', key):.2f} (length alone {rho(honest, 'length', key):.2f}) |"
-                for what, key in (("ρ with win rates", "win_rate"), ("ρ with length-controlled win rates", "lc_win_rate"))
+                for what, key in (
+                    ("ρ with win rates", "win_rate"),
+                    ("ρ with length-controlled win rates", "lc_win_rate"),
+                )
             ),
             "",
             "| place | model | ability | 95 % | place by win rate | win rate, % |",

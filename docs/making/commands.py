@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Iterator
 
 import click
+from making.marks import cell
 
 from youden.cli import COMMANDS, youden
-
-from marks import cell
 
 
 def table(_: str = "") -> str:
@@ -17,9 +16,8 @@ def table(_: str = "") -> str:
     context = click.Context(youden, info_name="youden")
     found: list[str] = []
     for name in COMMANDS:
-        command = youden.get_command(context, name)
-        assert command is not None
-        found += [_one(command, path) for command, path in _all(command, f"youden {name}")]
+        if (command := youden.get_command(context, name)) is not None:
+            found += [_one(each, path) for each, path in _all(command, f"youden {name}")]
     return "\n\n".join(found)
 
 

@@ -1,6 +1,7 @@
 """What MkDocs calls while it builds the book: tables made from the code, formulas as MathML, pages that the menu does not name.
 
-A page asks for a table by a comment of its own line, `<!-- made: commands -->`. `$$ … $$` is a formula.
+A page asks for a table by a comment of its own line, `<!-- made: commands -->`.
+`$ … $` is a formula, `$$ … $$` one on lines of its own.
 """
 
 from __future__ import annotations
@@ -11,23 +12,23 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.append(str(Path(__file__).parents[1]))
 
-import api  # noqa: E402
-import commands  # noqa: E402
-import keys  # noqa: E402
-import messages  # noqa: E402
+from making import api, commands, keys, messages
 
+ROOT = Path(__file__).parents[2]
 MADE: dict[str, Callable[[str], str]] = {
     "commands": commands.table,
     "keys": keys.table,
     "messages": messages.table,
     "api": api.table,
     "facts": keys.facts,
+    "file": lambda path: f"```python\n{(ROOT / path).read_text(encoding='utf-8')}```",
 }
 _MARK = re.compile(r"^<!-- made: (\w+) ?(.*?) ?-->$", re.MULTILINE)
 _FORMULA = re.compile(r"^\$\$\n?(.+?)\n?\$\$$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"(?<![\w$])\$([^$\n]+)\$(?![\w$])")
+_CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 _HOW_TO = "how-to"
 
 
@@ -37,10 +38,13 @@ def made(markdown: str) -> str:
 
 
 def formulas(markdown: str) -> str:
-    """A page with its formulas as MathML, which browsers draw by themselves."""
-    from latex2mathml.converter import convert
+    """A page with its formulas as MathML, which browsers draw by themselves; code is left as it is."""
+    from latex2mathml.converter import convert  # noqa: PLC0415 - of the extra `docs`, which tests of the tables do without
 
-    return _FORMULA.sub(lambda found: convert(found[1], display="block"), markdown)
+    markdown = _FORMULA.sub(lambda found: convert(found[1], display="block"), markdown)
+    parts = _CODE.split(markdown)
+    parts[::2] = [_INLINE.sub(lambda found: convert(found[1]), part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def on_config(config: Any) -> Any:

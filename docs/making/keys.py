@@ -14,27 +14,37 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
+from making.marks import cell
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from marks import cell
+
+_HOMES = {
+    "RunConfig": "youden.data.folder.run_config",
+    "Extension": "youden.data.folder.run_config",
+    "Answering": "youden.judging.config.answering",
+    "Fetching": "youden.judging.config.fetching",
+    "JudgeConfig": "youden.judging.config.settings",
+    "RunFacts": "youden.nouns.facts",
+}
 
 
-def table(place: str) -> str:
-    """The keys of the pydantic model at `module:Name`, a row each."""
-    model: type[BaseModel] = _found(place)
+def table(name: str) -> str:
+    """The keys of the pydantic model called `name`, a row each."""
+    model: type[BaseModel] = _found(name)
     written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
     words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
     rows = [
-        f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {cell(words.get(name, ''))} |"
+        f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
         for name, field in model.model_fields.items()
+        for said_of in [cell(words.get(name, ""))]
     ]
     return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])
 
 
-def facts(place: str) -> str:
-    """The fields of the dataclass at `module:Name`, and what its docstring says."""
-    kind = _found(place)
+def facts(name: str) -> str:
+    """The fields of the dataclass called `name`, and what its docstring says."""
+    kind = _found(name)
     rows = [f"`{field.name}`" for field in dataclasses.fields(kind)]
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     return "\n\n".join([*(cell(one) for one in paragraphs), f"Keys: {', '.join(rows)}."])
@@ -43,7 +53,8 @@ def facts(place: str) -> str:
 def said(docstring: str, names: list[str]) -> dict[str, str]:
     """What a docstring says of each name: from `name: ` or `one, other: ` to the next one."""
     known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?((?:{known})`?(?:(?:, | and )`?(?:{known})`?)*)(?::| is| are| says) ", re.MULTILINE)
+    several = rf"(?:{known})`?(?:(?:, | and )`?(?:{known})`?)*"
+    start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?({several})(?::| is| are| says) ", re.MULTILINE)
     text = re.sub(r"(?<!\n)\n(?!\n)", " ", docstring)
     found = list(start.finditer(text))
     ends = [mark.start() for mark in found[1:]] + [len(text)]
@@ -55,9 +66,8 @@ def said(docstring: str, names: list[str]) -> dict[str, str]:
     return words
 
 
-def _found(place: str) -> Any:
-    module, name = place.split(":")
-    return getattr(import_module(module), name)
+def _found(name: str) -> Any:
+    return getattr(import_module(_HOMES[name]), name)
 
 
 _WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "JsonValue": "anything"}

@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-import youden
+from making.marks import cell
 
-from marks import cell
+import youden
 
 SOURCE = Path(youden.__file__).parent
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -38,7 +38,12 @@ class Message(NamedTuple):
 def table(prefixes: str) -> str:
     """The messages of the modules below `prefixes` (parted by blanks); `*` for those that no page's table names."""
     wanted = [message for message in messages() if _belongs(message.module, prefixes)]
-    rows = [f'| <span id="{one.slug}"></span>`{one.slug}` | {cell(one.said)} |' for one in wanted]
+    first = {message.slug: message for message in reversed(messages())}
+    rows = []
+    for slug in dict.fromkeys(message.slug for message in wanted):
+        texts = dict.fromkeys(cell(message.said) for message in wanted if message.slug == slug)
+        place = f'<span id="{slug}"></span>' if first[slug] in wanted else ""
+        rows.append(f"| {place}`{slug}` | {'<br>'.join(texts)} |")
     return "\n".join(["| slug | what it says |", "| --- | --- |", *rows])
 
 
@@ -117,5 +122,6 @@ def _text(value: ast.expr) -> str:
 
 def _name(value: ast.expr) -> str:
     """A short word for what is filled in: the last name in it."""
-    names = [node.attr if isinstance(node, ast.Attribute) else node.id for node in ast.walk(value) if isinstance(node, ast.Attribute | ast.Name)]
+    parts = [part for part in ast.walk(value) if isinstance(part, ast.Attribute | ast.Name)]
+    names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in parts]
     return names[0].strip("_") if names else "…"
