@@ -2,6 +2,9 @@
 
 `python benchmarks/labels.py [--out FILE] [--shared FOLDER]` prints a table and JSON: Spearman's ρ with AlpacaEval's win rates and
 with lmsys's MT-Bench scores, with and without the entries that game a judge. Data that is absent is skipped, saying so.
+
+`--checkout FOLDER` takes a checkout of github.com/tatsu-lab/alpaca_eval instead: all its models, and its own leaderboard.
+`--write` draws README's figure again, and the tables of the book's pages on what works and what does not (`labels_pages.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import youden
+from labels_pages import write_pages
 from youden.data.importers.alpaca_eval import read_alpaca_eval
 from youden.data.importers.fastchat import read_fastchat
 from youden.nouns import Agent, Pool
@@ -42,12 +46,34 @@ class Row:
     seconds: float
 
 
+LEADERBOARD = Path("src/alpaca_eval/leaderboards/data_AlpacaEval_2/weighted_alpaca_eval_gpt4_turbo_leaderboard.csv")
+"""In a checkout of AlpacaEval."""
+
+
 def alpaca_eval(folder: Path) -> Pool:
-    """AlpacaEval's pool, its agents named by their folders, as the leaderboard does."""
-    files = sorted(folder.glob("results/*/model_outputs.json"))
-    pools = [read_alpaca_eval([file], columns={}).pool for file in files]
-    agents = tuple(Agent(file.parent.name) for file in files)
-    return Pool(agents, pools[0].items, np.vstack([pool.texts for pool in pools]), "AlpacaEval")
+    """AlpacaEval's pool, its agents named by their folders, as the leaderboard does; items by the first model's prompts."""
+    named = [(path.parent.name, path) for path in sorted(folder.glob("results/*/model_outputs.json"))]
+    pools = {name: read_alpaca_eval([path], columns={}).pool for name, path in named}
+    items = next(iter(pools.values())).items
+    texts = np.empty((len(pools), len(items)), dtype=object)
+    for row, pool in enumerate(pools.values()):
+        own = {item.prompt: text for item, text in zip(pool.items, pool.texts[0], strict=True)}
+        texts[row] = [own.get(item.prompt) for item in items]
+    return Pool(tuple(map(Agent, pools)), items, texts, "AlpacaEval")
+
+
+def of_a_checkout(folder: Path) -> Pool:
+    """The models of a checkout that its leaderboard knows."""
+    pool, known = alpaca_eval(folder), label_table(folder / LEADERBOARD)
+    kept = np.array([agent.id in known for agent in pool.agents])
+    agents = tuple(agent for agent in pool.agents if agent.id in known)
+    return Pool(agents, pool.items, pool.texts[kept], pool.name)
+
+
+def label_table(path: Path) -> dict[str, dict[str, str]]:
+    """The rows of a CSV of labels by its first column."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row[next(iter(row))]: row for row in csv.DictReader(file)}
 
 
 def mt_bench(folder: Path) -> Pool:
@@ -61,8 +87,7 @@ def rows(pool: Pool, labels: Path, names: tuple[str, ...], *, design: str) -> li
     ability = youden.rank(plan, youden.judge(plan, pool, judge="lexical")).set_index("agent").ability
     seconds = perf_counter() - started
     ids = [agent.id for agent in pool.agents]
-    with labels.open(encoding="utf-8", newline="") as file:
-        table = {row[next(iter(row))]: row for row in csv.DictReader(file)}
+    table = label_table(labels)
     lexical, length = ability[ids].to_numpy(), mean_lengths(pool.texts)
     found = []
     honest = np.array([agent not in GAMED for agent in ids])
@@ -79,7 +104,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--shared", type=Path, default=SHARED)
+    parser.add_argument("--checkout", type=Path)
+    parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
+    if arguments.write:
+        write_pages(arguments.shared)
+        return
+    if arguments.checkout:
+        pool = of_a_checkout(arguments.checkout)
+        show(rows(pool, arguments.checkout / LEADERBOARD, ("win_rate", "length_controlled_winrate"), design="cyclic"))
+        return
     sources: list[tuple[str, Callable[[Path], Pool], str, tuple[str, ...]]] = [
         ("alpaca-eval", alpaca_eval, "leaderboard.csv", ("win_rate", "lc_win_rate")),
         ("mt-bench", mt_bench, "scores.csv", ("mt_bench_score",)),
@@ -94,6 +128,16 @@ def main() -> None:
         pool = read(folder)
         for design in ("cyclic", "dense"):
             found += rows(pool, folder / labels, columns, design=design)
+    show(found)
+    print("\n".join(skipped))
+    text = json.dumps({"rows": [asdict(row) for row in found], "skipped": skipped}, indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def show(found: list[Row]) -> None:
+    """The rows as a table."""
     print("| pool | plan | calls | label | agents | lexical ρ | length ρ | NullModel | s |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for row in found:
@@ -102,11 +146,6 @@ def main() -> None:
             f"| {row.pool} | {row.plan} | {row.calls:,} | {row.label} | {row.agents} | {row.lexical:.2f} | {row.length:.2f} | "
             f"{place} | {row.seconds:.0f} |"
         )
-    print("\n".join(skipped))
-    text = json.dumps({"rows": [asdict(row) for row in found], "skipped": skipped}, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
 
 
 if __name__ == "__main__":

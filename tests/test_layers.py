@@ -30,6 +30,7 @@ RANK = {
     "text": 1,
     "nouns": 0,
     "errors": 0,
+    "extras": 0,
     "registry": 0,
     "resources": 0,
     "streams": 0,

@@ -1,4 +1,4 @@
-"""What README shows runs as it stands."""
+"""What README shows runs as it stands, and the book's pictures and tables of measured results are those of today."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import book
 from commands import Youden
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
@@ -22,26 +23,37 @@ from youden.report.data.report import build_report
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+CASSETTES = ROOT / "docs" / "how-to" / "cassettes.md"
+PICTURES = sorted(set(re.findall(r"(ranking|scores)\.svg", "".join(page.read_text("utf-8") for page in book.pages()))))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def code(page: Path, language: str) -> list[str]:
+    return [block.code for block in book.blocks(page) if block.language == language]
 
 
 def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    example, _ = blocks("python")
-    names: dict[str, object] = {}
-    exec(example, names)  # noqa: S102
+    (example,) = code(README, "python")
+    exec(example, {})  # noqa: S102
     assert "place_low" in capsys.readouterr().out
-    assert getattr(names["model"], "ability_").shape == (12,)  # noqa: B009
+
+
+def test_the_commands_of_the_example_run(youden: Youden, tmp_path: Path) -> None:
+    _first, commands, _tests = code(README, "sh")
+    book.furnish(tmp_path, port=9)
+    (config,) = code(README, "yaml")
+    (tmp_path / "mine.yaml").write_text(config.replace("gpt-4o-mini", "lexical"), encoding="utf-8")
+    for line in book.lines(commands):
+        ended = youden(*line.split("#")[0].split()[1:])
+        assert ended.code == 0, ended.err
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
 
 
 def test_the_example_of_a_test_passes_on_its_cassette(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    _, example = blocks("python")
+    (example,) = code(CASSETTES, "python")
     shutil.copytree(ROOT / "datasets" / "field-notes", pytester.path / "datasets" / "field-notes")
     judge, pool = load_judge_config("gpt-4o-mini"), read_pool("datasets/field-notes")
     plan, questions = make_plan(pool, calls=400, seed=0), judge.questions()
@@ -67,20 +79,29 @@ def agents_of(plan: Plan, row: int) -> set[str]:
 def test_the_config_example_is_a_config(tmp_path: Path) -> None:
     from youden.data.folder.run_config import load_run_config
 
-    (example,) = blocks("yaml")
+    (example,) = code(README, "yaml")
     (tmp_path / "mine.yaml").write_text(example, encoding="utf-8")
     assert load_run_config(tmp_path / "mine.yaml").max_cost == 2
 
 
-def test_every_link_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (Path(__file__).parents[1] / target).exists(), target
-
-
-@pytest.mark.parametrize("picture", sorted(set(re.findall(r"\]\((docs/\w+\.svg)\)", README))))
+@pytest.mark.parametrize("picture", PICTURES)
 def test_the_pictures_show_what_the_demo_shows(youden: Youden, tmp_path: Path, picture: str) -> None:
     assert youden("demo").code == 0
-    spec = picture_spec(build_report(RunFolder(tmp_path / "runs" / "demo")), Path(picture).stem)
-    drawn = (Path(__file__).parents[1] / picture).read_text(encoding="utf-8")
-    again = f"youden report runs/demo --format svg --chart {Path(picture).stem} --out {picture}"
+    spec = picture_spec(build_report(RunFolder(tmp_path / "runs" / "demo")), picture)
+    drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
+    again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"
     assert mark(spec) in drawn, f"The picture is not current. Draw it again: {again}"
+
+
+@pytest.mark.slow
+def test_the_figure_and_tables_of_published_models_are_current(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import labels_pages
+
+    works = labels_pages.alpaca_rows(shared / "alpaca-eval")
+    again = "Make them again: python benchmarks/labels.py --write"
+    assert mark(labels_pages.figure(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
+    fails = labels_pages.fails_table(labels_pages.mt_bench_rows(shared / "mt-bench"))
+    for path, table in ((labels_pages.WORKS, labels_pages.works_table(works)), (labels_pages.FAILS, fails)):
+        page = path.read_text(encoding="utf-8")
+        assert labels_pages.current(page, table) == page, again

@@ -109,7 +109,7 @@ def fit_in_database(
         target=target,
         best=None if apart.best is None else plan.agent_ids[apart.best],
         told_apart=int(apart.above.sum()),
-        standings=dict.fromkeys(("robust", *(["family"] if rules.families else [])), _NOT_MADE),
+        standings=standings,
         families=dict(rules.families),
     )
     items = pd.DataFrame(

@@ -35,18 +35,20 @@ def command(
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to, and is no proof of correctness.
     """
+    said = overrides.apply(config)
     from youden.run.engine import fit
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
     if to_mlflow:
         tracking.check()
-    planned = plan_run(overrides.apply(config))
+    planned = plan_run(said)
     table = None
     if labels is not None:
+        from youden.practice.labels.matching import aliases_of
         from youden.practice.labels.validation import open_labels, validate
 
-        table = open_labels(labels, planned.plan.agent_ids)
+        table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:

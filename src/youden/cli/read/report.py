@@ -8,13 +8,29 @@ import click
 
 from youden.cli.terms import options, ranking, tracking
 
+CHARTS = (
+    "ranking",
+    "agents",
+    "agents-clustered",
+    "scores",
+    "residuals",
+    "difficulty",
+    "curl",
+    "curl-scaled",
+    "alarms",
+    "holdout",
+    "pairs",
+    "pairs-beyond",
+)
 FORMATS = ("html", "md", "png", "svg", "csv")
 
 
 @click.command("report")
 @options.run
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
-@click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
+@click.option(
+    "--chart", type=click.Choice(CHARTS), default="ranking", show_default=True, help="The figure that png and svg draw."
+)
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
 @tracking.option
@@ -31,14 +47,15 @@ def command(
     to_mlflow: bool,
     out: Path | None,
 ) -> None:
-    """Write RUN/report.html from the files of a fitted run, and print its path.
+    """Write RUN/report.html, or a part of it for another place.
 
-    md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
-    one figure. --against OTHER writes both runs side by side. --labels also writes
-    RUN/labels.json, and later reports show it for as long as the ranking stays.
+    Reads the files of a fitted run and prints the path it wrote. md (a summary fit for a pull request) and csv (the ranking)
+    go to standard output unless --out is given; png and svg draw one figure. --against OTHER writes both runs side by side.
+    --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import ConfigError
+    from youden.practice.labels.matching import aliases_of
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.pages import write
 
@@ -51,7 +68,8 @@ def command(
         tracking.check()
     folder = RunFolder(run)
     if labels is not None:
-        validate(folder, open_labels(labels, folder.read_pool().agent_ids))
+        pool = folder.read_pool()
+        validate(folder, open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents)))
     if against is not None:
         if kind != "html":
             raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")

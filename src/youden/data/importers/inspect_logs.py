@@ -14,8 +14,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import pyarrow as pa
 
-from youden.data.importers.joining import ImportedPool, Joiner, distinct
+from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import as_object, files_of, inner, parse_json, read_json, wrong
+from youden.data.importers.telling_apart import distinct
 from youden.nouns import Json
 
 _ZSTANDARD = 93
@@ -54,7 +55,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     logs = [_read(path) for path in files if path in paths or path.name not in _BESIDE]
     tasks = {log.task for log in logs}
     joiner = Joiner(paths[0].stem)
-    names = distinct([f"{log.model}\0{log.task}" for log in logs], [log.path for log in logs])
+    names = distinct([f"{log.model}\0{log.task}" for log in logs], [log.path.with_suffix("") for log in logs])
     for log, name in zip(logs, names, strict=True):
         agent = name.replace(f"\0{log.task}", "")
         status = log.header.get("status", "unfinished")
@@ -62,13 +63,13 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             joiner.note(f"{log.path}: the run ended with status '{status}'; the samples it has were taken.")
         for number, sample in enumerate(log.samples, 1):
             place = f"{log.path}, sample {number}"
-            if isinstance(epoch := sample.get("epoch"), int) and epoch > 1:
-                joiner.leave_out("a repetition (epoch 2 or later)", place)
-                continue
             failed = sample.get("error") or inner(sample, "output", "error")
             text = _response(sample)
             if text is None or (failed and not text):
                 joiner.leave_out("the sample failed" if failed else "the sample has no output", place)
+                continue
+            if isinstance(epoch := sample.get("epoch"), int) and epoch > 1:
+                joiner.drop(agent, "a repetition (epoch 2 or later)", place)
                 continue
             item = sample.get("id")
             joiner.add(

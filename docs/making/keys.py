@@ -1,0 +1,104 @@
+"""The keys of YAML files and of `fit.json`, from the types that read them.
+
+A key's words are those of `words.yaml`, or else of its type's docstring: `calls, percent: the budget…`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+from making.marks import cell
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+
+_HOMES = {
+    "RunConfig": "youden.data.folder.run_config",
+    "Extension": "youden.data.folder.run_config",
+    "Answering": "youden.judging.config.answering",
+    "Fetching": "youden.judging.config.fetching",
+    "JudgeConfig": "youden.judging.config.settings",
+    "RunFacts": "youden.nouns.facts",
+}
+
+
+def table(name: str) -> str:
+    """The keys of the pydantic model called `name`, a row each."""
+    model: type[BaseModel] = _found(name)
+    written = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
+    words = said(inspect.getdoc(model) or "", list(model.model_fields)) | written.get(model.__name__, {})
+    rows = [
+        f"| `{name}` | {cell(_type(field.annotation))}{_bounds(field.metadata)} | {_default(field)} | {said_of} |"
+        for name, field in model.model_fields.items()
+        for said_of in [cell(words.get(name, ""))]
+    ]
+    return "\n".join(["| key | type | default | |", "| --- | --- | --- | --- |", *rows])
+
+
+def facts(name: str) -> str:
+    """The fields of the dataclass called `name`, and what its docstring says."""
+    kind = _found(name)
+    rows = [f"`{field.name}`" for field in dataclasses.fields(kind)]
+    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
+    return "\n\n".join([*(cell(one) for one in paragraphs), f"Keys: {', '.join(rows)}."])
+
+
+def said(docstring: str, names: list[str]) -> dict[str, str]:
+    """What a docstring says of each name: from `name: ` or `one, other: ` to the next one."""
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    several = rf"(?:{known})`?(?:(?:, | and )`?(?:{known})`?)*"
+    start = re.compile(rf"(?:(?<=[.;] )|(?<=\n)|^)`?({several})(?::| is| are| says) ", re.MULTILINE)
+    text = re.sub(r"(?<!\n)\n(?!\n)", " ", docstring)
+    found = list(start.finditer(text))
+    ends = [mark.start() for mark in found[1:]] + [len(text)]
+    words = {}
+    for mark, end in zip(found, ends, strict=True):
+        rest = text[mark.end() : end].split("\n\n")[0].strip()
+        for name in re.findall(known, mark[1]):
+            words[name] = words.get(name, "") + (" " if name in words else "") + rest.rstrip(";")
+    return words
+
+
+def _found(name: str) -> Any:
+    return getattr(import_module(_HOMES[name]), name)
+
+
+_WORDS = {"str": "text", "int": "whole number", "float": "number", "bool": "yes or no", "JsonValue": "anything"}
+
+
+def _type(annotation: Any) -> str:
+    """A type in words: `int | None` is 'whole number', for a key may always be left out."""
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _type(parts[0])
+    if origin is Literal:
+        return ", ".join(map(str, parts))
+    if origin in (Union, UnionType):
+        return " or ".join(_type(part) for part in parts)
+    if origin in (list, tuple):
+        return f"list of {_type(parts[0])}"
+    if origin is dict:
+        return "keys of its own"
+    name = getattr(annotation, "__name__", str(annotation))
+    return _WORDS.get(name, "keys of its own")
+
+
+def _bounds(metadata: list[Any]) -> str:
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    found = [f"{sign} {getattr(one, name)}" for one in metadata for name, sign in signs.items() if hasattr(one, name)]
+    return f" {', '.join(found)}" if found else ""
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "needed"
+    value = field.get_default(call_default_factory=True)
+    return "" if value in (None, PydanticUndefined, "", (), [], {}) else f"`{value}`"

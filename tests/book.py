@@ -1,0 +1,130 @@
+"""The book's pages and README as material for tests: their blocks of code, and a place in which those run as they stand."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+RUN = ("python", "sh", "yaml")
+"""What a block that runs is called: a config is written into the file that its first line names. `console` is shown only."""
+
+
+class Block(NamedTuple):
+    """line: where its code begins in the page."""
+
+    language: str
+    code: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    """The page's blocks of code, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found[1], found[2], text[: found.start(2)].count("\n") + 1)
+        for found in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    ]
+
+
+def pages() -> list[Path]:
+    """README and every page of the book."""
+    return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def fake_judge() -> ModuleType:
+    """`examples/fake_judge.py`, loaded from where it stands."""
+    spec = importlib.util.spec_from_file_location("fake_judge", ROOT / "examples" / "fake_judge.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def judging() -> Iterator[int]:
+    """The tutorial's fake judge, on a port of its own."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), fake_judge().FakeJudge) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+
+
+def furnish(folder: Path, port: int) -> None:
+    """What a reader is thought to have: a pool, one with two agents more, and judges' names that lead to the fake one."""
+    pool = pd.read_json(ROOT / "datasets" / "field-notes" / "responses.jsonl", lines=True)
+    items = pd.read_json(ROOT / "datasets" / "field-notes" / "items.jsonl", lines=True)
+    table = pool.merge(items.rename(columns={"id": "item"})[["item", "prompt"]], on="item")
+    table = table[["agent", "item", "text", "prompt"]]
+    late = table.agent.isin(["newcomer", "chatty"])
+    table[~late].to_csv(folder / "mine.csv", index=False)
+    table[late].to_csv(folder / "new.csv", index=False)
+    (folder / "configs" / "judges").mkdir(parents=True)
+    for name in ("gpt-4o-mini", "llama3-70b"):
+        (folder / "configs" / "judges" / f"{name}.yaml").write_text(
+            f"backend: wire\nmodel: {name}\nbase_url: http://127.0.0.1:{port}/v1\napi_key_env: null\n"
+            "price_in: 0.15\nprice_out: 0.6\nbatch_discount: 0.5\ncontext: 128000\nmax_tokens: 8\n",
+            encoding="utf-8",
+        )
+    (folder / "mine.yaml").write_text("pool: mine.csv\njudge: gpt-4o-mini\nmax_cost: 2.00\n", encoding="utf-8")
+
+
+def run_page(page: Path, folder: Path, command: Callable[[list[str]], int]) -> None:
+    """Runs a page's blocks in order. command: runs one `youden …` in this process and gives its exit code."""
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if block.language == "yaml" and (named := re.match(r"# (\S+\.ya?ml)\n", block.code)):
+            (folder / named[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / named[1]).write_text(block.code, encoding="utf-8")
+        elif block.language == "python" and "def test_" not in block.code:  # those run under pytest: test_readme.py
+            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)  # noqa: S102
+        elif block.language == "sh":
+            for line in lines(block.code):
+                run_line(line, folder, command, where=f"{page.name}:{block.line}")
+
+
+def lines(code: str) -> Iterator[str]:
+    """The commands of a block of sh, a continued line as one."""
+    for line in code.replace("\\\n", " ").splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield line.strip()
+
+
+def run_line(line: str, folder: Path, command: Callable[[list[str]], int], *, where: str) -> None:
+    """One command; `# exit 3` at its end says how else than well it may end."""
+    allowed = {0, *map(int, re.findall(r"# exit (\d)", line))}
+    bare = re.sub(r"\s+#.*$", "", line)
+    if re.fullmatch(r"youden [^|&;><$]*", bare):
+        import shlex
+
+        code = command(shlex.split(bare)[1:])
+    else:
+        tools = folder / ".tools"
+        tools.mkdir(exist_ok=True)
+        for name, words in {"youden": "-m youden", "python3": ""}.items():
+            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+            (tools / name).chmod(0o755)
+        path = {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+        code = subprocess.run(["bash", "-c", bare], cwd=folder, env={**os.environ, **path}, check=False).returncode
+    assert code in allowed, f"{where}: {line} ended with {code}"
+
+
+def copied(template: Path, folder: Path) -> None:
+    """A folder of its own for a page, as `template` is."""
+    shutil.copytree(template, folder, dirs_exist_ok=True)
