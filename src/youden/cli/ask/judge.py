@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from youden.cli.terms import options, show
+from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 
@@ -24,7 +25,7 @@ from youden.cli.terms.progress import progress_bar
 )
 @click.option(
     "--poll",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
