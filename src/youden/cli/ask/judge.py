@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli.terms import options, show
+from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--poll",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from youden.cli.terms.numbers import Number
+
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.asking.terms import Asking as Terms
@@ -32,12 +34,10 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
-max_cost = click.option(
-    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Most that this one command may spend."
-)
+max_cost = click.option("--max-cost", type=Number(min=0), metavar="USD", help="Most that this one command may spend.")
 max_missing = click.option(
     "--max-missing",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="SHARE",
     help="Stop when more than this share of answers is missing. [default: 0.01]",
 )
@@ -47,7 +47,7 @@ retry_failed = click.option(
 log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
 grace = click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=8.0,
     show_default=True,
     metavar="SECONDS",
@@ -113,7 +113,7 @@ rule = click.option(
 )
 held_out = click.option(
     "--holdout",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
     default=0.2,
     show_default=True,
@@ -200,6 +200,8 @@ class Overrides:
         from youden.data.folder.run_config import load_run_config
         from youden.judging.config.reading import load_judge_config
 
+        if self.robust and self.trusted is not None:
+            raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
         said: dict[str, Json | None] = {
             "judge": self.judge,
             "out": None if self.out is None else str(self.out),
@@ -241,7 +243,7 @@ def overrides(function: Callable[..., R]) -> Callable[..., R]:
     )
     @click.option(
         "--width",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=Number(0, 1, min_open=True, max_open=True),
         metavar="W",
         help="Ask in rounds until nine in ten agents have ± W (width_share: in the config for another share).",
     )

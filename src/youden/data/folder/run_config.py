@@ -45,6 +45,25 @@ _OF_A_DESIGN = (
 )
 
 
+MEANS = {
+    "calls": "calls of both arms as a whole number, such as 4000",
+    "percent": "percent of the dense calls, above 0 and up to 100, such as 2",
+    "trials": "paired trials an agent as a whole number, such as 100",
+    "width": "a half width between 0 and 1, such as 0.05",
+    "width_share": "a share of the agents above 0 and up to 1, such as 0.9",
+    "top": "as a whole number how many agents are to be told apart as the best, such as 3",
+    "holdout": "a share of the cells below 1, such as 0.2",
+    "seed": "a whole number from 0 on",
+    "robust": "true or false",
+    "trusted": "a list of agents, such as [a, b]",
+    "families": "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
+    "suspected": "a share of the calls from 0 to 1, such as 0.05",
+    "max_cost": "USD from 0 on, such as 2.00",
+    "max_missing": "a share of the answers from 0 to 1, such as 0.01",
+}
+"""What a key may say, for whoever said something else."""
+
+
 class Extension(BaseModel):
     """One step by which a run grew: agents or items of another pool (a path), or more calls, on all or on agents to focus on.
 
@@ -226,8 +245,15 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
         return RunConfig.model_validate(resolved)
     except ValidationError as error:
         raise ConfigError(
-            f"{place}: {misfit(error, keys=RunConfig.model_fields)}. Correct it.", slug="run-config"
+            f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
         ) from error
+
+
+def _remedy(error: ValidationError) -> str:
+    """What the key that does not fit may say, in words."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    means = MEANS.get(str(first["loc"][0])) if first["loc"] and first["type"] != "value_error" else None
+    return "Correct it." if means is None else f"Give {means}."
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
