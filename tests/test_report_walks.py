@@ -44,7 +44,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pool = make_pool(14, 12)
     one = judged(root / "one", pool=pool)
     two = judged(
-        root / "a-run-with-a-long-name", pool=pool, answers=lambda plan: np.random.default_rng(0).random(len(plan)).round(1)
+        root / "a-run-with-a-long-name",
+        pool=pool,
+        answers=lambda plan: np.random.default_rng(0).random(len(plan)).round(1),
     )
     write_report(one)
     write_comparison(one, two, out=root / "both.html")
@@ -217,7 +219,9 @@ def test_boxes_lie_apart_and_axe_is_content_on_every_page_of_a_report(demo: Path
 
 
 @SIZES
-def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(pair: Path, width: int, dark: bool) -> None:
+def test_boxes_lie_apart_where_two_runs_are_compared_and_in_the_viewers_list(
+    pair: Path, width: int, dark: bool
+) -> None:
     with opened((pair / "both.html").as_uri(), width=width, dark=dark) as browser:
         looked_at(browser)
         names = browser.execute_script(

@@ -39,7 +39,15 @@ def slope(data: Comparison) -> Figure:
             "height:Q", title=None, scale=alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False), axis=None
         ),
         color=by_group(frame),
-        tooltip=["agent:N", "group:N", "run:N", "place:Q", "places:N", alt.Tooltip("ability:Q", format=".3f"), "apart:N"],
+        tooltip=[
+            "agent:N",
+            "group:N",
+            "run:N",
+            "place:Q",
+            "places:N",
+            alt.Tooltip("ability:Q", format=".3f"),
+            "apart:N",
+        ],
     )
     drawn = base.mark_line(strokeWidth=2).encode(
         detail="agent:N",

@@ -22,7 +22,14 @@ _KINDS: tuple[tuple[re.Pattern[str], str, About, str], ...] = (
 )
 """What warnings of one kind look like, its slug, what it is about, and its line where there are several."""
 
-_ABOUT: dict[str, About] = {"missing": "judge", "fpr": "judge", "halves": "pool", "groups": "pool", "spread": "pool", "length": "pool"}
+_ABOUT: dict[str, About] = {
+    "missing": "judge",
+    "fpr": "judge",
+    "halves": "pool",
+    "groups": "pool",
+    "spread": "pool",
+    "length": "pool",
+}
 _SAME = {"missing"}
 """Kinds whose warnings say the same thing twice."""
 _SHORTEST = 25
