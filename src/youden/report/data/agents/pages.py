@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def worst_trials(result: Verdicts, predicted: Floats | None, *, most: int = N_SH
     ends = np.searchsorted(agent[order], np.arange(plan.n_agents + 1))
     row = asked[order % len(asked)] if len(asked) else asked
     pair = np.sort(np.stack(cell_keys(plan)), axis=0)
-    return tuple(_of_each_pair(row[start:end], pair, most=most) for start, end in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(_of_each_pair(row[start:end], pair, most=most) for start, end in pairwise(ends.tolist()))
 
 
 def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, ...]:
