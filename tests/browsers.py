@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -68,7 +69,7 @@ def drawn(browser: Any) -> None:
     script = """
       const root = document.documentElement;
       return root.dataset.figures === "done" && [...document.querySelectorAll("[data-figure]")].every((place) =>
-        place.closest("[hidden]") || (place.dataset.drawn === root.dataset.theme && place.querySelector("svg, canvas")));
+        place.closest("[hidden], details:not([open])") || (place.dataset.drawn === root.dataset.theme && place.querySelector("svg, canvas")));
     """
     until(lambda: browser.execute_script(script))
 
@@ -78,11 +79,17 @@ def complaints(browser: Any) -> list[str]:
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
 
 
+def axe() -> str:
+    """The script of axe-core: of the file that YOUDEN_AXE names, or of `npm install axe-core` in the checkout. Skips without."""
+    place = Path(os.environ.get("YOUDEN_AXE", Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"))
+    if not place.is_file():
+        pytest.skip("axe-core is not installed (npm install --no-save axe-core, or YOUDEN_AXE=…/axe.min.js)")
+    return place.read_text(encoding="utf-8")
+
+
 def serious(browser: Any) -> list[str]:
     """What axe-core finds that is serious or critical."""
-    from importlib.resources import files
-
-    browser.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    browser.execute_script(axe())
     found = browser.execute_async_script(
         "const done = arguments[arguments.length - 1]; axe.run(document, {resultTypes: ['violations']}).then(done);"
     )
@@ -91,3 +98,51 @@ def serious(browser: Any) -> list[str]:
         for violation in found["violations"]
         if violation["impact"] in ("serious", "critical")
     ]
+
+
+LAID_OUT = """
+  const clipped = (element) => {
+    const box = { left: 0, right: innerWidth, top: -Infinity, bottom: Infinity };
+    for (let up = element; up && up !== document.body; up = up.parentElement) {
+      const style = getComputedStyle(up);
+      if (style.overflowX === "visible" && style.overflowY === "visible") continue;
+      const edge = up.getBoundingClientRect();
+      box.left = Math.max(box.left, edge.left); box.right = Math.min(box.right, edge.right);
+      box.top = Math.max(box.top, edge.top); box.bottom = Math.min(box.bottom, edge.bottom);
+    }
+    return box;
+  };
+  const boxes = [], out = [];
+  const walker = document.createTreeWalker(document.querySelector("dialog[open]") ?? document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    const owner = node.parentElement;
+    if (!node.data.trim() || !owner.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
+    if (owner.closest("script, style, option, nav, .skip, #vg-tooltip-element")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const clip = clipped(owner);
+    for (const one of range.getClientRects()) {
+      const box = { left: Math.max(one.left, clip.left), right: Math.min(one.right, clip.right),
+        top: Math.max(one.top, clip.top), bottom: Math.min(one.bottom, clip.bottom), owner, said: node.data.trim().slice(0, 40) };
+      if (one.right > innerWidth + 1 && clip.right > innerWidth - 1 && !owner.closest(".scroll")) out.push(box.said);
+      if (box.right - box.left > 2 && box.bottom - box.top > 4) boxes.push(box);
+    }
+  }
+  boxes.sort((a, b) => a.top - b.top);
+  const over = [];
+  boxes.forEach((one, k) => {
+    for (let n = k + 1; n < boxes.length && boxes[n].top < one.bottom - 3; n += 1) {
+      const two = boxes[n];
+      const deep = Math.min(one.bottom, two.bottom) - two.top;
+      const high = Math.min(one.bottom - one.top, two.bottom - two.top);
+      if (one.owner !== two.owner && deep > Math.max(3, 0.4 * high) && Math.min(one.right, two.right) - Math.max(one.left, two.left) > 2) over.push(`${one.said} | ${two.said}`);
+    }
+  });
+  return { over, out, wide: document.documentElement.scrollWidth > innerWidth ? [`the page is ${document.documentElement.scrollWidth} wide`] : [] };
+"""
+
+
+def badly_laid_out(browser: Any) -> list[str]:
+    """Texts, those of figures too, whose boxes lie over each other or stick out of the window, by what they say."""
+    found: dict[str, list[str]] = browser.execute_script(LAID_OUT)
+    return [f"{kind}: {said}" for kind, many in found.items() for said in many]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attacks import SHIPPED, UNSEEN, planted
-from commands import Youden
+from commands import Youden, write_config
 from pools import make_pool
 from youden.data.importers.alpaca_eval import read_alpaca_eval
 from youden.data.importers.fastchat import read_fastchat
@@ -305,4 +305,29 @@ def test_the_command_prints_findings_with_what_to_do_and_json(youden: Youden, ho
     assert "To do: Keep one of them" in ended.out
     data = json.loads(youden("check", "pool", "--json").out)
     assert [finding["slug"] for finding in data["findings"]] == ["clones"]
-    assert {cost["design"] for cost in data["costs"]} >= {"dense", "cyclic"}
+    assert {cost["design"] for cost in data["costs"]} == {"cyclic"}
+
+
+def test_a_config_is_checked_with_the_cost_of_its_own_judge_and_design(
+    youden: Youden, honest: Pool, tmp_path: Path
+) -> None:
+    write_pool(honest, tmp_path / "pool")
+    write_config(tmp_path / "mine.yaml", pool="pool", judge="gpt-4o-mini", design="nlogn", max_cost=1)
+    (cost,) = json.loads(youden("check", "mine.yaml", "--json").out)["costs"]
+    planned = json.loads(youden("plan", "mine.yaml", "--json").out)["cost"]
+    assert (cost["design"], cost["judge"]) == ("nlogn", "gpt-4o-mini")
+    assert {name: cost[name] for name in ("calls", "tokens_in", "usd")} == {
+        name: planned[name] for name in ("calls", "tokens_in", "usd")
+    }
+    everything = json.loads(youden("check", "mine.yaml", "--all", "--json").out)["costs"]
+    assert everything[0] == cost
+    assert {cost["design"] for cost in everything} >= {"dense", "cyclic"}
+
+
+def test_findings_are_shown_though_the_config_cannot_be_planned(youden: Youden, honest: Pool, tmp_path: Path) -> None:
+    write_pool(honest, tmp_path / "pool")
+    write_config(tmp_path / "mine.yaml", pool="pool", design="width", options={"width": 1e-6})
+    ended = youden("check", "mine.yaml")
+    assert ended.code == 0
+    assert "Nothing found" in ended.out
+    assert "note: What this run would take: " in ended.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ RUN_FILES = {
     "rates.parquet",
     "scores.csv",
     "scores_row.csv",
+    "curl.csv",
     "ranking.csv",
+    "ranking.json",
     "items.csv",
     "fit.json",
     "signature.json",
@@ -474,3 +477,22 @@ def test_hostile_names_reach_neither_the_terminal_nor_the_page_as_anything_but_t
     for shown in (ended.out, ended.err, page):
         assert "\u202e" not in shown
     assert "[bold]" in ended.out
+
+
+def test_agents_whose_texts_are_one_count_once_in_the_robust_ranking(youden: Youden, tmp_path: Path) -> None:
+    field_notes = Path(__file__).parents[1] / "datasets" / "field-notes"
+    rows = [json.loads(line) for line in (field_notes / "responses.jsonl").read_text(encoding="utf-8").splitlines()]
+    agent = rows[0]["agent"]
+    rows += [row | {"agent": "its-copy"} for row in rows if row["agent"] == agent]
+    pool = tmp_path / "pool"
+    shutil.copytree(field_notes, pool)
+    (pool / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with (pool / "agents.jsonl").open("a", encoding="utf-8") as agents:
+        agents.write('{"id": "its-copy"}\n')
+    config = tmp_path / "c.yaml"
+    config.write_text(f"name: copied\npool: {pool}\nout: {tmp_path / 'r'}\n", encoding="utf-8")
+    assert youden("run", str(config)).code == 0
+    facts = RunFolder(tmp_path / "r").read_facts()
+    assert facts.standings["robust"].groups == ((agent, "its-copy"),)
+    assert youden("fit", str(tmp_path / "r")).code == 0
+    assert RunFolder(tmp_path / "r").read_facts().standings["robust"].groups == ((agent, "its-copy"),)

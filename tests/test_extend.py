@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -85,6 +86,17 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
     page = (here / "runs/r/report.html").read_text(encoding="utf-8")
     assert "What moved?" in page
     assert "2 agents joined: a5, a6." in page
+
+
+def test_the_terminal_shows_only_agents_that_moved(youden: Youden, here: Path, server: WireServer) -> None:
+    joined = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    assert joined.code == 0, joined.err
+    assert "What moved" not in joined.out, "places that newcomers changed are no move"
+    server.behave = lambda _n, _body: Reply("NO")
+    focused = youden("extend", "runs/r", "--calls", "20", "--focus", "a1")
+    assert focused.code == 0, focused.err
+    table = focused.out.split("What moved")[1]
+    assert re.findall(r"│ (a\d) ", table) == ["a1"]
 
 
 def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:

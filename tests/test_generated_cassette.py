@@ -120,6 +120,18 @@ def test_a_replay_of_what_was_never_asked_asks_nobody(youden: Youden, made: Path
     assert server.n_requests == asked
 
 
+def test_a_replay_names_the_flag_that_was_missing(youden: Youden, made: Path) -> None:
+    replay = ["generate", "agents.yaml", "items.jsonl", "--out", "again", "--replay"]
+    models = "\nmodels: {m: {backend: wire, model: other, base_url: 'http://127.0.0.1:9/v1', price: 0}, n: n.yaml}\n"
+    (made.parent / "agents.yaml").write_text(AGENTS + models, encoding="utf-8")
+    ended = youden(*replay, "--store", "made/answers.db")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[replay-miss]")
+    assert "--model-map m=JUDGE" in ended.err
+    ended = youden(*replay, "--model-map", "m=m.yaml")
+    assert (ended.code, ended.err.split()[-1]) == (2, "[replay-store]")
+    assert "--store" in ended.err
+
+
 def test_a_cassette_that_falls_short_is_told_by_agent_and_item(youden: Youden, made: Path) -> None:
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     lines = (made.parent / "c.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)

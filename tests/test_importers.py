@@ -12,50 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Youden
+from importing import TOOLS, cells, load, tool, write
 from youden.data.importers import IMPORTERS
-from youden.data.importers.joining import ImportedPool
 from youden.data.pools.reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
 from youden.pools.bring.importing import bring
-
-TOOLS = Path(__file__).parent / "tools"
-TINY = """task: tiny
-dataset_path: json
-dataset_kwargs: {data_files: {test: docs.jsonl}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{q}}"
-doc_to_target: "{{a}}"
-generation_kwargs: {until: ["\\n\\n"], max_gen_toks: 16}
-metric_list: [{metric: exact_match}]
-"""
-
-
-def tool(name: str, package: str) -> str:
-    python = os.environ.get(name)
-    if not python:
-        pytest.skip(f"{name} does not name an interpreter with {package}")
-    return python
-
-
-def load(format_: str, *paths: Path, **columns: str) -> ImportedPool:
-    return IMPORTERS.load(format_)(paths, columns=columns)
-
-
-def write(path: Path, *rows: object, whole: object = None) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(whole) if whole is not None else "".join(json.dumps(row) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def cells(imported: ImportedPool) -> dict[tuple[str, str], str | None]:
-    pool = imported.pool
-    return {
-        (agent.id, item.id): pool.texts[k, j]
-        for k, agent in enumerate(pool.agents)
-        for j, item in enumerate(pool.items)
-    }
 
 
 @pytest.fixture(scope="module")
@@ -86,29 +47,19 @@ def test_a_real_log_of_a_failed_run_gives_what_it_has_and_says_so(inspect_logs: 
     assert sum(name.startswith("mockllm/one (") for name in names) == 2
 
 
-def test_real_samples_of_lm_evaluation_harness_are_read(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
-    write(tmp_path / "docs.jsonl", *({"q": f"Tell of {topic}.", "a": topic} for topic in ("rivers", "bridges")))
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
     offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
-    for name in ("acme/small", "acme/large"):
-        words = [
-            "run",
-            "--model",
-            "dummy",
-            "--model_args",
-            f"pretrained={name}",
-            "--tasks",
-            "tiny",
-            "--include_path",
-            ".",
-        ]
-        words += ["--output_path", "out", "--log_samples"]
-        command = [python, "-m", "lm_eval", *words]
-        subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=240)
-    imported = load("lm-eval", tmp_path / "out")
-    assert {agent.id for agent in imported.pool.agents} == {"acme/small", "acme/large"}
-    assert cells(imported)["acme/small", "1"] == "lol"
+    command = [python, TOOLS / "lm_eval_runs.py"]
+    subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=400)
+    written = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in tmp_path.rglob("samples_*.jsonl"))
+    imported = load("lm-eval", *(tmp_path / out for out in ("plain", "adapter", "hot")))
+    names = [agent.id for agent in imported.pool.agents]
+    assert sum(name.startswith("acme/m (hot, 20") for name in names) == 2
+    assert {name for name in names if "hot" not in name} == {"acme/m (plain)", "acme/m (adapter)"}
+    assert (written, int(imported.pool.present.sum()), imported.left_out) == (8, 8, {})
+    assert cells(imported)["acme/m (plain)", "1"] == "lol"
     assert imported.pool.items[0].prompt == "Tell of rivers."
 
 
@@ -347,6 +298,7 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
         "items": 1,
         "missing": 0,
         "left_out": {"no text (null)": 1},
+        "dropped": 0,
         "unaligned": [],
     }
     assert "note: 1 left out: no text (null) (first: one.jsonl, line 2)" in ended.err

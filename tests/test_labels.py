@@ -19,7 +19,8 @@ from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
 from youden.data.labels import read_labels
 from youden.errors import ConfigError, ImportFormatError
-from youden.nouns import LabelFacts, Validation
+from youden.nouns import Agent, LabelFacts, Validation
+from youden.practice.labels.matching import aliases_of
 from youden.practice.labels.validation import open_labels, validate
 from youden.report.data.report import build_report
 from youden.report.pages.markdown import render_markdown
@@ -231,6 +232,34 @@ def test_some_labels_of_nobody_are_counted_and_left_out(run: RunFolder, tmp_path
     assert found.notes == (
         "Left out, for they are not in this run: 1 of 9 labelled agents, 'a-0' (did you mean 'a0'?).",
     )
+
+
+def test_an_alias_of_the_labels_or_of_the_pool_finds_the_agent_and_is_said(run: RunFolder, tmp_path: Path) -> None:
+    rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
+    rows[0] |= {"agent": "Model Zero", "alias": "a0"}
+    rows[1] |= {"agent": "example"}
+    table = open_labels(
+        write(tmp_path / "l.csv", rows), AGENTS, aliases=aliases_of([Agent("a1", meta={"alias": "example"})])
+    )
+    found = validate(run, table)
+    assert only(found).n_agents == 8
+    assert found.notes == ("Labelled by another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)
+    with pytest.raises(ConfigError, match="labels the agent 'a0' as 'a0' and, by an alias, as 'Model Zero'") as caught:
+        open_labels(write(tmp_path / "l.csv", [*rows, {"agent": "a0", "accuracy": 1}]), AGENTS)
+    assert caught.value.slug == "labels-alias"
+
+
+def test_an_alias_that_two_agents_share_finds_nobody() -> None:
+    agents = [Agent("a", meta={"alias": "x"}), Agent("b", meta={"alias": "x"}), Agent("c", meta={"alias": "y"})]
+    assert aliases_of(agents) == {"y": "c"}
+
+
+def test_names_of_nobody_that_are_near_an_agent_without_a_label_come_first(run: RunFolder, tmp_path: Path) -> None:
+    rows = [{"agent": f"other {n}", "accuracy": n} for n in range(6)]
+    rows += [*of_agents([8, 7, 6, 5, 4, 3, 2]), {"agent": "A-7", "accuracy": 1}]
+    found = held_against(run, write(tmp_path / "l.csv", rows))
+    assert "7 of 14 labelled agents, 'A-7' (did you mean 'a7'?), 'other 0', " in found.notes[0]
+    assert found.notes[1] == "Without a label: 1 of 8 agents, a7."
 
 
 def test_parts_that_do_not_compare_bar_no_place(run: RunFolder, tmp_path: Path) -> None:

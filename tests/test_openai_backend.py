@@ -31,6 +31,14 @@ async def judge() -> AsyncIterator[OpenAIJudge]:
 
 
 @respx.mock
+async def test_respx_stands_in_for_the_server_whatever_openai_is_installed(judge: OpenAIJudge) -> None:
+    """Nothing listens at that address: where respx did not see the client's calls, there would be no answer at all."""
+    route = respx.post(f"{URL}/chat/completions").respond(json=completion(Reply("YES"), model="m"))
+    assert (await judge.answer(REQUEST)).text == "YES"
+    assert route.call_count == 1
+
+
+@respx.mock
 async def test_it_sends_the_request_and_nothing_else_and_reads_the_reply(judge: OpenAIJudge) -> None:
     logprobs = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
     reply = completion(Reply("YES", logprobs=logprobs), model="m-2024") | {"system_fingerprint": "fp"}

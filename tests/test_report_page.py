@@ -22,8 +22,9 @@ from youden.report.charts import vega
 from youden.report.charts.pictures import mark, picture_spec
 from youden.report.data.report import build_report
 from youden.report.pages.embed import json_text
-from youden.report.pages.markdown import quoted, render_markdown
+from youden.report.pages.markdown import render_markdown
 from youden.report.pages.page import render_page
+from youden.text.quoting import quoted
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
 HOSTILE_ID = HOSTILE.replace("\x1b", "")

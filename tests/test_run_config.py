@@ -8,6 +8,7 @@ import pytest
 
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.errors import ConfigError
+from youden.judging.config.reading import load_judge_config
 
 
 def write(path: Path, text: str) -> Path:
@@ -65,6 +66,39 @@ def test_paths_start_at_the_configs_folder_and_changes_where_the_program_runs(tm
     ]
     changed = load_run_config(path, {"judge": "mine.yaml", "max_cost": 2.0})
     assert (changed.judge, changed.max_cost, changed.pool) == ("mine.yaml", 2.0, config.pool)
+
+
+@pytest.mark.parametrize(
+    ("config", "judge"),
+    [
+        ("mine.yaml", "judges/local2.yaml"),
+        ("mine.yaml", "configs/judges/local2.yaml"),
+        ("configs/runs/mine.yaml", "configs/judges/local2.yaml"),
+    ],
+)
+def test_a_judge_beside_a_config_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, judge: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    write(tmp_path / judge, "backend: wire\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nprice: 0\n")
+    file = write(tmp_path / config, "pool: p\njudge: local2\n")
+    found = load_run_config(file)
+    assert load_judge_config(found.judge).name == "local2"
+    assert found.judge == str(tmp_path / judge)
+    assert load_run_config(file, {"judge": "local2"}).judge == found.judge
+    assert load_run_config(write(file, "pool: p\njudge: lexical\n")).judge == "lexical"
+    again = write(tmp_path / "runs" / "mine" / "config.yaml", dump_run_config(found, tmp_path / "runs" / "mine"))
+    assert load_run_config(again).judge == found.judge
+
+
+def test_a_judge_that_is_shipped_stays_a_name_and_its_file_is_found_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_run_config("configs/runs/field-notes.yaml", {"judge": "gpt-4o-mini"}).judge == "gpt-4o-mini"
+    config = load_run_config(write(tmp_path / "a" / "mine.yaml", "pool: p\njudge: configs/judges/local.yaml\n"))
+    assert load_judge_config(config.judge).name == "local"
 
 
 def test_a_shipped_pool_and_config_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

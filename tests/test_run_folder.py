@@ -152,7 +152,7 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
     assert run.command() == f"youden run {Path('run/config.yaml')}"
 
 
-@pytest.mark.parametrize("name", sorted(set(MADE_BY) - {"report.html", "items.csv"}))
+@pytest.mark.parametrize("name", sorted(set(MADE_BY) - {"report.html", "items.csv", "ranking.json"}))
 def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: Verdicts, name: str) -> None:
     readers = {
         "config.yaml": folder.read_config,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -50,19 +51,42 @@ def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_en
     bar.stop()
     bar.stop()
     lines = out.getvalue().splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 3, "after 10 s, after 20 s more, and at the end"
     assert "\x1b" not in out.getvalue()
-    assert lines[-1] == "judging: 100 of 100, 2/s, 99 answered, 1 failed (1 refused), 1 × 429, $0.5000"
+    assert lines[-1] == "judging: 100 of 100, 2/s, 99 answered, 1 failed (1 refused), 1 × 429, $0.5000, in 0:49"
 
 
-def test_on_a_terminal_there_is_a_bar_that_is_taken_down() -> None:
-    out = io.StringIO()
-    bar = Bar(Console(file=out, force_terminal=True, width=120))
-    bar.start(10, what="judging")
-    bar.advance(10)
+def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
+    clock, out = Clock(), io.StringIO()
+    bar = Bar(Console(file=out, force_terminal=True, force_interactive=False), clock=clock)
+    bar.start(36_000, what="judging")
+    for n in range(36_000):
+        clock.now = n
+        bar.advance()
     bar.stop()
-    assert "10 of 10" in out.getvalue()
-    assert out.getvalue().endswith("\x1b[?25h")
+    assert len(out.getvalue().splitlines()) < 70
+    assert "\x1b" not in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [120, 80, 50, 30])
+def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    clock, out = Clock(), io.StringIO()
+    bar = Bar(Console(file=out, force_terminal=True, width=width), clock=clock)
+    bar.start(1000, what="judging")
+    for n in range(1, 1001):
+        clock.now = 60.0 * n / 1000
+        bar.advance(1, usd=0.001, failed=n % 100 == 0, why="refused")
+    bar.stop()
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "\r", out.getvalue())
+    drawn, _, last = text.rpartition("\r")
+    assert last == "judging: 1,000 of 1,000, 17/s, 990 answered, 10 failed (10 refused), $1.0000, in 1:00\n"
+    assert max(map(len, re.split(r"[\r\n]", drawn))) <= width
+    assert width == 30 or "$" in drawn
+    assert "\x1b[3" not in out.getvalue(), "no colour"
 
 
 def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None:

@@ -38,6 +38,29 @@ def test_help_loads_nothing_heavy() -> None:
     assert loaded_by(HELP) == set()
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        "pol: x",
+        "pool: nowhere.csv",
+        "pool: datasets/field-notes\njudge: lexcal",
+        "pool: datasets/field-notes\ndesign: ring",
+    ],
+    ids=["key", "pool", "judge", "design"],
+)
+def test_what_is_wrong_with_a_config_is_said_before_the_libraries_of_a_run_are_loaded(
+    tmp_path: Path, config: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(config, encoding="utf-8")
+    command = HELP.replace("'--help'", f"'run', {str(tmp_path / 'bad.yaml')!r}")
+    script = f"{command}\nprint(sorted({HEAVY!r} & sys.modules.keys()))".replace(
+        repr(HEAVY), repr(set(HEAVY) - {"pyarrow"})
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stderr.startswith("error: ")
+    assert ended.stdout.strip() == "[]"
+
+
 def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
     code = "from youden.judging.config.reading import load_judge_config\n" + "\n".join(
         f"load_judge_config({name!r})" for name in ("gpt-4o-mini", "llama3-70b", "local", "lexical", "replay")

@@ -50,11 +50,14 @@ def well_behaved(_n: int, body: Mapping[str, Any]) -> Reply:
 class WireServer:
     """`async with WireServer(behave) as server`: `server.url`, `server.bodies`, `server.headers` of all requests so far.
 
-    keep: whether bodies and headers are kept; a long benchmark only counts.
+    port: 0 for a free one. keep: whether bodies and headers are kept; a long benchmark only counts.
     """
 
-    def __init__(self, behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved, *, keep: bool = True) -> None:
+    def __init__(
+        self, behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved, *, keep: bool = True, port: int = 0
+    ) -> None:
         self.behave = behave
+        self.port = port
         self.n_requests = 0
         self._keep = keep
         self.bodies: list[dict[str, Any]] = []
@@ -67,7 +70,7 @@ class WireServer:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
         self.port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{self.port}/v1"

@@ -36,6 +36,14 @@ class Registry(Generic[T]):
         for point in entry_points(group=self.group, name=name):
             outside: T = point.load()
             return outside
+        raise self._unknown(name)
+
+    def check(self, name: str) -> None:
+        """Raises: as `load`, without loading anything."""
+        if name not in set(self):
+            raise self._unknown(name)
+
+    def _unknown(self, name: str) -> ConfigError:
         close = get_close_matches(name, list(self), n=1)
         hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(self)}."
-        raise ConfigError(f"There is no {self.noun} called '{name}'. {hint}", slug=f"unknown-{self.noun}")
+        return ConfigError(f"There is no {self.noun} called '{name}'. {hint}", slug=f"unknown-{self.noun}")

@@ -9,14 +9,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 
 import click
 
+from youden.cli.terms.groups import Loading
 from youden.errors import YoudenError
 
 COMMANDS = {
     "demo": "youden.cli.start.demo",
+    "init": "youden.cli.start.init",
     "run": "youden.cli.ask.run",
     "plan": "youden.cli.ask.plan",
     "judge": "youden.cli.ask.judge",
@@ -34,10 +35,21 @@ COMMANDS = {
     "cassette": "youden.cli.files.cassette",
     "export": "youden.cli.read.export",
     "check": "youden.cli.start.check",
+    "completion": "youden.cli.start.completion",
     "calibrate": "youden.cli.ask.calibrate",
     "stress": "youden.cli.ask.stress",
     "salvage": "youden.cli.files.salvage",
 }
+
+HEADINGS = {
+    "start": "Start",
+    "ask": "Ask a judge",
+    "read": "Read the result",
+    "grow": "Grow a run, week by week",
+    "study": "Study the method",
+    "files": "Files",
+}
+"""Where a command's file is, and what `--help` calls that."""
 
 UNDECIDED = 3
 """What a gate ends with that could not tell; it is no error."""
@@ -53,19 +65,6 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
-class Commands(click.Group):
-    """Loads a command's file when it is asked for, so that `--help` stays quick."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(COMMANDS[cmd_name]).command
-        return command
-
-
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         from youden import __version__
@@ -74,7 +73,14 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
         ctx.exit()
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Loading,
+    modules=COMMANDS,
+    headings=HEADINGS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="First: `youden demo`. Your own agents: `youden init mine.csv`. What is installed: `youden doctor`. Names that "
+    "complete on Tab: `youden completion --help`.",
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )

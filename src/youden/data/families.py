@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from youden.data.importers.loose_table import table_rows
+from youden.data.importers.tables.loose_table import table_rows
 from youden.errors import ImportFormatError
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
-from youden.data.importers.loose_table import table_rows
+from youden.data.importers.tables.loose_table import table_rows
 from youden.data.pools.grid import shown
 from youden.errors import ImportFormatError
 from youden.nouns.arrays import Floats, freeze
 
+_NOUNS = ("agent", "item", "alias")
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -24,7 +25,8 @@ class LabelTable:
     """One row an agent, or an agent on an item.
 
     agents: str[N]; items: str[N], None where labels are of agents alone; names: str[L], one a label; value: float[N, L], NaN
-    where a row says nothing. left_out: columns without a single number. digest: sha256 (hex) of the file.
+    where a row says nothing. left_out: columns without a single number. aliases: str or None [N], the agent's other name. called:
+    name in the file → agent of the run, where they differ. digest: sha256 (hex) of the file.
     """
 
     source: str
@@ -34,13 +36,15 @@ class LabelTable:
     names: tuple[str, ...]
     value: Floats
     left_out: tuple[str, ...]
+    aliases: tuple[str | None, ...]
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         freeze([self.value])
 
 
 def read_labels(path: Path) -> LabelTable:
-    """Labels from a .csv, .tsv, .jsonl or .parquet with the columns agent, perhaps item, and numbers.
+    """Labels from a .csv, .tsv, .jsonl or .parquet with the columns agent, perhaps item and alias, and numbers.
 
     true and false are 1 and 0; an empty field, null and NaN say nothing.
 
@@ -74,7 +78,7 @@ def read_labels(path: Path) -> LabelTable:
         columns.update(dict.fromkeys(row))
     if not rows:
         raise _wrong(path, "it has no rows. Give one line for each agent, or agent and item.", slug="labels-empty")
-    found = {name: [row.get(name) for row in rows] for name in columns if name not in ("agent", "item")}
+    found = {name: [row.get(name) for row in rows] for name in columns if name not in _NOUNS}
     numbers = {
         name: values
         for name, values in found.items()
@@ -101,6 +105,7 @@ def read_labels(path: Path) -> LabelTable:
             ]
         ).T,
         left_out=tuple(name for name in found if name not in numbers),
+        aliases=tuple(None if _blank(row.get("alias")) else str(row.get("alias")) for row in rows),
     )
 
 

@@ -51,13 +51,18 @@ class Diagnosis:
 
 
 def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """One call to the judge, or to every judge of a jury; a second one only where the first was turned down for asking for
-    log-probabilities. What does not get as far is `skipped`."""
+    """One call to the judge at each of its servers, or to every judge of a jury; a second one only where the first was turned
+    down for asking for log-probabilities. What does not get as far is `skipped`."""
     return asyncio.run(_all(config.judges or (config,), environment))
 
 
 async def _all(judges: tuple[JudgeConfig, ...], environment: Mapping[str, str]) -> list[Diagnosis]:
-    return [Diagnosis(judge.name, await _examined(judge, environment)) for judge in judges]
+    diagnoses = []
+    for judge in judges:
+        for one in judge.servers:
+            name = judge.name if one is judge else f"{judge.name} at {one.address}"
+            diagnoses.append(Diagnosis(name, await _examined(one, environment)))
+    return diagnoses
 
 
 async def _examined(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:

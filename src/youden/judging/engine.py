@@ -11,16 +11,18 @@ from functools import partial
 
 from youden.errors import ConfigError, InputError
 from youden.judging.asking.calling import Caller
-from youden.judging.asking.endings import Ending
+from youden.judging.asking.endings import AnswersMissingError, Ending, too_many, too_many_missing
 from youden.judging.asking.judged import JudgedTrials
 from youden.judging.asking.loop import Loop
 from youden.judging.asking.side_by_side import ask_all
 from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.jury import Jury
-from youden.judging.backends.replay import Replay
+from youden.judging.backends.replay import Replay, stored_columns
+from youden.judging.batches.folder import FolderBatches
 from youden.judging.batches.jobs import Jobs
-from youden.judging.batches.registry import batch_provider
+from youden.judging.batches.provider import BatchProvider
+from youden.judging.batches.registry import FOLDER, batch_provider
 from youden.judging.batches.waiting import InBatches
 from youden.judging.call.backend import Backend
 from youden.judging.call.budget import Budget
@@ -100,6 +102,8 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
     try:
         if config.backend == REPLAY:
             return _replayed(run, config)
+        if run.asking.stored_only and config.makes_calls:
+            return _from_store(run, config)
         if judge is not None:
             return await _asked(run, config, Backend(lambda: judge))
         if not config.makes_calls:
@@ -126,6 +130,25 @@ def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
     return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
 
 
+def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
+    store = _needed(run.store, config)
+    columns = stored_columns(
+        config.questions(),
+        run.plan,
+        run.pool,
+        store,
+        advance=partial(run.sight.advance, stored=True),
+        missed=lambda *_: None,
+    )
+    n_missed = len(run.plan) - columns.n_done
+    if n_missed:
+        raise AnswersMissingError(run.plan, n_missing=n_missed)
+    if too_many(columns.n_missing, columns.n_done, max_missing=run.asking.max_missing):
+        why, most = columns.missing_in_words(), run.asking.max_missing
+        raise too_many_missing(columns.n_missing, columns.n_done, why=why, max_missing=most)
+    return _finished(run, config, store, columns, of_the_bill=())
+
+
 async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
     backend.open()  # what it lacks, such as a key, is known before anything is asked
@@ -146,14 +169,19 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         await ask_all([loop], ending, grace=run.asking.grace)
     finally:
         store.flush()
-    return _finished(run, config, store, trials.columns, of_the_bill=caller.unsaid.warnings())
+    return _finished(run, config, store, trials.columns, of_the_bill=(*caller.unsaid.warnings(), *backend.warnings()))
 
 
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
     store = _needed(run.store, config)
     questions = config.questions()
-    policy = RetryPolicy(config.max_tries, config.backoff)
-    provider = batch_provider(config.backend, config.connection(run.environment), policy)
+    if len(config.servers) > 1:
+        raise ConfigError(
+            f"The judge '{config.name}' has {len(config.servers)} servers, and a batch is fetched where it was sent. Name one of "
+            "them as base_url, or ask without --mode batch.",
+            slug="judge-servers",
+        )
+    provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
         with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
@@ -177,6 +205,16 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
         finally:
             await provider.aclose()
     return _finished(run, config, store, batches.columns, of_the_bill=batches.unsaid.warnings())
+
+
+def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
+    name = config.fetching.batch_provider or config.backend
+    if name == FOLDER:
+        folder = store.path.with_name("batches")
+        batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
+        return FolderBatches(folder)
+    policy = RetryPolicy(config.max_tries, config.backoff)
+    return batch_provider(name, config.connection(run.environment), policy)
 
 
 def _finished(

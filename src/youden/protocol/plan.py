@@ -40,6 +40,8 @@ def make_plan(
 ) -> Plan:
     """Which calls to make on `pool`.
 
+    design: which pairs are compared on which items: cyclic, dense, width, adaptive, row, column, hybrid, nlogn, or one that
+        another package brings.
     calls, percent, trials: the budget, as calls of both arms, as percent of the dense 2K(K−1)J calls, or as paired trials that
         an agent takes part in on average; at most one of them. Without any, `dense` takes all and `cyclic` 450 trials an agent
         or 2 %, whichever is fewer calls, and at least 30 paired calls an agent.
@@ -48,11 +50,22 @@ def make_plan(
         more, where that gives each agent 100);
         `pooled:N` says both in one.
     holdout: fraction of cells held out before anything is planned; default: the design's own (cell designs .2, cyclic 0).
+    rule: `shared` keeps every trial that touches a held-out cell out of training, `own` is the paper's.
     holdout_partners: where the design plans training trials only, how many partners each held-out cell is compared with.
 
     default_budget: what a run's budget came to before, where it names none; None: as above.
 
-    Raises: PlanError, naming what to change.
+    options: of the design, as in a run's config. seed: of every draw; the same pool, arguments and seed make the same plan.
+
+    A `Plan` holds N calls as columns of length N: item, first, second (positions in the pool), arm (0 paired, 1 independent), and
+    others.
+
+    Raises: PlanError, naming what to change; ConfigError [unknown-design].
+
+    >>> from youden import make_plan, read_pool
+    >>> plan = make_plan(read_pool("datasets/field-notes"), calls=300)
+    >>> len(plan), plan.design, plan.n_dense_calls
+    (292, 'cyclic', 8448)
     """
     _refuse_small(pool)
     make, asked_independent = DESIGNS.load(design), n_independent

@@ -17,7 +17,18 @@ def tally(result: Verdicts) -> Rates:
     TPR = mean answer of the pair's paired trials on the item, FPR = mean answer of its independent trials there; a missing
     answer is counted, never a 0. Under a `pooled` plan, pairs asked only in the independent arm stay in `detail` alone.
 
+    `Rates` holds a row for each of the R pairs on an item: item, first, second: int[R]; tpr, fpr: float[R] in [0, 1], NaN without
+    an answer; n_paired, n_independent, n_missing: int[R].
+
+    Raises: nothing; a plan without an answer has NaN rates.
+
     Source: the paper's appendix 'TVD-MI Score Construction'.
+
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> rates = youden.tally(youden.judge(youden.make_plan(pool, calls=300), pool))
+    >>> len(rates.tpr), rates.n_agents, rates.n_items
+    (192, 12, 32)
     """
     plan = result.plan
     shape = (plan.n_items, plan.n_agents, plan.n_agents)

@@ -12,12 +12,25 @@ from youden.nouns.arrays import Bools, Floats, Ids
 def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = "symmetric") -> Scores:
     """Scores that may be learned from; held-out cells are NaN.
 
-    row: s_ij = mean over k of D[j, i, k]; symmetric: mean over k of D[j, i, k] and D[j, k, i]; D = TPR − FPR of the pair, or
-    − the pooled FPR. Under `shared`, no trial that touches a held-out cell on either side or arm is read; under `own` (the
-    paper), none that is scored for a held-out cell (whose first text is that cell).
-    Without a split every cell is for training.
+    kind: `row` has s_ij = mean over k of D[j, i, k]; `symmetric` the mean over k of D[j, i, k] and D[j, k, i]; D = TPR − FPR
+    of the pair, or − the pooled FPR. Under `shared`, no trial that touches a held-out cell on either side or arm is read;
+    under `own` (the paper), none that is scored for a held-out cell (whose first text is that cell). Without a split every
+    cell is for training.
+
+    `Scores` holds value: float[K, J] in [−1, 1], NaN for a cell that was not seen or is held out; weight: float[K, J], the
+    answers behind each.
+
+    Raises: StatisticsError [split-shape] for a split of another pool.
 
     Source: the paper's appendix 'TVD-MI Score Construction'; `shared` is ours.
+
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
+    >>> rates = youden.tally(youden.judge(plan, pool))
+    >>> scores = youden.train_scores(rates, plan.split)
+    >>> scores.value.shape, scores.role
+    ((12, 32), 'train')
     """
     if split is None:
         return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="train")
@@ -31,7 +44,20 @@ def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = 
 
 
 def holdout_scores(rates: Rates, split: Split, *, kind: ScoreKind = "symmetric") -> Scores:
-    """Scores of the held-out cells from all their trials; every other cell is NaN. Never learned from."""
+    """Scores of the held-out cells from all their trials; every other cell is NaN. Never learned from.
+
+    `Scores` as of `train_scores`, of the same `kind`: value float[K, J] in [−1, 1].
+
+    Raises: StatisticsError [split-shape] for a split of another pool.
+
+    >>> import numpy as np
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, design="nlogn", holdout=0.2)
+    >>> scores = youden.holdout_scores(youden.tally(youden.judge(plan, pool)), plan.split)
+    >>> int(np.isfinite(scores.value).sum()) == int(plan.split.holdout.sum())
+    True
+    """
     _check(rates, split)
     return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout", keep=split.holdout)
 

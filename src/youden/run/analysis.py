@@ -16,7 +16,6 @@ from youden.nouns import (
     PAIRED,
     CallFacts,
     CurlCurve,
-    Fit,
     HoldoutFacts,
     Json,
     LinkFacts,
@@ -58,7 +57,6 @@ class Analysis:
 
     learned: Learned
     row: Scores
-    fit: Fit
     ranking: pd.DataFrame
     items: pd.DataFrame
     curl: tuple[CurlCurve, ...]
@@ -101,7 +99,7 @@ def analyse(
         result = without_follow_ups(result)
     learned = learn(rates, split=split, result=result, target=target)
     symmetric, model, found, apart = learned.scores, learned.model, learned.found, learned.apart
-    row, fit = train_scores(rates, split, kind="row"), model.as_fit()
+    row = train_scores(rates, split, kind="row")
     links, links_missing, curves = link_facts({"row": row, "symmetric": symmetric})
     made = standings_of(rates, found, split=split, rules=rules, component=learned.component, asked_more=asked_more)
     head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), apart)
@@ -118,9 +116,9 @@ def analyse(
         interval=found.method,
         level=apart.level,
         estimator="clipped-linear",
-        status=fit.status,
+        status=model.status_,
         message=model.message_,
-        kkt=fit.kkt,
+        kkt=model.kkt_,
         n_components=model.n_components_,
         r2=_or_none(model.r2_),
         fpr=pooled_fpr(rates) if rates.detail is not None else None,
@@ -143,7 +141,7 @@ def analyse(
     items = pd.DataFrame(
         {
             "item": list(rates.item_ids),
-            "difficulty": fit.difficulty,
+            "difficulty": model.difficulty_,
             "n_agents": (symmetric.weight > 0).sum(axis=0),
             "n_trials": np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int),
         }
@@ -151,7 +149,6 @@ def analyse(
     return Analysis(
         learned=learned,
         row=row,
-        fit=fit,
         ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
         items=items,
         curl=curves,

@@ -8,6 +8,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.engines.database import MEMORY, check_memory, installed
 from youden.nouns import PartnerRules, Target
 from youden.run.pipeline import fit_run, target_of
+from youden.run.robust.rules import remembered
 
 if TYPE_CHECKING:
     from youden.run.analysis import Analysis
@@ -41,20 +42,21 @@ def fit(
     Raises: as `fit_run`; ConfigError [engine-duckdb], [engine-memory], [engine-refused] for what duckdb does not do.
     """
     check_memory(memory)
-    engine = engine or _by_size(folder, target)
+    engine = engine or _by_size(folder, target, rules)
     if engine == "arrays":
         return Fitted(engine, fit_run(folder, target=target, rules=rules))
     from youden.run.in_database import fit_in_database
 
-    fit_in_database(folder, target=target_of(folder, target), memory=memory, rates=rates)
+    fit_in_database(folder, target=target_of(folder, target), rules=rules, memory=memory, rates=rates)
     return Fitted(engine, None)
 
 
-def _by_size(folder: RunFolder, target: Target | None) -> Engine:
+def _by_size(folder: RunFolder, target: Target | None, rules: PartnerRules | None) -> Engine:
     if not (installed() and folder.has("plan.parquet") and folder.has("verdicts.parquet")):
         return "arrays"
     if folder.n_judged() < TRIALS_FOR_DUCKDB:
         return "arrays"
     from youden.run.in_database import left_to_arrays
 
-    return "arrays" if left_to_arrays(folder.read_plan_alone(), target_of(folder, target)) else "duckdb"
+    rules = rules or remembered(folder) or PartnerRules()
+    return "arrays" if left_to_arrays(folder.read_plan_alone(), target_of(folder, target), rules) else "duckdb"

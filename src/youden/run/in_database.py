@@ -16,13 +16,14 @@ from youden.engines.means import Means, means
 from youden.engines.tallying import Tallied, alarms, apart_sums, tallied
 from youden.engines.trial_table import columns, load_trials
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PartnerFacts, Plan, RunFacts, Signature, Target
+from youden.nouns import PartnerFacts, PartnerRules, Plan, RunFacts, Signature, StandingFacts, StandingName, Target
 from youden.run.analysis import FACTS_VERSION, dependence, holdout_facts, judged_parts, link_facts
 from youden.run.estimates.abilities import cell_abilities
 from youden.run.estimates.ability import TRIALS, Abilities
 from youden.run.estimates.places_table import ranking_table, told_apart
 from youden.run.estimates.trial_covariance import METHODS
 from youden.run.ranking import said_of
+from youden.run.robust.rules import partner_rules
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components
 from youden.stats.trials.partner_halves import halves_of_tables
@@ -31,9 +32,15 @@ from youden.streams import own_stream
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_NOT_MADE = StandingFacts(
+    (), None, 0, (), message="The engine duckdb does not make it; `youden fit --engine arrays` does."
+)
 
-def left_to_arrays(plan: Plan, target: Target) -> str | None:
+
+def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | None:
     """Why the database does not fit this run, in words; None where it does."""
+    if rules.ranked_by != "plain":
+        return f"a run that is ranked by `{rules.ranked_by}`"
     if plan.rounds is not None:
         return "an adaptive run"
     if plan.extensions is not None:
@@ -43,15 +50,20 @@ def left_to_arrays(plan: Plan, target: Target) -> str | None:
     return None
 
 
-def fit_in_database(folder: RunFolder, *, target: Target, memory: str = MEMORY, rates: bool = False) -> None:
+def fit_in_database(
+    folder: RunFolder, *, target: Target, rules: PartnerRules | None = None, memory: str = MEMORY, rates: bool = False
+) -> None:
     """Write every table of a judged run, from the files of its answers; rates.parquet only where `rates` is said.
+
+    rules: as of `fit_run`; rankings beside the plain one are left to arrays, and fit.json says so.
 
     Raises: RunFolderError; ConfigError [engine-duckdb], [engine-memory], [engine-refused] for what only arrays do.
     """
     plan, of = folder.judged_files()
-    if why := left_to_arrays(plan, target):
+    rules = partner_rules(folder, agents := folder.read_pool().agents, rules)
+    if why := left_to_arrays(plan, target, rules):
         raise ConfigError(f"The engine duckdb does not fit {why}. Say --engine arrays.", slug="engine-refused")
-    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    groups = {agent.id: agent.group for agent in agents}
     with database(folder.path, memory=memory) as connection:
         load_trials(connection, of.files, plan)
         sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
@@ -73,6 +85,9 @@ def fit_in_database(folder: RunFolder, *, target: Target, memory: str = MEMORY, 
         component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
     apart = told_apart(found, component=component)
     links, links_missing, curves = link_facts({"row": sums.row, "symmetric": sums.symmetric})
+    standings: dict[StandingName, StandingFacts] = {"robust": _NOT_MADE}
+    if rules.families:
+        standings["family"] = _NOT_MADE
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=found.ranking,
@@ -94,6 +109,8 @@ def fit_in_database(folder: RunFolder, *, target: Target, memory: str = MEMORY, 
         target=target,
         best=None if apart.best is None else plan.agent_ids[apart.best],
         told_apart=int(apart.above.sum()),
+        standings=standings,
+        families=dict(rules.families),
     )
     items = pd.DataFrame(
         {
@@ -116,6 +133,7 @@ def fit_in_database(folder: RunFolder, *, target: Target, memory: str = MEMORY, 
     folder.write_curl(curves)
     folder.write_facts(facts)
     folder.write_signature(Signature({"youden": __version__, **parts}))
+    folder.write_ranking_json()
 
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:

@@ -76,13 +76,23 @@ async def judge_async(
     """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
-    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an answer
-    above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or rejected.
-    log: a file that gets a line of JSON for every call and failure. batching: send the plan through the provider's Batch API, at
-    its prices, and wait for it; the same call goes on where an earlier one was interrupted.
+    judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an
+    answer above which it stops, looked at from 200 on. retry_failed: ask again what was refused, cut off, unparsed or
+    rejected. progress: told how far it is. log: a file that gets a line of JSON for every call and failure. batching: send
+    the plan through the provider's Batch API, at its prices, and wait for it; the same call goes on where an earlier one was
+    interrupted.
+
+    Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
+    missing, why; tokens_in, tokens_out, usd and seconds of each.
 
     Raises: ConfigError before any call where the judge or the cap does not fit; BudgetError, TooManyMissingError with all
     answers kept; JudgeError where the judge cannot be used; ReplayMissError.
+
+    >>> import asyncio, youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> asyncio.run(youden.judge_async(plan, pool, judge="lexical")).answer.shape  # in a notebook: await youden.judge_async(…)
+    (292,)
     """
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     return await ask(plan, pool, judge=judge, store=store, asking=asking)
@@ -101,7 +111,30 @@ def judge(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """`judge_async` for code that has no event loop of its own. Raises: as it; ConfigError [loop-running] inside a loop."""
+    """Ask `judge` the whole plan and wait for the answers; those already in `store` are not asked again.
+
+    judge: a name in configs/judges/, the path of a .yaml, or a mapping with a judge's keys.
+    store: a path or sqlite:///path, where answers are kept as they come; needed by every judge that makes calls.
+    max_cost: USD that may be spent; needed by a judge that may cost money (`price: 0` in its config says that it does not).
+    max_missing: the share of calls without an answer, in [0, 1], above which it stops, looked at from 200 answers on.
+    retry_failed: ask again what was refused, cut off, unparsed or rejected.
+    progress: told how far it is. log: a file that gets a line of JSON for every call and failure.
+    batching: send the plan through the provider's Batch API, at its prices, and wait for it.
+
+    Returns `Verdicts`, a row a call in the plan's order: answer, float in [0, 1], 1 for 'same source', NaN where there is none;
+    missing, why; tokens_in, tokens_out, usd and seconds of each.
+
+    Raises: ConfigError before any call where the judge or the cap does not fit, and [loop-running] inside an event loop (there,
+    `await judge_async(…)`); BudgetError, TooManyMissingError with all answers kept, so that the same call goes on; JudgeError
+    where the judge cannot be used; ReplayMissError.
+
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> result = youden.judge(plan, pool, judge="lexical")  # "gpt-4o-mini", store="verdicts.db", max_cost=2.0
+    >>> result.answer.shape
+    (292,)
+    """
     _refuse_running_loop()
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     return run_until_stopped(ask(plan, pool, judge=judge, store=store, asking=asking))
@@ -130,7 +163,8 @@ async def ask(
 ) -> Verdicts:
     """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
-    check_cap([config], asking.max_cost)
+    if not asking.stored_only:
+        check_cap([config], asking.max_cost)
     with ExitStack() as stack:
         answers = None
         if store is not None and config.needs_store:
@@ -179,26 +213,37 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
     folder, config = planned.folder, planned.config
-    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
-    books = books_of(config) if asks else None
-    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing, books=books)
+    books = _books(planned)
+    with nullcontext() if books is None else asked_alone(config.store_place, run=folder.path.resolve().name):
+        unbooked = None if books is None else _unbooked(planned, books)
+        result = answers_of(planned, asking)
+        folder.write_plan(result.plan)
+        folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
+        _write_config(planned)
+    return result
+
+
+def answers_of(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
+    """As `judge_run`, and nothing is written but the store: several processes may ask one run, each learns the whole of it."""
+    config = planned.config
+    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing, books=_books(planned))
     budget = Budget(config.max_cost)
 
     def answered(plan: Plan) -> Verdicts:
         asked = ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)
         return run_until_stopped(asked)
 
-    with asked_alone(config.store_place, run=folder.path.resolve().name) if asks else nullcontext():
-        unbooked = None if books is None else _unbooked(planned, books)
-        result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
-        if config.suspected:
-            from youden.run.robust.follow_ups import follow_up
+    result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
+    if config.suspected:
+        from youden.run.robust.follow_ups import follow_up
 
-            result = follow_up(result, planned.pool, answered, share=config.suspected)
-        folder.write_plan(result.plan)
-        folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
-        _write_config(planned)
+        result = follow_up(result, planned.pool, answered, share=config.suspected)
     return result
+
+
+def _books(planned: PlannedRun) -> Books | None:
+    asks = planned.judge.needs_store and planned.judge.backend != REPLAY
+    return books_of(planned.config) if asks else None
 
 
 def _unbooked(planned: PlannedRun, books: Books) -> Verdicts | None:
@@ -256,6 +301,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     folder.write_curl(analysis.curl)
     folder.write_facts(analysis.facts)
     folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
+    folder.write_ranking_json()
     return analysis
 
 

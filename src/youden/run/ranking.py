@@ -41,6 +41,18 @@ def rank(
 
     target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
     comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
+    groups: agent → group, for the column `group`.
+
+    A row an agent; abilities, errors and ends are in units of the answers, [−1, 1].
+
+    Raises: StatisticsError where no trial that may be learned from was answered.
+
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> table = youden.rank(plan, youden.judge(plan, pool, judge="lexical"))
+    >>> len(table), [*table.columns[:5]]
+    (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     asked_more = answers_with_follow_ups(result)
     result = without_follow_ups(result)

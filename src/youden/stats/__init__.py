@@ -1,4 +1,16 @@
-"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used."""
+"""Statistics on arrays: fits, diagnostics, intervals, baselines, metrics. Everything named here loads when first used.
+
+Arrays in, arrays out: K agents, J items, float[K, J] with NaN for a cell that was not seen. Abilities, difficulties and scores
+share one unit, that of the answers.
+
+Raises: StatisticsError, naming the array that does not fit.
+
+>>> import numpy as np
+>>> from youden import stats
+>>> found = stats.spearman(np.array([0.9, 0.7, 0.5, 0.4, 0.1]), np.array([5.0, 4, 2, 3, 1]))
+>>> round(found.value, 2)
+0.9
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Says whether a name is safe to show: in a terminal, and in a spreadsheet that opens a CSV file with it.
+"""Says whether a name is safe to show, in a terminal and in a spreadsheet that opens a CSV file with it, and makes a name fit for a
+path.
 
 A spreadsheet runs a field that begins with `=`, `+`, `-` or `@`, quoted or not. No way of escaping it in the file leaves the
 name as it was for everybody else who reads the file, so such a name is refused where it is read.
@@ -6,10 +7,15 @@ name as it was for everybody else who reads the file, so such a name is refused 
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?", re.ASCII)
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?<!\.)")
+_OUTSIDE = re.compile(r"[^A-Za-z0-9_+-]+")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|data|unknown", re.IGNORECASE)
+"""Windows' devices, and two names that a store of results keeps for itself."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -26,3 +32,14 @@ def acts(name: str) -> str | None:
     if name.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(name):
         return f"begins with {name.lstrip()[0]!r}, which a spreadsheet runs. Begin it otherwise."
     return None
+
+
+def path_part(name: str) -> str:
+    """The name where it can be a file's on any system, else one like it with eight digits of its digest, so that two stay two.
+
+    >>> path_part("gpt-4o"), path_part("../a b"), path_part("CON")
+    ('gpt-4o', '_a_b-2c2c791a', 'CON-a3dbc4b6')
+    """
+    if len(name) <= 100 and _PART.fullmatch(name) and not _RESERVED.fullmatch(name):
+        return name
+    return _OUTSIDE.sub("_", name)[:60] + f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

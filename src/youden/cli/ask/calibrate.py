@@ -45,12 +45,12 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Try judges on trials whose truth is known by construction, before the main spend.
+    """Try judges on trials of known truth, before the main spend.
 
-    POOL is a pool; a run's CONFIG (.yaml) names pool, judge, design and seed. Random paired and independent trials come from the
-    plan of that run, so `youden run` finds their answers again. Further trials are the paired ones in the other order and once
-    more, trials in which length speaks against the truth, and planted texts: a response against itself, against a clone of it,
-    and against a template that says nothing.
+    The truth is known by construction. POOL is a pool; a run's CONFIG (.yaml) names pool, judge, design and seed. Random
+    paired and independent trials come from the plan of that run, so `youden run` finds their answers again. Further trials
+    are the paired ones in the other order and once more, trials in which length speaks against the truth, and planted texts:
+    a response against itself, against a clone of it, and against a template that says nothing.
 
     Shows TPR, FPR and Youden's J with intervals; what order and repetition change; missing answers, seconds and dollars; go or
     no-go with the rule behind it; and the cheapest judge that passes. A higher J does not make a better judge: one that overlooks

@@ -10,6 +10,8 @@ import click
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
 
+ANSWERS = "answers.db"
+
 
 @click.command("generate")
 @click.argument("agents", type=click.Path(path_type=Path))
@@ -53,6 +55,7 @@ def command(
     same pool again.
     """
     from youden.data.pools.writer import write_pool
+    from youden.errors import InputError
     from youden.judging.asking.terms import Asking
     from youden.nouns import MAX_MISSING
     from youden.pools.make.agents import load_agents
@@ -73,7 +76,12 @@ def command(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {usd}"
     )
-    store = store or str(out / "answers.db")
+    if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
+        raise InputError(
+            f"--replay answers from a store, and there is none at {out / ANSWERS}. Say where the answers are: --store STORE.",
+            slug="replay-store",
+        )
+    store = store or str(out / ANSWERS)
     with progress_bar() as bar:
         made = generate(
             planned,

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
 
+if TYPE_CHECKING:
+    from youden.nouns import Verdicts
+    from youden.run.pipeline import PlannedRun
+
 
 @click.command("judge")
 @options.config
+@click.argument("answers", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--import",
+    "importing",
+    is_flag=True,
+    help="Ask nothing: take ANSWERS, files or folders of an engine of your own, to requests of `youden plan --export`.",
+)
 @options.overrides
 @options.asking
 @click.option(
@@ -32,22 +44,40 @@ from youden.cli.terms.progress import progress_bar
 )
 @options.json
 def command(
-    *, config: Path, overrides: options.Overrides, asking: options.Asking, mode: str, poll: float, as_json: bool
+    *,
+    config: Path,
+    answers: tuple[Path, ...],
+    importing: bool,
+    overrides: options.Overrides,
+    asking: options.Asking,
+    mode: str,
+    poll: float,
+    as_json: bool,
 ) -> None:
-    """Judge the plan of CONFIG.
+    """Ask the judge what CONFIG plans and nobody answered yet.
 
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
     while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
+
+    With --import nothing is asked: ANSWERS are taken into the store, any number of times, in any order, and verdicts are written
+    once every trial has one.
     """
+    said = overrides.apply(config)
     from youden.judging.asking.terms import Batching
     from youden.run.analysis import call_facts
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
-    planned = plan_run(overrides.apply(config), batched=mode == "batch")
+    if answers and not importing:
+        raise click.UsageError(f"{answers[0]} would be answers to take. Add --import, or leave it out.")
+    if importing and (mode == "batch" or asking.retry_failed):
+        raise click.UsageError("--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.")
+    planned = plan_run(said, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
-    if mode == "batch":
+    if importing:
+        result = _imported(planned, answers, asking)
+    elif mode == "batch":
         batching = Batching(poll=poll, say=show.note)
         result = judge_run(planned, asking.terms(batching=batching))
     else:
@@ -62,7 +92,25 @@ def command(
         show.note(
             f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
             f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
-            f"${show.fixed(calls.usd, 4)} spent in all passes"
+            f"{_spent(calls.usd)} spent in all passes"
             f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
         )
+
+
+def _spent(usd: float | None) -> str:
+    return "an amount that nobody knows was" if usd is None else f"${usd:.4f}"
+
+
+def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.Asking) -> Verdicts:
+    from youden.judging.asking.terms import Asking as Terms
+    from youden.run.exchange import import_run
+    from youden.run.pipeline import judge_run
+
+    if answers:
+        taken = import_run(planned, answers)
+        for said in taken.words():
+            show.note(said)
+        if taken.new:
+            show.note("what these answers cost was spent elsewhere and is not known here")
+    return judge_run(planned, Terms(stored_only=True, log=asking.log))

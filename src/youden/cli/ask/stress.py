@@ -53,12 +53,13 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Plant attacks in POOL, or in the pool of a judged RUN, and see where they land.
+    """Plant attacks in a pool and see where they land.
 
-    Each attack is agents that game a ranking by agreement: clones, a ring with a private word, templates, other agents' answers
-    strung together or reworded, copied sources, words of the prompt, padding, instructions to the judge, and more. Planted agents
-    meet everybody as often as the pool's agents meet each other. Only trials of theirs are asked anew; the pool's own come from
-    the store. Without a judge that makes calls everything is offline.
+    The pool is POOL, or that of a judged RUN. Each attack is agents that game a ranking by agreement: clones, a ring with a
+    private word, templates, other agents' answers strung together or reworded, copied sources, words of the prompt, padding,
+    instructions to the judge, and more. Planted agents meet everybody as often as the pool's agents meet each other. Only
+    trials of theirs are asked anew; the pool's own come from the store. Without a judge that makes calls everything is
+    offline.
 
     Shows where attackers land in the plain ranking, in the robust one (agents that agree far beyond their abilities do not score
     each other) and, where agents name families, in the family-balanced one; how far other agents move; and what `check` and the

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from youden.cli.terms import options, show
+from youden.cli.terms.groups import Suggesting
 
 FELL_SHORT = 1
 
@@ -15,11 +16,12 @@ file = click.argument("file", type=click.Path(path_type=Path))
 source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|POOL")
 
 
-@click.group("cassette")
+@click.group("cassette", cls=Suggesting)
 def command() -> None:
-    """Keep what a judge, or the models behind a generated pool, were asked and answered as JSON lines, to test and to share.
+    """Keep requests and answers as a file, to test and to share.
 
-    A cassette is sorted by key and holds no keys, times or headers, so that the same answers make the same file.
+    A cassette is what a judge, or the models behind a generated pool, were asked and answered, as JSON lines. It is sorted by
+    key and holds no keys, times or headers, so that the same answers make the same file.
     """
 
 
@@ -29,10 +31,10 @@ def command() -> None:
 @click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts (of a RUN).")
 @options.json
 def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
-    """Write the answers to the requests of RUN, or of a POOL that `youden generate` made, into --out.
+    """Write the requests and answers of RUN, or of POOL, into --out.
 
-    Requests are rebuilt from the run's config, pool and plan, or from the pool's generation.json and items; answers come from
-    its store. Nothing is asked.
+    A POOL is one that `youden generate` made. Requests are rebuilt from the run's config, pool and plan, or from the pool's
+    generation.json and items; answers come from its store. Nothing is asked.
     """
     from youden.pools.bring.cassettes import export_cassette
 
@@ -70,10 +72,10 @@ def import_(file: Path, store: str, as_json: bool) -> None:
 @click.argument("source", type=click.Path(path_type=Path), metavar="[RUN|POOL]", required=False)
 @options.json
 def verify(file: Path, source: Path | None, as_json: bool) -> int:
-    """Check FILE, and whether it answers all of RUN, or of a POOL that `youden generate` made.
+    """Check FILE, and whether it answers all of RUN or POOL.
 
-    Every line has to fit the schema and be there once, every key has to follow from its request. Problems go to standard
-    output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
+    A POOL is one that `youden generate` made. Every line has to fit the schema and be there once, every key has to follow
+    from its request. Problems go to standard output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
     """
     from youden.errors import InputError
     from youden.judging.cassette.lines import check_cassette

@@ -32,31 +32,42 @@ class _Format(click.ParamType[str]):
     "columns",
     multiple=True,
     metavar="NOUN=NAME",
-    help="In tables: the column of agent, item, text, prompt or group, where it is called otherwise. Repeatable.",
+    help="In tables: the column of agent, item, text, prompt or group, where it is called otherwise, or a path inside one "
+    "(meta.model, turns[0], completions[].response); text=a,b: columns that are an agent each. Repeatable.",
+)
+@click.option(
+    "--allow-dropped",
+    is_flag=True,
+    help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
 )
 @options.json
-def command(format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], as_json: bool) -> None:
+def command(
+    *, format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], allow_dropped: bool, as_json: bool
+) -> None:
     """Import the files or folders PATH… into the folder --out. Several files are joined by item.
 
     \b
     inspect          logs of Inspect (.eval, .json): an agent a model
     lm-eval          samples_*.jsonl that lm-evaluation-harness writes with --log_samples
-    alpaca-eval      model_outputs.json: an agent a generator
+    alpaca-eval      model_outputs.json: an agent a folder of results/, or a generator
     fastchat         model_answer JSONL of FastChat and Arena-Hard
-    promptfoo        results JSON: an agent a provider
+    promptfoo        results as JSON, JSONL or CSV: an agent a provider
+    helm             scenario_state.json of helm-run: an agent a model
     hf-dataset       a folder that Hugging Face `datasets` saved to disk
-    table            CSV, TSV, JSONL, Parquet with any columns: an agent a file, or a column
+    table            CSV, TSV, JSONL, Parquet with any columns: an agent a file, or by a column; generations,
+                     completions, chosen and rejected are known
     peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
                      tvd_mi_individual_examples becomes a run, without texts
 
-    What cannot be used is left out, counted, and named with its place; items that do not line up are listed.
+    What cannot be used is left out, counted, and named with its place; items that do not line up are listed. To lose more
+    than 1 % of the responses is an error.
     """
     if format_ == PEER_PREDICTION:
         _peer_prediction(paths, out, columns, as_json=as_json)
         return
     from youden.pools.bring.importing import bring
 
-    imported = bring(format_, paths, out, columns=dict(_named(column) for column in columns))
+    imported = bring(format_, paths, out, columns=dict(map(_named, columns)), allow_dropped=allow_dropped)
     pool = imported.pool
     for note in imported.notes:
         show.note(f"note: {note}")
@@ -69,6 +80,7 @@ def command(format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str
                 "items": pool.n_items,
                 "missing": pool.n_missing,
                 "left_out": dict(imported.left_out),
+                "dropped": imported.n_dropped,
                 "unaligned": list(imported.unaligned),
             }
         )

@@ -15,10 +15,10 @@ from youden.cli.terms import options, show
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A new store for what can be saved.")
 @options.json
 def command(store: Path, out: Path, as_json: bool) -> None:
-    """Save every answer that stands whole in STORE, a damaged verdicts.db.
+    """Save the answers that stand whole in a damaged STORE.
 
-    STORE itself is left as it is. Put NEW in its place (or name it under `store:`) and run the same again: what could not
-    be saved is asked again.
+    STORE is a verdicts.db. It is left as it is. Put NEW in its place (or name it under `store:`) and run the same again: what
+    could not be saved is asked again.
     """
     from youden.judging.store.salvage import salvage
 

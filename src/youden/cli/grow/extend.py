@@ -16,6 +16,8 @@ from youden.cli.terms.progress import progress_bar
 if TYPE_CHECKING:
     from youden.nouns import ExtensionFacts, Json
 
+MOST_SHOWN = 10
+
 
 @click.command("extend")
 @options.run
@@ -52,12 +54,12 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Extend RUN, the folder of a judged run, by agents, items or more calls.
+    """Extend RUN by agents, items or more calls.
 
-    Only new comparisons are asked. New agents are compared with a balanced set of the run's own, on the items that those were
-    judged on, and get abilities on the same scale. An ability moves only by answers about that agent. New items and more calls
-    bring trials for all agents, the very ones that a larger budget would have drawn; --focus spends the calls on the agents it
-    names.
+    RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
+    run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
+    about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
+    drawn; --focus spends the calls on the agents it names.
 
     Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
     After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
@@ -122,14 +124,15 @@ def command(
 
 
 def _draw(extensions: ExtensionFacts) -> None:
-    """What moved: those whose places or abilities changed most."""
-    moved = [move for move in extensions.moves if move.before != move.after or move.place_before != move.place_after]
+    """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
+    moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
+    moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
         table = Table(title="What moved", title_justify="left")
         table.add_column("agent")
         for column in ("before", "now", "place before", "place now", "p of drift"):
             table.add_column(column, justify="right")
-        for move in moved:
+        for move in moved[:MOST_SHOWN]:
             table.add_row(
                 show.safe(move.agent),
                 show.fixed(move.before),
@@ -139,3 +142,5 @@ def _draw(extensions: ExtensionFacts) -> None:
                 show.fixed(move.p),
             )
         show.console().print(table)
+        if len(moved) > MOST_SHOWN:
+            show.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")

@@ -37,7 +37,11 @@ WORSE = 1
 )
 @click.option("--markdown", metavar="FILE", help="Write it as Markdown; - for standard output.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JUnit XML.")
-@options.dry_run
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say which look this would be and at what level; count none, and spend nothing as always.",
+)
 @options.json
 def command(
     *,
@@ -52,13 +56,14 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Is --agent better, no worse or worse than --baseline on items of this kind, by the answers in RUN?
+    """Is --agent better, no worse or worse than --baseline?
 
-    The difference of their abilities gets an interval, from what each item contributes to it. If all of it lies above 0, the
-    agent is better; if all of it lies above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above
-    −margin, the agent is worse: 1. Else it is undecided: 3, with the number of calls that decide with a chance of 90 %, wherever
-    the truth lies, and the command that asks them, or the number of items. Agents that were hardly seen to differ are undecided
-    below some 70 items: 12 agreements of 12 still allow a difference on a quarter of all items.
+    It says so of items of this kind, by the answers in RUN. The difference of their abilities gets an interval, from what
+    each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies above −margin, no worse:
+    exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1. Else it is undecided: 3,
+    with the number of calls that decide with a chance of 90 %, wherever the truth lies, and the command that asks them, or
+    the number of items. Agents that were hardly seen to differ are undecided below some 70 items: 12 agreements of 12 still
+    allow a difference on a quarter of all items.
 
     Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
     side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in

@@ -47,11 +47,12 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Ask a second judge a balanced part of RUN's own trials, and say how far the two agree.
+    """Ask a second judge part of RUN's trials: do the two agree?
 
-    Shows how often they agree on a trial; how alike they rank, beside how alike RUN's own judge would rank on so few trials;
-    which agents move beyond chance; and whether a judge favours agents of its own family. Families are `meta.family` of agents
-    in the pool's agents.jsonl, and `family:` in a judge's config or --family JUDGE=NAME.
+    The part is balanced over agents and items. Shows how often they agree on a trial; how alike they rank, beside how alike
+    RUN's own judge would rank on so few trials; which agents move beyond chance; and whether a judge favours agents of its
+    own family. Families are `meta.family` of agents in the pool's agents.jsonl, and `family:` in a judge's config or --family
+    JUDGE=NAME.
 
     The part is a run of its own, with a config that makes it again: `youden run`, `report`, `compare` and cassettes take it
     like any other. Nothing that its store holds is asked again; the same command resumes.

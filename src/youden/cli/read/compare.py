@@ -42,7 +42,7 @@ def command(
     families: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Do the judges of RUNs agree, on the agents and items they share?
+    """Do the judges of RUNs agree on what they share?
 
     The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
     Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of

@@ -1,4 +1,4 @@
-"""`youden export SOURCE FILE`: a pool or a run's tables for other tools."""
+"""`youden export SOURCE OUT`: a pool or a run for other tools."""
 
 from __future__ import annotations
 
@@ -11,25 +11,60 @@ from youden.cli.terms import options, show
 
 @click.command("export")
 @click.argument("source", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "name",
+    default="tables",
+    show_default=True,
+    help="tables, eee, hf, hf-space, schema, or a package's own.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
+@click.option("--organization", metavar="NAME", help="Who made this run, for eee, which asks.")
+@click.option(
+    "--push", "repo", metavar="OWNER/NAME", help="Also put it on the Hugging Face Hub (hf, hf-space), privately."
+)
+@click.option("--public", is_flag=True, help="With --push: a repository that is new can be seen by everybody.")
 @options.json
-def command(source: Path, file: Path, as_json: bool) -> None:
-    """Write SOURCE, a pool or a run's folder, to FILE, by its ending: .csv, .jsonl, .parquet or .duckdb.
+def command(
+    *,
+    source: Path,
+    out: Path,
+    name: str,
+    overwrite: bool,
+    organization: str | None,
+    repo: str | None,
+    public: bool,
+    as_json: bool,
+) -> None:
+    """Write SOURCE, a pool or a run's folder, to OUT in another form.
 
-    A pool becomes one tidy table (agent, item, text, prompt, group), which `youden run` reads again as .csv or .parquet. A run
-    becomes its tables ranking, items and trials: in a .duckdb together, else in a file each.
+    tables: a file, by its ending .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent, item, text, prompt,
+    group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items and trials: in a .duckdb
+    together, else in a file each.
+
+    The others write a new folder. eee: a run in the schema of Every Eval Ever, a file for each agent. hf: a pool or a run as a
+    dataset of the Hugging Face Hub, with a card. hf-space: a run's report as a static Space. schema: the JSON Schema of each of
+    a run's files.
     """
-    from youden.data.exporting import pool_table, run_tables, write_tables
+    from youden.data.exporters import EXPORTERS
+    from youden.data.exporters.hub import check_push, push
+    from youden.data.exporters.terms import Terms
     from youden.data.folder.run_folder import RunFolder
     from youden.data.pools.reader import read_pool
+    from youden.text.printable import printable
 
+    exporter = EXPORTERS.load(name)
+    if repo is not None:
+        check_push(name)
     folder = RunFolder(source)
-    tables = run_tables(folder) if folder.has("pool.json") else {"responses": pool_table(read_pool(source))}
-    files = write_tables(file, tables)
+    read = folder if folder.has("pool.json") else read_pool(source)
+    written = exporter(read, out, terms=Terms(overwrite, organization))
+    address = None if repo is None else push(out, repo, name, public=public)
+    for line in written.notes:
+        show.note(line)
     if as_json:
-        show.print_json(
-            {"files": [str(written) for written in files], "rows": {name: len(table) for name, table in tables.items()}}
-        )
-    else:
-        for written in files:
-            click.echo(str(written))
+        show.print_json({"files": [str(file) for file in written.files], "rows": dict(written.rows), "pushed": address})
+        return
+    for line in (*map(str, written.files), *([address] if address else [])):
+        click.echo(printable(line))

@@ -51,13 +51,17 @@ def command(
     """
     from youden.data.families import read_families
     from youden.data.folder.run_folder import RunFolder
+    from youden.practice.labels.matching import aliases_of
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.data.summary import summarise_run
     from youden.run.engine import fit
     from youden.run.robust.rules import changed_rules
 
     folder = RunFolder(run)
-    table = None if labels is None else open_labels(labels, folder.read_pool().agent_ids)
+    table = None
+    if labels is not None:
+        pool = folder.read_pool()
+        table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
     families = None if families_file is None else read_families(families_file)
     rules = changed_rules(folder, robust=robust, trusted=trusted, families=families)
     fit(folder, target=options.said_target(target), rules=rules, engine=engine, memory=memory, rates=rates)

@@ -6,35 +6,70 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, ranking
+from youden.cli.terms import options, ranking, tracking
 
+CHARTS = (
+    "ranking",
+    "agents",
+    "agents-clustered",
+    "scores",
+    "residuals",
+    "difficulty",
+    "curl",
+    "curl-scaled",
+    "alarms",
+    "holdout",
+    "pairs",
+    "pairs-beyond",
+)
 FORMATS = ("html", "md", "png", "svg", "csv")
 
 
 @click.command("report")
 @options.run
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
-@click.option("--chart", default="ranking", show_default=True, help="The figure that png and svg draw.")
+@click.option(
+    "--chart", type=click.Choice(CHARTS), default="ranking", show_default=True, help="The figure that png and svg draw."
+)
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
+@tracking.option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
-def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: Path | None, out: Path | None) -> None:
-    """Write RUN/report.html from the files of a fitted run, and print its path.
+def command(
+    *,
+    run: Path,
+    kind: str,
+    chart: str,
+    against: Path | None,
+    labels: Path | None,
+    to_mlflow: bool,
+    out: Path | None,
+) -> None:
+    """Write RUN/report.html, or a part of it for another place.
 
-    md (a summary fit for a pull request) and csv (the ranking) go to standard output unless --out is given; png and svg draw
-    one figure. --against OTHER writes both runs side by side. --labels also writes
-    RUN/labels.json, and later reports show it for as long as the ranking stays.
+    Reads the files of a fitted run and prints the path it wrote. md (a summary fit for a pull request) and csv (the ranking)
+    go to standard output unless --out is given; png and svg draw one figure. --against OTHER writes both runs side by side.
+    --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import ConfigError
+    from youden.practice.labels.matching import aliases_of
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.pages import write
 
+    if to_mlflow:
+        if kind != "html" or against is not None or out is not None:
+            raise ConfigError(
+                "--mlflow logs RUN/report.html as it is written now. Leave out --format, --against and --out.",
+                slug="report-mlflow",
+            )
+        tracking.check()
     folder = RunFolder(run)
     if labels is not None:
-        validate(folder, open_labels(labels, folder.read_pool().agent_ids))
+        pool = folder.read_pool()
+        validate(folder, open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents)))
     if against is not None:
         if kind != "html":
             raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
@@ -43,6 +78,8 @@ def command(*, run: Path, kind: str, chart: str, against: Path | None, labels: P
         path, data = write.write_page(folder, out=out)
         ranking.show_warnings(data.summary)
         click.echo(str(path))
+        if to_mlflow:
+            tracking.log(folder)
     elif kind in ("md", "csv"):
         text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
         if out is None:

@@ -15,10 +15,10 @@ from youden.cli.terms import show
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="[default: any that is free]")
 @click.option("--open/--no-open", "opens", default=False, help="Open the address in a browser.")
 def command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
-    """Look at runs in a browser: reports, runs under way, two runs side by side, every trial.
+    """Look at runs in a browser, also while they are under way.
 
-    Serves the runs named, or all in `runs/`, to this machine only, and only to who has the address that is printed. It reads and
-    never writes. End it with Ctrl-C.
+    Shows reports, two runs side by side, and every trial. Serves the runs named, or all in `runs/`, to this machine only, and
+    only to who has the address that is printed. It reads and never writes. End it with Ctrl-C.
     """
     from youden.report.charts.vega import need_charts
     from youden.view.runs import find_runs

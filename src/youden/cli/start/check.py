@@ -1,4 +1,4 @@
-"""`youden check POOL`: whether a pool can be ranked at all, before money is spent."""
+"""`youden check POOL|CONFIG`: whether a pool can be ranked at all, before money is spent."""
 
 from __future__ import annotations
 
@@ -16,27 +16,38 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("pool", type=click.Path(path_type=Path))
+@click.argument("source", metavar="POOL|CONFIG", type=click.Path(path_type=Path))
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the items looked at in a large pool."
 )
+@click.option("--all", "every", is_flag=True, help="Show what every design takes with every judge.")
 @options.json
-def command(pool: Path, seed: int, as_json: bool) -> None:
-    """Look POOL over: gaps, clones, templates, copied sources, texts that address a judge, items too alike, languages, costs.
+def command(source: Path, seed: int, every: bool, as_json: bool) -> None:
+    """Look a pool over before money is spent.
 
-    Every finding says what it does to the ranking and what to do. Nothing is changed and nothing is asked.
+    Looks for gaps, clones, templates, copied sources, texts that address a judge, items too alike, and languages. Every finding
+    says what it does to the ranking and what to do. Nothing is changed and nothing is asked.
+
+    Then it says what judging would take: for a run's CONFIG (.yaml) with its own judge, design and budget; for a POOL by the
+    usual design with each judge there is a config for.
     """
-    from youden.data.pools.reader import read_pool
-    from youden.pools.look.check import check_pool
+    from youden.pools.look.check import check_config, check_pool
+    from youden.pools.look.costs import USUAL
 
-    checked = check_pool(read_pool(pool), seed=seed)
+    if source.suffix.lower() in options.CONFIGS:
+        config = options.Overrides(None, None, None).apply(source)
+        checked, by = check_config(config, seed=seed, designs=None if every else ()), "this run"
+    else:
+        from youden.data.pools.reader import read_pool
+
+        checked, by = check_pool(read_pool(source), seed=seed, designs=None if every else USUAL), "the usual design"
     if as_json:
         show.print_json(checked.to_json())
         return
-    _draw(checked)
+    _draw(checked, f"what judging would take, by {'each design at its own budget' if every else by}")
 
 
-def _draw(checked: Checked) -> None:
+def _draw(checked: Checked, title: str) -> None:
     counts = checked.counts
     words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words in the mean"
     click.echo(
@@ -53,7 +64,7 @@ def _draw(checked: Checked) -> None:
     click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
     if not checked.costs:
         return
-    table = Table(title="what judging it would take, at each design's own budget", title_justify="left")
+    table = Table(title=title, title_justify="left")
     for column in ("design", "judge"):
         table.add_column(column)
     for column in ("calls", "tokens in", "tokens out", "USD"):

@@ -20,10 +20,10 @@ FLIPPER = "fact-flipper"
 )
 @options.json
 def command(out: Path, as_json: bool) -> None:
-    """Rank the 12 agents of the bundled pool `field-notes`, offline.
+    """Rank the 12 agents of the pool `field-notes`, offline.
 
-    The judge is `lexical`, which only compares words: it needs no key, and shows what a run looks like and what such a
-    judge cannot see.
+    The pool comes with the package. The judge is `lexical`, which only compares words: it needs no key, and shows what a run
+    looks like and what such a judge cannot see.
     """
     from youden.judging.asking.terms import Asking
     from youden.report.pages.write import write_report

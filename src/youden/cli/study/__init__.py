@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from youden.cli.terms.groups import Loading
 
 QUESTIONS = {
     "links": "youden.cli.study.links",
@@ -16,19 +16,6 @@ QUESTIONS = {
 }
 
 
-class Questions(click.Group):
-    """Loads a question's file when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(QUESTIONS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in QUESTIONS:
-            return None
-        command: click.Command = import_module(QUESTIONS[cmd_name]).command
-        return command
-
-
-@click.command("study", cls=Questions)
+@click.command("study", cls=Loading, modules=QUESTIONS)
 def command() -> None:
     """Ask the paper's questions of a run."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--c", type=click.FloatRange(min=0, min_open=True), default=1.6, show_default=True, help="Cells, C of n log n."
 )
-@click.option("--holdout", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
+@options.held_out
 @click.option("--only", help="Baselines, separated by commas. [default: all]")
 @options.rule
 @options.scores

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @options.json
 def command(*, run: Path, scores: str, draws: int, coincident: str, seed: int, as_json: bool) -> None:
-    """Does ability − difficulty fit the scores of RUN, and on which link?
+    """Does ability − difficulty fit RUN, and on which link?
 
     Exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles, raw and per SD of the
     transformed scores, with the R² of the additive fit.

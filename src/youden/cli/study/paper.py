@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 )
 @options.json
 def command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Path, ...], as_json: bool) -> None:
-    """The paper's tables over imported RUNs, its figures beside ours, and where the paper and its data disagree.
+    """The paper's tables again, and where paper and data disagree.
 
-    RUNs are recognised by the folder they were imported from: pubmed…, opus…, peer_review….
+    Its figures stand beside ours. RUNs are imported, and recognised by the folder they were imported from: pubmed…, opus…,
+    peer_review….
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.judges.agreement import study_judges

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("sparsity")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
-@click.option("--holdout", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True)
+@options.held_out
 @options.rule
 @options.scores
 @options.above
@@ -39,9 +39,10 @@ def command(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """How few cells or calls predict held-out cells of dense RUNs and keep their ranking?
+    """How few cells or calls predict held-out cells of RUNs?
 
-    The paper's Tables 3 and 4 and Figure 2 over many holdouts: RMSE, ρ, τ and AUC of every regime, against cells and calls.
+    RUNs are dense; whether the ranking is kept is asked too. The paper's Tables 3 and 4 and Figure 2 over many holdouts:
+    RMSE, ρ, τ and AUC of every regime, against cells and calls.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import links_table

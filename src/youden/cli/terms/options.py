@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+CONFIGS = (".yaml", ".yml")
+"""What a run's config ends in, where a command takes a pool as well."""
+
 config = click.argument("config", type=click.Path(path_type=Path))
 run = click.argument("run", type=click.Path(path_type=Path))
 html = click.option(
@@ -68,8 +71,8 @@ labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, item if you like, and numbers. No fit "
-    "sees them.",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with the columns agent, item or alias (another name of the "
+    "agent) if you like, and numbers. No fit sees them.",
 )
 family = click.option(
     "--family",
@@ -107,6 +110,14 @@ rule = click.option(
     default="shared",
     show_default=True,
     help="How cells are held out; own: the paper's way.",
+)
+held_out = click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    default=0.2,
+    show_default=True,
+    help="How many of the cells are held out.",
 )
 scores = click.option("--scores", type=click.Choice(["row", "symmetric"]), default="row", show_default=True)
 above = click.option("--above", default="faithful", show_default=True, help="Groups that should rank first, by commas.")
@@ -182,9 +193,12 @@ class Overrides:
     families: Path | None = None
 
     def apply(self, path: Path) -> RunConfig:
-        """The run config at `path` with these changes."""
-        from youden.data.families import read_families
+        """The run config at `path` with these changes.
+
+        What it names is looked for before the libraries of a run are loaded, which takes a second.
+        """
         from youden.data.folder.run_config import load_run_config
+        from youden.judging.config.reading import load_judge_config
 
         said: dict[str, Json | None] = {
             "judge": self.judge,
@@ -194,13 +208,26 @@ class Overrides:
             "target": self.target,
             "robust": self.robust if self.trusted is None else False,
             "trusted": [*self.trusted] if self.trusted is not None else [] if self.robust else None,
-            "families": None if self.families is None else {**read_families(self.families)},
+            "families": None if self.families is None else _families(self.families),
         }
         changes: dict[str, Json | None] = {name: value for name, value in said.items() if value is not None}
         if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
             changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
             changes |= {} if self.width is not None else {"width_share": None}
-        return load_run_config(path, changes)
+        config = load_run_config(path, changes)
+        load_judge_config(config.judge)
+        from youden.data.pools.reader import locate_pool
+        from youden.protocol.designs import DESIGNS
+
+        DESIGNS.check(config.design)
+        locate_pool(config.pool)
+        return config
+
+
+def _families(path: Path) -> dict[str, Json]:
+    from youden.data.families import read_families
+
+    return {**read_families(path)}
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:

@@ -1,5 +1,5 @@
-"""Work under way on standard error: rate, answers, failures by kind, money and time left; plain lines where that is no
-terminal.
+"""Work under way on standard error: rate, answers, failures by kind, money and time left; where that is no terminal, plain lines,
+fewer the longer it takes. The last line stays.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from youden.text.printable import printable
 
-PLAIN_EVERY_SECONDS = 10.0
+PLAIN_AFTER_SECONDS = 10.0
+"""The first plain line; each further one comes after twice the time, at most `PLAIN_EVERY_SECONDS`."""
+PLAIN_EVERY_SECONDS = 600.0
 DRAWN_EVERY_SECONDS = 0.1
+BAR = 20
 
 
 @dataclass
@@ -33,24 +36,33 @@ class Tally:
     usd: float = 0.0
     failed: Counter[str] = field(default_factory=Counter)
 
-    def line(self, now: float) -> str:
-        """All of it in words, zeros left out; the rate and the time left are of what did not come from the store."""
+    def line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
+        """All of it in words, zeros left out; the rate and the time left are of what did not come from the store.
+
+        width: characters there are; what matters least is left out until it fits. ended: the time it took, for what is left.
+        """
         asked = self.done - self.cached
         rate = asked / (now - self.began) if now > self.began else 0.0
         n_failed = self.failed.total()
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.failed.items()) if reason)
         left = (self.total - self.done) / rate if rate else 0.0
-        parts = (
-            f"{self.what}: {self.done:,} of {self.total:,}",
-            f"{rate:,.0f}/s" if asked else "",
-            f"{self.done - n_failed:,} answered",
-            f"{self.cached:,} from the store" if self.cached else "",
-            (f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")) if n_failed else "",
-            f"{self.throttled:,} × 429" if self.throttled else "",
-            f"${self.usd:.4f}" if self.usd else "",
-            f"{_duration(left)} left" if left >= 1 else "",
-        )
-        return ", ".join(part for part in parts if part)
+        took = f"in {_duration(now - self.began)}" if now - self.began >= 1 else ""
+        parts = {
+            "done": f"{self.what}: {self.done:,} of {self.total:,}",
+            "rate": f"{rate:,.0f}/s" if asked else "",
+            "answered": f"{self.done - n_failed:,} answered",
+            "stored": f"{self.cached:,} from the store" if self.cached else "",
+            "failed": (f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")) if n_failed else "",
+            "throttled": f"{self.throttled:,} × 429" if self.throttled else "",
+            "usd": f"${self.usd:.4f}" if self.usd else "",
+            "time": took if ended else f"{_duration(left)} left" if left >= 1 else "",
+        }
+        said = {name: part for name, part in parts.items() if part}
+        for name in ("answered", "stored", "throttled", "failed", "rate", "time", "usd"):
+            if width is None or len(", ".join(said.values())) <= width:
+                break
+            said.pop(name, None)
+        return ", ".join(said.values())
 
 
 class Bar:
@@ -63,13 +75,15 @@ class Bar:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._said = 0.0
+        self._wait = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
         now = self._clock()
-        self._tally, self._said = Tally(printable(what), total, now), now
-        if self._console.is_terminal:
-            self._bar = Progress(BarColumn(bar_width=20), TextColumn("{task.description}"), console=self._console)
-            self._task = self._bar.add_task(self._tally.line(now), total=total)
+        self._tally, self._said, self._wait = Tally(printable(what), total, now), now, PLAIN_AFTER_SECONDS
+        if self._console.is_interactive:
+            columns = (BarColumn(bar_width=BAR), TextColumn("{task.description}", markup=False))
+            self._bar = Progress(*columns[self._narrow :], console=self._console, transient=True)
+            self._task = self._bar.add_task(self._line(self._tally), total=total)
             self._bar.start()
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
@@ -93,24 +107,33 @@ class Bar:
     def stop(self) -> None:
         if self._tally is None:
             return
-        self._say(self._tally)
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.stop()
+        self._print(self._tally.line(self._clock(), ended=True))
         self._tally = self._bar = None
 
+    @property
+    def _narrow(self) -> bool:
+        """A terminal that has no room for a bar beside the words."""
+        return self._console.width < 3 * BAR
+
+    def _line(self, tally: Tally) -> str:
+        taken = 1 if self._narrow else BAR + 2
+        return tally.line(self._said, width=None if self._bar is None else self._console.width - taken)
+
     def _show(self) -> None:
-        every = PLAIN_EVERY_SECONDS if self._bar is None else DRAWN_EVERY_SECONDS
+        every = self._wait if self._bar is None else DRAWN_EVERY_SECONDS
         if self._tally is not None and self._clock() - self._said >= every:
             self._say(self._tally)
 
     def _say(self, tally: Tally) -> None:
         self._said = self._clock()
-        line = tally.line(self._said)
+        self._wait = min(2 * self._wait, PLAIN_EVERY_SECONDS)
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=tally.done, description=line)
+            self._bar.update(self._task, completed=tally.done, description=self._line(tally))
         else:
-            self._print(line)
+            self._print(self._line(tally))
 
     def _print(self, line: str) -> None:
         """A terminal that hung up takes nothing more, and is no reason to lose answers."""
@@ -126,8 +149,8 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
-    """A bar on standard error that is always taken down."""
-    bar = Bar(Console(file=sys.stderr))
+    """A bar on standard error that is always taken down; none in a log, whatever FORCE_COLOR says."""
+    bar = Bar(Console(file=sys.stderr, force_interactive=None if sys.stderr.isatty() else False))
     try:
         yield bar
     finally:

@@ -16,17 +16,21 @@ if TYPE_CHECKING:
     from youden.report.data.summary import Summary
 
 BAR_CELLS = 22
+WIDE = 100
 
 
 def show_ranking(data: Summary) -> None:
-    """The ranking with groups, intervals and small bars."""
+    """The ranking with groups, intervals and, where the terminal has room, small bars."""
+    console = show.console()
+    bars = console.width >= WIDE
     table = Table(title=f"{show.safe(data.name)}: {data.n_agents} agents on {data.items}", title_justify="left")
     table.add_column("places", justify="right")
     table.add_column("agent")
     table.add_column("group")
     table.add_column("ability", justify="right")
     table.add_column(f"{data.facts.level:.0%} interval")
-    table.add_column("", no_wrap=True)
+    if bars:
+        table.add_column("", no_wrap=True)
     table.add_column("trials", justify="right")
     if data.shows_length:
         table.add_column("by length", justify="right")
@@ -45,13 +49,13 @@ def show_ranking(data: Summary) -> None:
             show.safe(agent.group),
             show.fixed(agent.ability),
             interval,
-            bar,
+            *([bar] if bars else []),
             f"{agent.n_trials:,}",
         ]
         if data.shows_length:
             cells.append("–" if agent.length_place is None else str(agent.length_place))
         table.add_row(*cells)
-    show.console().print(table)
+    console.print(table)
 
 
 def show_warnings(data: Summary) -> None:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from youden.errors import ConfigError
 from youden.nouns import MAX_MISSING, Json, SplitRule, Target
-from youden.resources import find
+from youden.resources import find, roots
 from youden.streams import DRAW
 from youden.text.misfits import misfit
 from youden.text.yaml_text import YamlError, read_yaml
@@ -100,7 +100,8 @@ class RunConfig(BaseModel):
     robust: rank by the robust standing, in which agents that agree far beyond their abilities count as one partner.
     trusted: rank by what these agents say of everybody. families: agent → family, for a family-balanced ranking beside the plain
     one; without it, what agents of the pool say in `meta.family`. suspected: a share of the plan's calls that may be
-    made besides, on pairs that seem to agree too much, before they are linked; 0 for none.
+    made besides, on pairs that seem to agree too much, before they are linked; 0 for none. clones: agents that their texts show
+    to be one; `youden run` writes them into the run's folder.
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
@@ -131,6 +132,7 @@ class RunConfig(BaseModel):
     trusted: list[_Text] = Field(default_factory=list)
     suspected: Annotated[float, Field(ge=0, le=1)] = 0.0
     families: dict[str, _Text] = Field(default_factory=dict)
+    clones: list[list[_Text]] = Field(default_factory=list)
     extensions: list[Extension] = Field(default_factory=list)
     trials_of: _Text | None = None
     store: _Text | None = None
@@ -209,15 +211,19 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     """The config at `path` (`configs/NAME` is also looked for among the shipped ones), then `changes` by key.
 
     Relative paths in the file (pool, judge, trials_of, store, out) start at the file's folder; those in `changes` where the
-    program runs. A pool `datasets/NAME` that is not there is left for `read_pool` to find. The default name is the file's.
+    program runs. A judge's name is looked for beside the file first (judges/, configs/judges/, ../judges/), so that it is
+    found from any folder. A pool `datasets/NAME` that is not there is left for `read_pool` to find. The default name is the
+    file's.
 
     Raises: ConfigError naming file, key, what arrived and what is allowed.
     """
     place = _located(Path(path))
     data = {"name": place.stem, **_read(place)}
-    resolved = {key: _resolved(key, value, place.parent) for key, value in data.items()}
+    resolved = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes or {})
+    if isinstance(judge := resolved.get("judge"), str) and (beside := _judge_beside(judge, place.parent)):
+        resolved["judge"] = str(beside)
     try:
-        return RunConfig.model_validate({**resolved, **(changes or {})})
+        return RunConfig.model_validate(resolved)
     except ValidationError as error:
         raise ConfigError(
             f"{place}: {misfit(error, keys=RunConfig.model_fields)}. Correct it.", slug="run-config"
@@ -233,7 +239,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
         data[key] = _relative(key, data[key], folder)
-    for key in ("extensions", "trusted", "families", "robust", "suspected"):
+    for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
@@ -267,7 +273,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _relative(key: str, value: object, folder: Path) -> object:
-    if not _is_path(key, value) or (key == "pool" and _shipped(str(value), Path())):
+    if not _is_path(key, value) or _shipped(key, str(value), Path()):
         return value
     return Path(os.path.relpath(str(value), folder)).as_posix()
 
@@ -284,9 +290,21 @@ def _resolved(key: str, value: object, folder: Path) -> object:
         prompt = value.get("prompt")
         if isinstance(prompt, str) and prompt.endswith(".md"):
             return value | {"prompt": os.path.normpath(folder / prompt)}
-    if not _is_path(key, value) or (key == "pool" and _shipped(str(value), folder)):
+    if not _is_path(key, value) or _shipped(key, str(value), folder):
         return value
     return os.path.normpath(folder / str(value))
+
+
+def _judge_beside(name: str, folder: Path) -> Path | None:
+    """The file of a judge called `name` near a config in `folder`; the project's own are found by their name alone."""
+    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
+        return None
+    ours = [root.resolve() for root in roots("configs", own=False)]
+    for place in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
+        file = place / f"{name}.yaml"
+        if file.is_file() and file.resolve().parent.parent not in ours:
+            return Path(os.path.normpath(file))
+    return None
 
 
 def _is_path(key: str, value: object) -> bool:
@@ -297,5 +315,7 @@ def _is_path(key: str, value: object) -> bool:
     return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
 
 
-def _shipped(pool: str, folder: Path) -> bool:
-    return Path(pool).parts[:1] == ("datasets",) and not (folder / pool).exists()
+def _shipped(key: str, value: str, folder: Path) -> bool:
+    """Whether a pool or a judge's file is one that comes with the project."""
+    kind = {"pool": "datasets", "judge": "configs"}.get(key)
+    return Path(value).parts[:1] == (kind,) and not (folder / value).exists()

@@ -26,6 +26,7 @@ MADE_BY: Final = {
     "scores_row.csv": "youden fit RUN",
     "holdout.csv": "youden fit RUN",
     "ranking.csv": "youden fit RUN",
+    "ranking.json": "youden fit RUN",
     "items.csv": "youden fit RUN",
     "curl.csv": "youden fit RUN",
     "fit.json": "youden fit RUN",

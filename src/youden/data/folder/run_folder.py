@@ -17,6 +17,7 @@ from youden.data.folder.joining import read_run_pool
 from youden.data.folder.parts import MANIFEST
 from youden.data.folder.parts import remove as remove_parts
 from youden.data.folder.pool_summary import PoolFile, PoolSummary
+from youden.data.folder.ranking_file import RankingFile
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
@@ -48,7 +49,7 @@ _SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.c
 _FACTS, _LABELS = TypeAdapter(RunFacts), TypeAdapter(Validation)
 
 
-class _SignatureFile(BaseModel):
+class SignatureFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     version: int
@@ -213,6 +214,13 @@ class RunFolder:
     def read_ranking(self) -> tuple[RankingRow, ...]:
         return sheets.read_ranking(self.file("ranking.csv"))
 
+    def write_ranking_json(self) -> None:
+        """ranking.csv, and what it takes to read it, as one file of JSON. Raises: RunFolderError where the run is not fitted."""
+        made = RankingFile.of(
+            self.path.resolve().name, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature()
+        )
+        self.write_text("ranking.json", made.model_dump_json(indent=1) + "\n")
+
     def write_items(self, items: pd.DataFrame) -> None:
         """At least the columns item, difficulty, n_trials."""
         sheets.write_items(self.file("items.csv"), items)
@@ -235,14 +243,12 @@ class RunFolder:
         return parse(file, read_bytes(file), _FACTS)
 
     def write_signature(self, signature: Signature) -> None:
-        file = _SignatureFile(
-            version=VERSION, text=signature.text, digest=signature.digest, parts=dict(signature.parts)
-        )
+        file = SignatureFile(version=VERSION, text=signature.text, digest=signature.digest, parts=dict(signature.parts))
         self.write_text("signature.json", file.model_dump_json(indent=1) + "\n")
 
     def read_signature(self) -> Signature:
         file = self.file("signature.json")
-        return Signature(parse(file, read_bytes(file), TypeAdapter(_SignatureFile)).parts)
+        return Signature(parse(file, read_bytes(file), TypeAdapter(SignatureFile)).parts)
 
     def tables_digest(self) -> str:
         """sha256 (hex) of the ranking and the symmetric scores as they stand in their files."""

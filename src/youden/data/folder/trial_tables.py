@@ -88,7 +88,7 @@ class _Rounds(BaseModel):
     turns: tuple[_Turn, ...]
 
 
-class _PlanSaid(BaseModel):
+class PlanSaid(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     version: Literal[2] = 2
@@ -135,7 +135,7 @@ def _from_version_1(text: bytes) -> bytes:
     return json.dumps(said).encode()
 
 
-class _VerdictsSaid(_Said):
+class VerdictsSaid(_Said):
     noun: Literal["verdicts"] = "verdicts"
     plan_digest: str
     judge: Mapping[str, JsonValue]
@@ -145,7 +145,7 @@ class _VerdictsSaid(_Said):
     usd_tried: float | None = 0.0
 
 
-class _RatesSaid(_Said):
+class RatesSaid(_Said):
     noun: Literal["rates"] = "rates"
     independent: IndependentRule
     agents: tuple[str, ...]
@@ -155,7 +155,7 @@ class _RatesSaid(_Said):
 def write_plan(path: Path, plan: Plan) -> None:
     """Columns item, first, second, arm, other_item, replicate, slot; everything else of the plan in the metadata."""
     rounds = plan.rounds
-    said = _PlanSaid(
+    said = PlanSaid(
         design=plan.design,
         options=dict(plan.options),
         independent=plan.independent,
@@ -185,7 +185,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
-    table = read_table(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
+    table = read_table(path, PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
     said = table.said
     trials = Trials(
         item=table.positions("item", said.items),
@@ -201,11 +201,11 @@ def read_plan(path: Path) -> Plan:
 
 def read_plan_alone(path: Path) -> Plan:
     """The plan without its trials. Raises: RunFolderError."""
-    said = read_said(path, _PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
+    said = read_said(path, PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
     return _plan(path, said, Trials.concat([]))
 
 
-def _plan(path: Path, said: _PlanSaid, trials: Trials) -> Plan:
+def _plan(path: Path, said: PlanSaid, trials: Trials) -> Plan:
     shape, rounds = (len(said.agents), len(said.items)), said.rounds
     return Plan(
         trials=trials,
@@ -257,7 +257,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         "seconds": pa.nulls(n, pa.float64()) if verdicts.seconds is None else measured(verdicts.seconds),
         "served": pa.nulls(n, pa.string()) if verdicts.served is None else named(verdicts.served, verdicts.models),
     }
-    said = _VerdictsSaid(
+    said = VerdictsSaid(
         plan_digest=verdicts.plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
@@ -270,7 +270,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     """The verdicts on `plan`. Raises: RunFolderError, also where the file answers another plan."""
-    table = read_table(path, _VerdictsSaid)
+    table = read_table(path, VerdictsSaid)
     said = table.said
     if said.plan_digest != plan.digest or len(table) != len(plan):
         raise RunFolderError(
@@ -315,7 +315,7 @@ class VerdictFiles(NamedTuple):
 
 def verdict_files(path: Path) -> VerdictFiles:
     """The verdicts at `path`, for a reader of its own. Raises: RunFolderError."""
-    table = read_table(path, _VerdictsSaid)
+    table = read_table(path, VerdictsSaid)
     said = table.said
     return VerdictFiles(
         table.files, said.plan_digest, len(table), said.judge, said.models, said.warnings, said.measured
@@ -329,7 +329,7 @@ def count_trials(path: Path) -> int:
 
 def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
     """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
-    said = read_said(path, _VerdictsSaid)
+    said = read_said(path, VerdictsSaid)
     return said.plan_digest, said.judge
 
 
@@ -348,7 +348,7 @@ def write_rates_of_items(
             for start, rates in blocks:
                 table = pa.table(_rates(rates, start, items))
                 if writer is None:
-                    said = _RatesSaid(independent=rates.independent, agents=agents, items=items)
+                    said = RatesSaid(independent=rates.independent, agents=agents, items=items)
                     writer = pq.ParquetWriter(fresh, with_said(table.schema, said), compression="zstd")
                 writer.write_table(table)
         finally:
@@ -372,7 +372,7 @@ def _rates(rates: Rates, start: int, items: tuple[str, ...]) -> dict[str, pa.Arr
 
 def read_rates(path: Path) -> Rates:
     """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError."""
-    table = read_table(path, _RatesSaid)
+    table = read_table(path, RatesSaid)
     said = table.said
     return Rates(
         item=table.positions("item", said.items),

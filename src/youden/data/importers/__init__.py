@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Importer(Protocol):
     """Reads other people's files, often one for each agent, and joins them by item.
 
-    columns: agent, item, text, prompt or group → the name it has in these files; only formats that are tables take any.
+    columns: agent, item, text, prompt or group → the column or path it has in these files; only formats that are tables take any.
 
     Raises: ImportFormatError naming file and place.
     """
@@ -32,7 +32,8 @@ IMPORTERS: Registry[Importer] = Registry(
         "alpaca-eval": "youden.data.importers.alpaca_eval:read_alpaca_eval",
         "fastchat": "youden.data.importers.fastchat:read_fastchat",
         "promptfoo": "youden.data.importers.promptfoo:read_promptfoo",
-        "hf-dataset": "youden.data.importers.hf_dataset:read_hf_dataset",
-        "table": "youden.data.importers.loose_table:read_table",
+        "helm": "youden.data.importers.helm:read_helm",
+        "hf-dataset": "youden.data.importers.tables.hf_dataset:read_hf_dataset",
+        "table": "youden.data.importers.tables.loose_table:read_table",
     },
 )

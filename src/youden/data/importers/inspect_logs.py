@@ -1,6 +1,6 @@
 """Imports Inspect logs (`.eval` and `.json`): agents are models, items are samples.
 
-It reads version 2 of the format, as inspect-ai 0.3 writes it, and leaves scores out.
+It reads version 2 of the format, as inspect-ai 0.3 writes it, and leaves scores out, but for a response that one of them keeps.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 import pyarrow as pa
 
-from youden.data.importers.joining import ImportedPool, Joiner, distinct
+from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import as_object, files_of, inner, parse_json, read_json, wrong
+from youden.data.importers.telling_apart import distinct
 from youden.nouns import Json
 
 _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")
+_BESIDE = {"eval-set.json", "logs.json"}
+"""What Inspect writes beside the logs of an eval set, about them."""
+KEPT = "keep_response"
+"""The scorer of `youden.inspect` that keeps a response as its answer."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,17 @@ class _Log:
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """One agent a log, named by its model (and its file, where two logs are of one model and task); items are sample ids.
 
+    A response is what the scorer `youden.inspect.keep_response` kept, else the sample's output.
+
     A log that did not succeed gives the samples that it has. Of several epochs the first is taken.
 
     Raises: ImportFormatError for a file that is no log, or in which no sample has an output.
     """
-    logs = [_read(path) for path in files_of(paths, ("*.eval", "*.json"), what="an Inspect log")]
+    files = files_of(paths, ("*.eval", "*.json"), what="an Inspect log")
+    logs = [_read(path) for path in files if path in paths or path.name not in _BESIDE]
     tasks = {log.task for log in logs}
     joiner = Joiner(paths[0].stem)
-    names = distinct([f"{log.model}\0{log.task}" for log in logs], [log.path for log in logs])
+    names = distinct([f"{log.model}\0{log.task}" for log in logs], [log.path.with_suffix("") for log in logs])
     for log, name in zip(logs, names, strict=True):
         agent = name.replace(f"\0{log.task}", "")
         status = log.header.get("status", "unfinished")
@@ -55,13 +63,13 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             joiner.note(f"{log.path}: the run ended with status '{status}'; the samples it has were taken.")
         for number, sample in enumerate(log.samples, 1):
             place = f"{log.path}, sample {number}"
-            if isinstance(epoch := sample.get("epoch"), int) and epoch > 1:
-                joiner.leave_out("a repetition (epoch 2 or later)", place)
-                continue
             failed = sample.get("error") or inner(sample, "output", "error")
-            text = _text(inner(sample, "output", "choices", 0, "message", "content"))
+            text = _response(sample)
             if text is None or (failed and not text):
                 joiner.leave_out("the sample failed" if failed else "the sample has no output", place)
+                continue
+            if isinstance(epoch := sample.get("epoch"), int) and epoch > 1:
+                joiner.drop(agent, "a repetition (epoch 2 or later)", place)
                 continue
             item = sample.get("id")
             joiner.add(
@@ -122,6 +130,12 @@ def _member(file: BinaryIO, info: ZipInfo) -> bytes:
 
 def _objects(value: Json, path: Path) -> list[dict[str, Json]]:
     return [as_object(sample, path) for sample in value] if isinstance(value, list) else []
+
+
+def _response(sample: Mapping[str, Json]) -> str | None:
+    """What a scorer kept as the response, else the output."""
+    kept = inner(sample.get("scores"), KEPT, "answer")
+    return kept if isinstance(kept, str) else _text(inner(sample.get("output"), "choices", 0, "message", "content"))
 
 
 def _text(content: Json) -> str | None:

@@ -30,9 +30,15 @@ def read_pool(path: str | PathLike[str]) -> Pool:
     Agents and items keep the file's order (a table: of first appearance). Text is UTF-8, with or without a byte order mark.
     A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused.
 
+    A `Pool` of K agents and J items has `agents`, `items` and `texts`: object[K, J] of str, None where there is no response.
+
     Raises: PoolError naming file and line (Parquet: row), what arrived and what to do.
+
+    >>> pool = read_pool("datasets/field-notes")
+    >>> pool.n_agents, pool.n_items, pool.texts.shape
+    (12, 32, (12, 32))
     """
-    place = _located(Path(path))
+    place = locate_pool(path)
     if place.is_dir():
         if (place / TO_GENERATE).is_file() and not (place / RESPONSES).is_file():
             raise _not_generated(Path(path))
@@ -47,7 +53,9 @@ def read_pool(path: str | PathLike[str]) -> Pool:
     )
 
 
-def _located(path: Path) -> Path:
+def locate_pool(path: str | PathLike[str]) -> Path:
+    """Where the pool `path` is, in a shipped folder perhaps. Raises: PoolError [pool-not-found]."""
+    path = Path(path)
     if path.exists():
         return path
     if path.parts[:1] == ("datasets",):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from youden.errors import BudgetError, ShortRunError, TooManyMissingError, YoudenError
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
+from youden.nouns import Plan
 
 LOOKED_AT_FROM = 200
 """Trials after which the share of missing answers may stop the run."""
@@ -60,6 +61,20 @@ class Ending:
         """Raises: the reason, where the run had to end."""
         if self._why is not None:
             raise self._why()
+
+
+class AnswersMissingError(ShortRunError):
+    """The store does not hold every answer to `plan`, and nothing was to be asked. n_missing: trials without one."""
+
+    def __init__(self, plan: Plan, *, n_missing: int) -> None:
+        self.plan = plan
+        self.n_missing = n_missing
+        more = "" if plan.rounds is None else f" of round {len(plan.rounds.starts)}"
+        super().__init__(
+            f"{n_missing:,} of the {len(plan):,} trials{more} have no answer yet, so no verdicts are written. Export what is "
+            "left with `youden plan CONFIG --export DIR` and import its answers, or ask it with `youden judge CONFIG`.",
+            slug="answers-missing",
+        )
 
 
 def too_many(n_missing: int, n_done: int, *, max_missing: float) -> bool:

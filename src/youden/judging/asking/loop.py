@@ -253,7 +253,7 @@ class Loop:
             self._sight.throttled()
         stopped, outage = self._ending.stopped, self._caller.outage
         was_on = outage.is_on
-        if not stopped and outage.befell(call.tries, error):
+        if not stopped and not self._caller.backend.has_others and outage.befell(call.tries, error):
             self._line.park(call)
             self._away(error, was_on=was_on)
             return

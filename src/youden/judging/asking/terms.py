@@ -29,9 +29,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Batching:
-    """How batches are waited for.
+    """How batches of a provider's Batch API are waited for; handed to `youden.judge`.
 
-    poll: seconds between looks at them. limits: of the provider's files. say: told in words what happens.
+    poll: seconds between looks at them. limits: most requests and bytes of one of the provider's files. say: told in words what
+    happens. sleep: waits so many seconds.
+
+    Raises: nothing by itself; the run that waits ends in JudgeError [batch-refused], [batch-cancelled], [batch-unreachable] or
+    [batch-busy], and the same call goes on where it was.
+
+    >>> Batching(poll=60, say=print).limits.requests
+    50000
     """
 
     poll: float = 30.0
@@ -59,7 +66,8 @@ class Asking:
     retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
     API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
-    and stored. books: under whose name the store notes what is paid.
+    and stored. books: under whose name the store notes what is paid. stored_only: nothing is asked; where the store does not hold
+    every answer the run ends.
     """
 
     max_cost: float | None = None
@@ -70,6 +78,7 @@ class Asking:
     batching: Batching | None = None
     grace: float = 8.0
     books: Books | None = None
+    stored_only: bool = False
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:

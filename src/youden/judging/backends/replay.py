@@ -44,28 +44,44 @@ class Replay:
 
         Raises: ReplayMissError [replay-miss], naming the first trial that was never asked.
         """
-        columns = VerdictColumns(len(plan))
-        rest = keys(self._questions, plan, pool)
-        while chunk := list(islice(rest, CHUNK)):
-            rows: dict[str, list[int]] = {}
-            for row, key in chunk:
-                rows.setdefault(key, []).append(row)
-            answers = self._store.answers(sorted(rows))
-            for key, completion in answers.items():
-                reading = self._questions.read(completion)
-                columns.put(rows[key], key, reading, completion=completion, stored=True)
-            unknown = {key: at for key, at in rows.items() if key not in answers}
-            failed = self._store.failures(sorted(unknown)) if unknown else {}
-            for key, at in unknown.items():
-                columns.put(at, key, no_reading("failed" if key in failed else self._not_asked(plan, pool, key, at[0])))
-            self._advance(len(chunk))
+
+        def missed(key: str, row: int) -> None:
+            raise ReplayMissError(
+                f"The store {self._store.path} has no answer under {key} to {trial_name(plan, row)}. "
+                "Replay the plan, pool and judge that were judged, or judge this plan first.",
+                slug="replay-miss",
+            )
+
+        columns = stored_columns(self._questions, plan, pool, self._store, advance=self._advance, missed=missed)
         return columns.verdicts(plan, self._judge)
 
-    def _not_asked(self, plan: Plan, pool: Pool, key: str, row: int) -> MissingReason:
-        if not self._questions.fits(self._questions.request(plan, pool, row)):
-            return "not_asked"
-        raise ReplayMissError(
-            f"The store {self._store.path} has no answer under {key} to {trial_name(plan, row)}. "
-            "Replay the plan, pool and judge that were judged, or judge this plan first.",
-            slug="replay-miss",
-        )
+
+def stored_columns(
+    questions: Questions,
+    plan: Plan,
+    pool: Pool,
+    store: Store,
+    *,
+    advance: Callable[[int], None],
+    missed: Callable[[str, int], None],
+) -> VerdictColumns:
+    """What `store` holds of every trial. missed: told the key and the first trial of each request that it knows nothing of."""
+    columns = VerdictColumns(len(plan))
+    rest = keys(questions, plan, pool)
+    while chunk := list(islice(rest, CHUNK)):
+        rows: dict[str, list[int]] = {}
+        for row, key in chunk:
+            rows.setdefault(key, []).append(row)
+        answers = store.answers(sorted(rows))
+        for key, completion in answers.items():
+            columns.put(rows[key], key, questions.read(completion), completion=completion, stored=True)
+        unknown = {key: at for key, at in rows.items() if key not in answers}
+        failed = store.failures(sorted(unknown)) if unknown else {}
+        for key, at in unknown.items():
+            reason: MissingReason = "failed" if key in failed else "not_asked"
+            if reason == "not_asked" and questions.fits(questions.request(plan, pool, at[0])):
+                missed(key, at[0])
+            else:
+                columns.put(at, key, no_reading(reason))
+        advance(len(chunk))
+    return columns

@@ -55,10 +55,10 @@ def results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
         except (ValueError, KeyError, TypeError):
             continue
         if isinstance(key, str):
-            yield key, _outcome(result)
+            yield key, outcome_of(result)
 
 
-def _outcome(result: Mapping[str, Any]) -> Completion | CallError:
+def outcome_of(result: Mapping[str, Any]) -> Completion | CallError:
     """What a line says; an error of its own, or a status that is no success, cost nothing."""
     response = _object(result.get("response"))
     status, body = response.get("status_code"), response.get("body")

@@ -1,4 +1,4 @@
-"""The providers of batches, by the backend whose judges they serve."""
+"""The providers of batches, by the backend whose judges they serve; and a folder, which serves any."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ BATCHES: Registry[type] = Registry(
     "batch-provider",
     dict.fromkeys(("openai", "wire"), "youden.judging.batches.openai:OpenAIBatches"),
 )
+
+
+FOLDER = "folder"
+"""`batch_provider: folder` leaves files to whoever works them off; it needs no connection."""
 
 
 def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:

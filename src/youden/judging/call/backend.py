@@ -27,6 +27,16 @@ class Backend:
             self._judge = self.make()
         return self._judge
 
+    @property
+    def has_others(self) -> bool:
+        """Whether a server is there to be asked after another one of the judge's failed."""
+        return bool(getattr(self._judge, "has_others", False))
+
+    def warnings(self) -> tuple[str, ...]:
+        """What has to be said of the judge's servers."""
+        said: tuple[str, ...] = getattr(self._judge, "warnings", tuple)()
+        return said
+
     async def aclose(self) -> None:
         """Let go of the judge, where it was made and holds something."""
         if self._judge is not None and hasattr(self._judge, "aclose"):

@@ -98,11 +98,16 @@ def believed(completion: Completion, request: Request, *, answer_limit: int | No
     Fewer tokens than any tokenizer makes of the request's bytes, or of the answer's, are no count of this call; nor are more
     than BEYOND times the most there can be. answer_limit: the most tokens of an answer, None where nothing bounds it.
     """
+    n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
+    return believed_of(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
+
+
+def believed_of(completion: Completion, *, n_bytes: int, n_messages: int, answer_limit: int | None) -> Usage:
+    """As `believed`, of a request whose messages have so many bytes in UTF-8."""
     n_in, n_out = completion.tokens_in, completion.tokens_out
     if not n_in and not n_out:
         return Usage(0, 0)
-    n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
-    most_in = BEYOND * (n_bytes + 8 * len(request.messages) + 8)
+    most_in = BEYOND * (n_bytes + 8 * n_messages + 8)
     most_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, 64)
     least_out = math.ceil(len(completion.text.encode("utf-8", "replace")) / LONGEST_TOKEN)
     if not max(1, n_bytes // LONGEST_TOKEN) <= n_in <= most_in or not least_out <= n_out <= most_out:

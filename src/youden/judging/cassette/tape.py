@@ -131,6 +131,15 @@ class Player:
             raise CallError(found.outcome.reason, kind="rejected", status=found.outcome.status)
         return found.outcome
 
+    @property
+    def has_others(self) -> bool:
+        """As the backend's."""
+        return self._backend.has_others
+
+    def warnings(self) -> tuple[str, ...]:
+        """As the backend's."""
+        return self._backend.warnings()
+
     async def aclose(self) -> None:
         """Let go of the backend."""
         await self._backend.aclose()

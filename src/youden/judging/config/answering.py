@@ -26,13 +26,17 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class Answering(BaseModel):
-    """What is asked, and of which model. `context` is the model's in tokens; base_url None is the provider's own."""
+    """What is asked, and of which model. `context` is the model's in tokens; base_url None is the provider's own.
+
+    Several servers of one model are a list of base URLs, and answer for one another: their answers stand under the address of
+    the first.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     backend: str
     model: str | None = Field(default=None, min_length=1)
-    base_url: str | None = Field(default=None, repr=False)
+    base_url: str | tuple[str, ...] | None = Field(default=None, repr=False)
     prompt: str = "same-source"
     decision: Decision = "text"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
@@ -42,19 +46,18 @@ class Answering(BaseModel):
     context: Positive | None = None
     truncate: Truncation = "refuse"
 
-    @field_validator("base_url")
+    @field_validator("base_url", mode="plain")
     @classmethod
-    def _is_an_address(cls, url: str | None) -> str | None:
-        if url is None:
+    def _is_an_address(cls, given: object) -> str | tuple[str, ...] | None:
+        if given is None:
             return None
-        try:
-            parts = urlsplit(url)
-            fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            fits = False
-        if not fits or parts.query or parts.fragment:
-            raise ValueError("has to be http://… or https://…, without ? and #")
-        return url.rstrip("/")
+        if not isinstance(given, list | tuple):
+            return _base_url(given)
+        urls = tuple(_base_url(one) for one in given)
+        addresses = [public_address(url) for url in urls]
+        if not urls or len(set(addresses)) < len(urls):
+            raise ValueError(f"a list of servers names one or more, each of them once; it has {addresses}")
+        return urls if len(urls) > 1 else urls[0]
 
     @field_validator("parameters")
     @classmethod
@@ -66,13 +69,22 @@ class Answering(BaseModel):
         return parameters
 
     @property
+    def urls(self) -> tuple[str, ...]:
+        """The base URLs of its servers with their credentials; none where the backend's library knows it."""
+        given = (self.base_url,) if isinstance(self.base_url, str) else self.base_url
+        return given or ((OPENAI,) if self.backend in ASK_OPENAI else ())
+
+    @property
     def url(self) -> str | None:
-        """The base URL with its credentials; None where the backend's library knows it."""
-        return self.base_url or (OPENAI if self.backend in ASK_OPENAI else None)
+        """The first base URL with its credentials; None where the backend's library knows it."""
+        return next(iter(self.urls), None)
 
     @property
     def address(self) -> str:
-        """The base URL without credentials; empty where the backend's library knows it."""
+        """The first base URL without credentials: part of the key of an answer, also where another of its servers gave it.
+
+        Empty where the backend's library knows it.
+        """
         return "" if self.url is None else public_address(self.url)
 
     @cached_property
@@ -123,5 +135,18 @@ class Answering(BaseModel):
 
     def public(self) -> dict[str, Json]:
         """The keys as they can be stored and loaded again, without credentials."""
-        dumped: dict[str, Json] = self.model_dump(mode="json", exclude={"max_tokens"})
-        return dumped | {"base_url": self.address or None, "max_tokens": self.longest_answer}
+        shown = self.model_copy(update={"base_url": self.address or None})
+        dumped: dict[str, Json] = shown.model_dump(mode="json", exclude={"max_tokens"})
+        return dumped | {"max_tokens": self.longest_answer}
+
+
+def _base_url(url: object) -> str:
+    """`url` without a slash at its end. Raises: ValueError."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fits = False
+    if not fits or parts.query or parts.fragment:
+        raise ValueError("has to be http://… or https://…, without ? and #, or a list of such")
+    return str(url).rstrip("/")

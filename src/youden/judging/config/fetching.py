@@ -20,7 +20,8 @@ class Fetching(BaseModel):
     `concurrency` is the most calls in flight, `start_concurrency` how many at first. `seconds_per_call` is what a call is
     thought to take; only the minutes of a plan rest on it. `outage` is how long a server that answered may be away before the run
     stops; 0 counts every failure as a try of its call. `batch_discount` is the share of the price that the provider takes
-    off in a batch.
+    off in a batch. `batch_provider` is who works batches off: None for the backend's own, `folder` for whoever takes files
+    from a folder and puts results beside them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -38,6 +39,7 @@ class Fetching(BaseModel):
     price_in: Price | None = None
     price_out: Price | None = None
     batch_discount: Annotated[float, Field(ge=0, le=1)] = 0.0
+    batch_provider: str | None = Field(default=None, min_length=1)
 
     def unpaced(self) -> Self:
         """Without limits of requests and tokens a minute."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from youden.judging.config.fetching import Fetching
 from youden.judging.config.prices import table_price
 from youden.judging.config.settings import JudgeConfig, price
 from youden.judging.registry import JUDGES
-from youden.resources import roots
+from youden.resources import find, roots
 from youden.text.misfits import misfit, unknown_key
 from youden.text.yaml_text import read_yaml
 
@@ -53,10 +54,22 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
     return _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
 
 
+def known_judges() -> list[JudgeConfig]:
+    """The judges there is a config for, a user's own before the project's; a file that cannot be read is left out."""
+    names = sorted({path.stem for root in roots("configs") for path in (root / "judges").glob("*.yaml")})
+    found = []
+    for name in names:
+        with suppress(ConfigError):
+            found.append(load_judge_config(name))
+    return found
+
+
 def _find(source: str | Path) -> Path | None:
     """The file that `source` names, None for a bare backend."""
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
-        return Path(source)
+        path = Path(source)
+        shipped = path.parts[:1] == ("configs",) and not path.exists()
+        return find("configs", Path(*path.parts[1:]).as_posix()) if shipped else path
     folders = [root / "judges" for root in roots("configs")]
     for folder in folders:
         if (path := folder / f"{source}.yaml").is_file():

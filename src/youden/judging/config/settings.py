@@ -83,6 +83,12 @@ class JudgeConfig(BaseModel):
         return self.answering.address
 
     @property
+    def servers(self) -> tuple[Self, ...]:
+        """This judge at each of its servers; itself where it has one."""
+        urls = self.answering.urls
+        return tuple(self.asked_with({"base_url": url}) for url in urls) if len(urls) > 1 else (self,)
+
+    @property
     def price_in(self) -> float | None:
         return self.fetching.price_in
 

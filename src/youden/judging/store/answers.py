@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -146,6 +146,21 @@ class Store:
             self._failures[key] = outcome
         if len(self._answers) + len(self._failures) >= MOST_UNWRITTEN or self._now() - self._flushed >= LINGER:
             self.flush()
+
+    def add_all(
+        self,
+        answers: Mapping[str, Completion],
+        failures: Mapping[str, Failure],
+        *,
+        payments: Mapping[str, Payment],
+        payer: str,
+    ) -> None:
+        """Write many at once, by key, with what `payer` paid for them."""
+        self._answers |= answers
+        self._failures |= failures
+        for key, payment in payments.items():
+            self.pay(payer, key, payment)
+        self.flush()
 
     def pay(self, payer: str, key: str, payment: Payment) -> None:
         """Note what a try cost, before `add` keeps what came of it: both are written by the same `flush`."""

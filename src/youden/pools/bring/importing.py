@@ -12,15 +12,25 @@ from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, ImportFormatError
 
 TABLES = frozenset({"table", "hf-dataset"})
+MAX_DROPPED = 0.01
+"""The share of responses that an import may lose without being told that it may."""
 
 
-def bring(format_: str, paths: Sequence[Path], out: Path, *, columns: Mapping[str, str] | None = None) -> ImportedPool:
+def bring(
+    format_: str,
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    allow_dropped: bool = False,
+) -> ImportedPool:
     """Import files of one format into the pool's folder `out`.
 
-    columns: agent, item, text, prompt or group → a column's name, for tables only.
+    columns: agent, item, text, prompt or group → a column's name, for tables only. allow_dropped: go on, however many responses
+    cannot be used.
 
     Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
-    [import-other] where `out` holds another pool.
+    [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds another pool.
     """
     read = IMPORTERS.load(format_)
     if columns and format_ not in TABLES:
@@ -29,6 +39,14 @@ def bring(format_: str, paths: Sequence[Path], out: Path, *, columns: Mapping[st
             slug="import-columns",
         )
     imported = read(paths, columns=columns or {})
+    if imported.share_dropped > MAX_DROPPED and not allow_dropped:
+        n_all = imported.n_dropped + int(imported.pool.present.sum())
+        raise ImportFormatError(
+            f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
+            f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "
+            "--allow-dropped.",
+            slug="import-dropped",
+        )
     if (out / RESPONSES).exists() and read_pool(out).digest != imported.pool.digest:
         raise ImportFormatError(
             f"{out} holds another pool already. Give an --out of its own, or delete that folder.", slug="import-other"

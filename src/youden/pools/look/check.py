@@ -5,16 +5,21 @@ The pool is only looked at, never changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from youden.errors import ConfigError
+from youden.data.folder.joining import read_run_pool
+from youden.data.folder.run_config import RunConfig
+from youden.errors import ConfigError, YoudenError
 from youden.nouns import Pool
 from youden.nouns.arrays import Positions
 from youden.pools.look.addressing import find_addressing
 from youden.pools.look.borrowing import find_borrowing
 from youden.pools.look.circles import find_families, find_rings
 from youden.pools.look.clones import find_clones, find_duplicates
-from youden.pools.look.costs import estimate_costs
+from youden.pools.look.costs import cost_of_run, estimate_costs
 from youden.pools.look.findings import Checked, Counts, Finding
 from youden.pools.look.items_alike import find_items_alike
 from youden.pools.look.languages import Languages, find_languages
@@ -25,8 +30,20 @@ from youden.pools.look.templates import find_templates
 from youden.pools.look.word_lists import find_word_lists
 
 
-def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
-    """Counts, findings and costs of a pool. Counts are of all texts; other measures look at random items of a large pool."""
+def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> Checked:
+    """The check of a run's pool, with what its own plan takes before the costs of `designs`. Raises: PoolError."""
+    checked = check_pool(read_run_pool(config), seed=seed, designs=designs)
+    try:
+        return replace(checked, costs=(cost_of_run(config), *checked.costs))
+    except YoudenError as error:
+        return replace(checked, notes=(*checked.notes, f"What this run would take: {error}"))
+
+
+def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> Checked:
+    """Counts, findings and costs of a pool. Counts are of all texts; other measures look at random items of a large pool.
+
+    designs: whose costs are wanted; None for all.
+    """
     length = lengths(pool)
     looked = LookedAt.of(pool, seed=seed)
     notes = []
@@ -48,7 +65,7 @@ def check_pool(pool: Pool, *, seed: int = 0) -> Checked:
         languages = Languages({}, ())
         notes.append(f"Languages were not looked at. {error.message}")
     findings = [*about_agents, *find_items_alike(pool, seed=seed), *languages.findings]
-    costs, uncosted = estimate_costs(pool, length)
+    costs, uncosted = estimate_costs(pool, length, designs)
     n_words = looked.n_words[: len(looked)]
     means = [n_words[looked.agent_of == k] for k in range(pool.n_agents)]
     there = length[length >= 0]

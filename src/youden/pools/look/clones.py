@@ -38,6 +38,11 @@ LEAST_WORDS = 3
 LEAST_COMMON = 3
 
 
+def clones_of(pool: Pool) -> tuple[tuple[str, ...], ...]:
+    """Ids of agents whose texts show them to be one, a cluster each, from some 3,000 responses (20 items at least)."""
+    return tuple(finding.agents for finding in find_clones(LookedAt.of(pool, most=3_000)))
+
+
 def find_clones(looked: LookedAt) -> list[Finding]:
     """One finding for each cluster of agents of whom any two give the same responses on half of their common items or more."""
     K = looked.pool.n_agents

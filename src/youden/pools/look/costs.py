@@ -1,22 +1,26 @@
-"""What judging a pool would take, by every design with every judge there is a config for.
+"""What judging a pool would take: as a run's config says, or by each design with each judge there is a config for.
 
 Plans of a large pool are not drawn: what they cost is estimated, or said to be unknown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.data.folder.run_config import RunConfig
 from youden.errors import PlanError, YoudenError
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.reading import JudgeConfig, known_judges, load_judge_config
+from youden.judging.estimate import estimate
 from youden.nouns import Pool
 from youden.pools.look.findings import DesignCost
 from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.width import Width
 from youden.protocol.plan import make_plan
-from youden.resources import roots
+from youden.run.plan import draw_run_plan
 from youden.stats.precision.domains import mean_parts
 from youden.stats.precision.forecast import slots_for
 
@@ -26,16 +30,30 @@ DRAWN_UP_TO = 400_000
 POOLED = 100
 
 
-def estimate_costs(pool: Pool, length: NDArray[np.int64]) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
+USUAL = ("cyclic",)
+"""The design that a run takes where its config names none."""
+
+
+def cost_of_run(config: RunConfig) -> DesignCost:
+    """What the run's own plan takes with its own judge. Raises: PoolError, PlanError, ConfigError."""
+    judge = load_judge_config(config.judge)
+    pool, plan = draw_run_plan(config)
+    cost = estimate(plan, pool, judge)
+    return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)
+
+
+def estimate_costs(
+    pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
+) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Costs of each design at its own budget with each judge, and what could not be estimated.
 
-    length: int[K, J], characters, −1 where there is no response. Tokens are characters / 4.
+    length: int[K, J], characters, −1 where there is no response. Tokens are characters / 4. designs: None for all.
     """
-    judges = [judge for judge in _judges() if judge.makes_calls]
+    judges = [judge for judge in known_judges() if judge.makes_calls]
     costs: list[DesignCost] = []
     notes: list[str] = []
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
-    for name in DESIGNS:
+    for name in DESIGNS if designs is None else designs:
         try:
             drawn = _drawn(pool, name) if n_dense <= DRAWN_UP_TO and name != Width.name else None
             calls, characters = drawn or _estimated(pool, name, length)
@@ -49,17 +67,6 @@ def estimate_costs(pool: Pool, length: NDArray[np.int64]) -> tuple[tuple[DesignC
             "what other widths take, as in `youden plan CONFIG --width 0.03`."
         )
     return tuple(costs), tuple(notes)
-
-
-def _judges() -> list[JudgeConfig]:
-    names = sorted({path.stem for root in roots("configs") for path in (root / "judges").glob("*.yaml")})
-    found = []
-    for name in names:
-        try:
-            found.append(load_judge_config(name))
-        except YoudenError:
-            continue
-    return found
 
 
 def _drawn(pool: Pool, design: str) -> tuple[int, int] | None:

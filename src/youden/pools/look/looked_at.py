@@ -39,9 +39,9 @@ class LookedAt:
     texts: Segmented
 
     @classmethod
-    def of(cls, pool: Pool, *, seed: int = 0) -> LookedAt:
-        """All items, or as many random ones as have about 60,000 responses together (20 at least)."""
-        n = max(LEAST_ITEMS, MOST_TEXTS // max(1, pool.n_agents))
+    def of(cls, pool: Pool, *, seed: int = 0, most: int = MOST_TEXTS) -> LookedAt:
+        """All items, or as many random ones as have about `most` responses together (20 at least)."""
+        n = max(LEAST_ITEMS, most // max(1, pool.n_agents))
         if n < pool.n_items:
             items = np.sort(own_stream(seed).choice(pool.n_items, size=n, replace=False))
         else:

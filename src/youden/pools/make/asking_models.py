@@ -161,13 +161,24 @@ class Models:
         known = self._store.failures(list(wanted)) | self._store.answers(list(wanted))
         for key, one in wanted.items():
             if key not in known:
-                raise ReplayMissError(
-                    f"The store {self._store.path} has no answer of {one} (under {key}), and a replay asks nobody. "
-                    "Replay the agents, items and models that were asked, or generate without --replay.",
-                    slug="replay-miss",
-                )
+                of_model = [other for other in wanted.values() if other.model == one.model]
+                raise self._not_there(one, flag=not any(other.key in known for other in of_model))
             reason = works[one.model].put([0], key, known[key], usd=0.0, stored=True)
             self._sight.advance(1, missing=reason, stored=True)
+
+    def _not_there(self, one: Wanted, *, flag: bool) -> ReplayMissError:
+        """flag: nothing that is wanted of the model is there, so another was asked, or the same otherwise."""
+        asked = sorted({str(judge.get("name")) for judge in self._store.judges()})
+        held = f" The store holds answers of {', '.join(asked)}." if asked else ""
+        mapped = (
+            f"Nothing that is wanted of the model '{one.model}' is there.{held} If another was asked in its place, say so again: "
+            f"--model-map {one.model}={asked[0] if len(asked) == 1 else 'JUDGE'}. Else replay"
+        )
+        return ReplayMissError(
+            f"The store {self._store.path} has no answer of {one} (under {one.key}), and a replay asks nobody. "
+            f"{mapped if flag else 'Replay'} the agents, items and models that were asked, or generate without --replay.",
+            slug="replay-miss",
+        )
 
 
 class Texts:

@@ -6,9 +6,8 @@ No fit sees a label: what is found is a file beside the ranking and changes no o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from youden.data.labels import LabelTable, read_labels
 from youden.errors import ConfigError
 from youden.nouns import Agreement, CellAgreement, Disagreement, LabelFacts, Target, Validation
 from youden.nouns.arrays import Floats
+from youden.practice.labels.matching import MOST_NAMED, first, matched, with_near
 from youden.practice.labels.words import label_words
 from youden.run.ranking import differences_of, differences_of_rates
 from youden.stats.base.clusters import covariance_over_clusters
@@ -28,21 +28,22 @@ from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.places import Differences, differences
 
 MIN_AGENTS = 3
-MOST_NAMED = 5
 
 _Compare = Callable[[Floats, Floats], Metric]
 
 
-def open_labels(path: Path, agent_ids: Sequence[str]) -> LabelTable:
+def open_labels(path: Path, agent_ids: Sequence[str], *, aliases: Mapping[str, str] | None = None) -> LabelTable:
     """Labels, of which at least one agent is in the run, so that a wrong file is refused before a judge is paid.
 
-    Raises: ConfigError [labels-unknown] with the nearest ids; ImportFormatError as `read_labels`.
+    aliases: other name → agent, as `aliases_of` finds them in the pool.
+
+    Raises: ConfigError [labels-unknown] with the nearest ids, [labels-alias]; ImportFormatError as `read_labels`.
     """
-    table = read_labels(path)
+    table = matched(read_labels(path), agent_ids, aliases or {})
     if not set(table.agents) & set(agent_ids):
         raise ConfigError(
-            f"{path} labels no agent of this run, but {', '.join(_with_near(table.agents, agent_ids))}. "
-            f"The run has {', '.join(_named(agent_ids))}. "
+            f"{path} labels no agent of this run, but {', '.join(with_near(table.agents, agent_ids))}. "
+            f"The run has {', '.join(first(agent_ids))}. "
             "Give the agents' ids as in the pool.",
             slug="labels-unknown",
         )
@@ -191,15 +192,18 @@ def _notes(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[
     known = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []
+    if table.called:
+        said = [f"'{name}' is '{agent}'" for name, agent in table.called.items()]
+        notes.append(f"Labelled by another name: {', '.join(first(said))}.")
     if unknown := [one for one in labelled if one not in known]:
-        named = ", ".join(_with_near(unknown, known))
+        named = ", ".join(with_near(unknown, known, labelled=labelled))
         notes.append(
             f"Left out, for they are not in this run: {len(unknown)} of {len(labelled)} labelled agents, {named}."
         )
     if without := [one for one in known if one not in labelled]:
-        notes.append(f"Without a label: {len(without)} of {len(known)} agents, {', '.join(_named(without))}.")
+        notes.append(f"Without a label: {len(without)} of {len(known)} agents, {', '.join(first(without))}.")
     if unranked := [row.agent for row in ranking if row.ability is None and row.agent in labelled]:
-        notes.append(f"Labelled, but without an ability: {', '.join(_named(unranked))}.")
+        notes.append(f"Labelled, but without an ability: {', '.join(first(unranked))}.")
     if table.left_out:
         notes.append(f"No label, for it has no number or no name: {', '.join(repr(one) for one in table.left_out)}.")
     if table.items is not None:
@@ -218,23 +222,3 @@ def _item_notes(table: LabelTable, agents: set[str], items: set[str]) -> list[st
     if len({frozenset(found) for found in seen.values()}) > 1:
         notes.append("Agents are labelled on different items, so that their mean labels also say how hard those are.")
     return notes
-
-
-def _with_near(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """The first names, each with the known one it may have meant."""
-    found = list(dict.fromkeys(names))
-    folded = {one.strip().casefold(): one for one in known}
-    said = []
-    for one in found[:MOST_NAMED]:
-        close = get_close_matches(one.strip().casefold(), folded, n=1)
-        said.append(f"'{one}'" + (f" (did you mean '{folded[close[0]]}'?)" if close else ""))
-    return said + _more(found)
-
-
-def _named(names: Iterable[str]) -> list[str]:
-    found = list(dict.fromkeys(names))
-    return found[:MOST_NAMED] + _more(found)
-
-
-def _more(names: Sequence[str]) -> list[str]:
-    return [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []

@@ -90,7 +90,7 @@ def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Fi
         ],
     )
     spec = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=alt.X("distance:Q", title=f"ability less the average agent's, {SCORE}", scale=alt.Scale(zero=False))
+        x=alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
     )
     if any(agent.low is not None for agent in known):
         spec += base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q")

@@ -101,29 +101,40 @@ def find_sources(folder: RunFolder, texts: Texts, result: Verdicts) -> Sources:
     return Sources(texts, prompt, store, tuple(missing))
 
 
-def sample_trials(book: TrialBook, sources: Sources, *, rng: np.random.Generator, max_bytes: int = MAX_BYTES) -> Sample:
-    """Every surprising trial before ordinary ones, until the page is full."""
+def sample_trials(
+    book: TrialBook,
+    sources: Sources,
+    *,
+    rng: np.random.Generator,
+    ahead: Sequence[int] = (),
+    max_bytes: int = MAX_BYTES,
+) -> Sample:
+    """Every surprising trial before ordinary ones, until the page is full. Half of it at most is kept for the rows `ahead`."""
+    ordered = book.by_surprise(rng).tolist()
     texts: dict[tuple[int, int], int] = {}
     shown: list[str] = []
-    rows: list[int] = []
-    pairs: list[tuple[int, int]] = []
+    pairs: dict[int, tuple[int, int]] = {}
     left = max_bytes
-    for row in book.by_surprise(rng)[:MAX_TRIALS].tolist():
-        cells = cells_of(book.result, row)
-        fresh = {cell: _text(sources, cell) for cell in cells if cell not in texts}
-        left -= sum(len((text or "").encode()) for text in fresh.values()) + 120
-        if left < 0:
-            break
-        for cell, text in fresh.items():
-            texts[cell] = -1 if text is None else len(shown)
-            shown += [] if text is None else [text]
-        rows.append(row)
-        pairs.append((texts[cells[0]], texts[cells[1]]))
+    for candidates, spare in ((ahead[: MAX_TRIALS // 2], max_bytes // 2), (ordered[:MAX_TRIALS], 0)):
+        for row in candidates:
+            if row in pairs or len(pairs) == MAX_TRIALS:
+                continue
+            cells = cells_of(book.result, row)
+            fresh = {cell: _text(sources, cell) for cell in cells if cell not in texts}
+            size = sum(len((text or "").encode()) for text in fresh.values()) + 120
+            if left - size < spare:
+                break
+            left -= size
+            for cell, text in fresh.items():
+                texts[cell] = -1 if text is None else len(shown)
+                shown += [] if text is None else [text]
+            pairs[row] = (texts[cells[0]], texts[cells[1]])
+    rows = [row for row in ordered if row in pairs]
     return Sample(
         lines=tuple(book.lines(rows)),
         texts=tuple(shown),
-        first=tuple(first for first, _ in pairs),
-        second=tuple(second for _, second in pairs),
+        first=tuple(pairs[row][0] for row in rows),
+        second=tuple(pairs[row][1] for row in rows),
         raw=raw_answers(book.result, rows, sources.store),
         n_all=len(book.result),
     )

@@ -6,11 +6,13 @@ Its parts are questions, in this order: who is best, can I believe it, what did 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import CurlCurve
 from youden.report.data.advice import Advice, advise
+from youden.report.data.agents.pages import AgentPage, agent_pages, worst_trials
 from youden.report.data.checks import (
     FalseAlarm,
     HoldoutPoints,
@@ -20,12 +22,14 @@ from youden.report.data.checks import (
 from youden.report.data.cost import Cost, count_cost
 from youden.report.data.doubts.doubts import Doubts, look_for_doubts
 from youden.report.data.evidence import Evidence, gather, open_texts
+from youden.report.data.front.warnings import Group, grouped
 from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
 from youden.report.data.items import Items, order_items
 from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
 from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
-from youden.report.data.trials import Kind, TrialBook
+from youden.report.data.trials import Kind, TrialBook, TrialLine
+from youden.report.data.trust.judge import LEAST_PARTNERS, JudgeQuality, judge_quality, partners_seen
 from youden.run.learning import Learned
 from youden.stats.curl.link_table import measure_curl
 from youden.streams import own_stream
@@ -33,21 +37,25 @@ from youden.streams import own_stream
 
 @dataclass(frozen=True)
 class Trials:
-    """The trials of a judged run. n_of_kind: of all of them, not of the sample; prompt: None where it cannot be shown."""
+    """The trials of a judged run. n_of_kind: of all of them, not of the sample; prompt: None where it cannot be shown; worst:
+    the trials that cost agents most, which their pages name, by row."""
 
     sample: Sample
     n_of_kind: dict[Kind, int]
     prompt: AskedPrompt | None
+    worst: tuple[TrialLine, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """Everything the page shows. tied: who is not told apart from whom; cost, trials: None for an imported run; holdout: None
-    without one."""
+    """Everything the page shows. tied: who is not told apart from whom; cost, trials, judge: None for an imported run; holdout:
+    None without one; groups: the advice as it is shown; pages: one an agent, in the order of `agents.agents`; partners_seen: as
+    the function of that name."""
 
     summary: Summary
     tied: Tied
     advice: tuple[Advice, ...]
+    groups: tuple[Group, ...]
     doubts: Doubts
     agents: AgentGrid
     cells: CellGrid
@@ -58,6 +66,14 @@ class ReportData:
     cost: Cost | None
     trials: Trials | None
     item_ids: tuple[str, ...]
+    pages: tuple[AgentPage, ...]
+    judge: JudgeQuality | None
+    partners_seen: float | None
+
+    @property
+    def curl_tells(self) -> bool:
+        """Whether so many partners were asked that curl and additivity speak of the scores, and not of noise."""
+        return bool(self.summary.links) and self.partners_seen is not None and self.partners_seen >= LEAST_PARTNERS
 
 
 def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = None) -> ReportData:
@@ -72,21 +88,31 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
     texts = open_texts(folder)
     ranked = [agent.agent for agent in summary.ranking]
     alarms: tuple[FalseAlarm, ...] = ()
-    trials, cost = None, None
+    trials, cost, judge = None, None, None
+    worst: tuple[tuple[int, ...], ...] = ()
     notes = [] if texts.why_not is None else [texts.why_not]
     if evidence.result is not None:
         book = TrialBook(evidence.result)
         sources = find_sources(folder, texts, evidence.result)
         notes = list(sources.missing)
-        trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
+        worst = worst_trials(evidence.result, evidence.predicted)
+        # Every agent's worst trial, then every agent's second worst, and so on.
+        ahead = list(dict.fromkeys(row for rows in zip_longest(*worst) for row in rows if row is not None))
+        sample = sample_trials(book, sources, rng=own_stream(seed), ahead=ahead)
+        trials = Trials(sample, book.n_of_kind, sources.prompt, tuple(book.lines(ahead)))
+        judge = judge_quality(evidence.result)
         cost = count_cost(folder, evidence.result)
         alarms = false_alarms(evidence.result)
+    seen = partners_seen(evidence.rates)
+    advice, doubts = advise(summary, notes), look_for_doubts(evidence, summary)
+    agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
     return ReportData(
         summary=summary,
         tied=_tied(evidence, summary),
-        advice=advise(summary, notes),
-        doubts=look_for_doubts(evidence, summary),
-        agents=agent_grid(evidence, ranked, fpr=summary.facts.fpr),
+        advice=advice,
+        groups=grouped(advice, doubts, headline=summary.headline),
+        doubts=doubts,
+        agents=agents,
         cells=cell_grid(evidence, ranked),
         items=order_items(folder, texts),
         curl=_curl(folder, evidence),
@@ -95,6 +121,9 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
         cost=cost,
         trials=trials,
         item_ids=evidence.rates.item_ids,
+        pages=agent_pages(evidence, summary, agents, doubts, alarms, worst),
+        judge=judge,
+        partners_seen=seen,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
@@ -35,6 +36,8 @@ class LinkLine:
 class Summary:
     """The head of a report. n_compared: items on which a comparison was answered.
 
+    judge: its name, None for an imported run; judged_on: the day its answers were last written, as 2026-11-22 (UTC).
+
     labels: how far the ranking agrees with labels, None where it was held against none.
     """
 
@@ -54,6 +57,8 @@ class Summary:
     labels: Validation | None
     signature: str
     command: str
+    judge: str | None
+    judged_on: str
 
     @property
     def shows_length(self) -> bool:
@@ -65,6 +70,27 @@ class Summary:
         """`40 items`, or `40 items, of which 30 were compared`."""
         said = f"{self.n_items:,} items"
         return said if self.n_compared == self.n_items else f"{said}, of which {self.n_compared:,} were compared"
+
+    @property
+    def compared(self) -> str:
+        """`30 of 40 items compared`, or `all 40 items compared`."""
+        whole = self.n_compared == self.n_items
+        return f"{f'all {self.n_items:,}' if whole else f'{self.n_compared:,} of {self.n_items:,}'} items compared"
+
+    @property
+    def spent(self) -> str:
+        """`8,448 calls, $0.00`, or what is not known of it."""
+        if self.calls is None:
+            return "calls and cost not recorded"
+        return f"{self.calls.n_calls:,} calls, {'cost ' if self.calls.usd is None else ''}{self.cost}"
+
+    @property
+    def cost(self) -> str:
+        """`$1.20`, spent in all passes; `unknown` where a price is not known."""
+        usd = None if self.calls is None else self.calls.usd
+        if usd is None:
+            return "unknown"
+        return f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
 
     @property
     def target(self) -> str:
@@ -129,6 +155,8 @@ def summarise_run(folder: RunFolder) -> Summary:
     pool = folder.read_pool()
     ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool)
     labels, stale = current_labels(folder)
+    signature = folder.read_signature()
+    judge = signature.parts.get("judge")
     return Summary(
         name=folder.path.resolve().name,
         n_agents=len(pool.agents),
@@ -151,6 +179,13 @@ def summarise_run(folder: RunFolder) -> Summary:
         holdout=facts.holdout,
         facts=facts,
         labels=labels,
-        signature=folder.read_signature().text,
+        signature=signature.text,
         command=folder.command(),
+        judge=judge if isinstance(judge, str) else None,
+        judged_on=_day(folder),
     )
+
+
+def _day(folder: RunFolder) -> str:
+    answers = next((name for name in ("verdicts.parquet", "rates.parquet") if folder.has(name)), "ranking.csv")
+    return datetime.fromtimestamp(folder.file(answers).stat().st_mtime, UTC).date().isoformat()

@@ -46,15 +46,16 @@ class TrialLine:
     against: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chosen:
-    """Which trials are asked for; None asks for all. agent, item: positions."""
+    """Which trials are asked for; None asks for all. agent, item: positions; cells: bool[K, J], those of which a trial reads one."""
 
     agent: int | None = None
     item: int | None = None
     arm: str | None = None
     kind: str | None = None
     answer: Literal["yes", "no", "missing"] | None = None
+    cells: Bools | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,9 @@ class TrialBook:
         if chosen.answer is not None:
             wanted = {"yes": result.hard == 1, "no": result.hard == 0, "missing": ~result.answered}
             keep &= wanted[chosen.answer]
+        if chosen.cells is not None:
+            first, second = cell_keys(plan)
+            keep &= chosen.cells.ravel()[first] | chosen.cells.ravel()[second]
         rows = np.flatnonzero(keep)
         value = self._sortable(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")
@@ -156,7 +160,7 @@ def answers_differ(result: Verdicts) -> Bools:
     plan = result.plan
     differ = np.zeros(len(plan), dtype=np.bool_)
     answered = np.flatnonzero(result.answered)
-    first, second = _cells(plan)
+    first, second = cell_keys(plan)
     key = np.stack([np.minimum(first, second), np.maximum(first, second)])[:, answered]
     pairs, place = np.unique(key[0] * (plan.n_agents * plan.n_items) + key[1], return_inverse=True)
     yes = np.bincount(place, weights=result.hard[answered], minlength=len(pairs))
@@ -188,7 +192,8 @@ def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _cells(plan: Plan) -> tuple[Positions, Positions]:
+def cell_keys(plan: Plan) -> tuple[Positions, Positions]:
+    """int64[N] each: the cell of the first and of the second text, agent × J + item."""
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
     J = np.int64(plan.n_items)
     return plan.first * J + plan.item, plan.second * J + other

@@ -8,17 +8,22 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from youden.nouns import Json
 from youden.report.charts import vega
+from youden.report.data.agents.pages import AgentPage
 from youden.report.data.comparison import Comparison
+from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData, Trials
+from youden.report.data.trials import TrialLine
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -110,6 +115,50 @@ def figure_json(figure: Figure) -> dict[str, Json]:
     }
 
 
+def agent_data(data: ReportData) -> dict[str, Json]:
+    """What the agents' own pages say: names by position, and for each agent what was found, its partners, items and worst
+    trials."""
+    known = {name: k for k, name in enumerate(data.agents.agents)}
+    ranked = {known[row.agent]: row for row in data.summary.ranking}
+    items = {near.position for page in data.pages for near in (*page.gains, *page.loses)}
+    worst = () if data.trials is None else data.trials.worst
+    items |= {item for line in worst for item in (line.item, line.other_item) if item is not None}
+    return {
+        "names": [printable(name) for name in data.agents.agents],
+        "items": _named(data.item_ids, sorted(items)),
+        "order": list(ranked),
+        "pages": {str(page.position): _agent_page(page, ranked[page.position], data) for page in data.pages},
+        "columns": [field.name for field in fields(TrialLine)],
+        "trials": [list(asdict(line).values()) for line in worst],
+    }
+
+
+def _agent_page(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str, Json]:
+    tied = data.tied[row.agent]
+    return {
+        "group": None if row.group is None else printable(row.group),
+        "places": row.places,
+        "at_once": row.places_at_once,
+        "ability": _rounded(row.ability),
+        "low": _rounded(row.low),
+        "high": _rounded(row.high),
+        "n_trials": row.n_trials,
+        "length_place": row.length_place,
+        "tied": None if tied is None else len(tied),
+        "found": [printable(text) for text in page.found],
+        "partners": [[[near.position, _rounded(near.value)] for near in end] for end in (page.high, page.low)],
+        "items": [
+            [[near.position, _rounded(near.value), _rounded(near.beyond)] for near in end]
+            for end in (page.gains, page.loses)
+        ],
+        "worst": list(page.worst),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
 def trial_data(
     trials: Trials | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
 ) -> dict[str, Json] | None:
@@ -149,9 +198,23 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["printable"] = printable
+    made.filters["coded"] = coded
+    made.filters["address"] = lambda text: quote(printable(text), safe="")
     made.filters["fixed"] = _fixed
     made.filters["count"] = lambda value: f"{value:,}"
     return made
+
+
+def coded(text: str) -> Markup:
+    """Text for a page, what stands between backticks as code.
+
+    >>> coded("run `youden fit` <now>")
+    Markup('run <code>youden fit</code> &lt;now&gt;')
+    """
+    parts = printable(text).split("`")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["`".join(parts[-2:])]
+    return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
 
 
 def _fixed(value: float | None, digits: int = 3) -> str:

@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 
 from youden.practice.gate.decision import Gate
 from youden.practice.gate.words import footing, interval, sentence, to_do
-from youden.report.pages.markdown import quoted
 from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
+from youden.text.quoting import quoted
 
 _MARKS: dict[Verdict, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import regex
-
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
-from youden.text.printable import printable
+from youden.text.quoting import quoted
 
 MAX_AGENTS = 30
 BAR = 20
-
-_ACTING = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 
 
 def render_markdown(data: ReportData) -> str:
@@ -60,15 +56,6 @@ def render_markdown(data: ReportData) -> str:
         lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
         lines += [f"- {quoted(line)}" for line in run.labels.notes]
     return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
-
-
-def quoted(text: str) -> str:
-    """Other people's text so that Markdown shows it as it is, on one line.
-
-    >>> quoted("a|b <i> @all")
-    'a\\\\|b \\\\<i\\\\> \\\\@all'
-    """
-    return _ACTING.sub(r"\\\1", printable(text))
 
 
 def _row(agent: RankedAgent) -> str:

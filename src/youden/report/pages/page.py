@@ -45,6 +45,8 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
         report=data,
         run=data.summary,
         ability=ABILITY,
+        agent_json=embed.json_text(embed.agent_data(data)),
+        scripts_of=("agents.js",),
     )
 
 
@@ -89,10 +91,11 @@ def _render(
     figures: Mapping[str, Json] | None = None,
     trials: Mapping[str, Json] | None = None,
     charts: bool = False,
+    scripts_of: Sequence[str] = (),
     **content: object,
 ) -> str:
     drawn = (charts or bool(figures)) and embed.has_charts()
-    names = ["page.js", *(["figures.js"] if drawn else []), *(["trials.js"] if trials else [])]
+    names = ["page.js", *(["figures.js"] if drawn else []), *(["trials.js"] if trials else []), *scripts_of]
     used = embed.scripts(*names, *(["live.js"] if template == "live.html" else []), charts=drawn)
     return (
         embed.environment()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from youden.practice.stress.stressing import Stress
 from youden.practice.stress.words import NOTES, columns, conclusion, rows
-from youden.report.pages.markdown import quoted
+from youden.text.quoting import quoted
 
 
 def render_markdown(found: Stress) -> str:

@@ -25,7 +25,16 @@ class TrialMean:
     Learned: ability_, low_, high_: float[K] (the interval is for θ_i − θ̄, around θ_i); covariance_: CentredCovariance, of the
     θ_i − θ̄; error_: float[K], its standard errors; by_item_: what items contribute, None on these items; n_trials_: int32[K];
     n_missing_: paired trials without an answer; fpr_: float; n_independent_: int; method_: str, how intervals were made, or why
-    they are NaN.
+    they are NaN. Abilities and errors are in units of the answers, [−1, 1].
+
+    Raises: StatisticsError, by `fit`.
+
+    >>> import youden
+    >>> pool = youden.read_pool("datasets/field-notes")
+    >>> plan = youden.make_plan(pool, calls=300)
+    >>> model = youden.TrialMean().fit(plan, youden.judge(plan, pool))
+    >>> model.ability_.shape, bool((model.low_ < model.high_).all())
+    ((12,), True)
     """
 
     def __init__(self, *, level: float = 0.95, target: Target = "items-like-these") -> None:

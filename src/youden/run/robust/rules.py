@@ -24,6 +24,7 @@ def partner_rules(folder: RunFolder, agents: Sequence[Agent], wanted: PartnerRul
             "robust": wanted.ranked_by == "robust",
             "trusted": list(wanted.trusted),
             "families": dict(wanted.families),
+            "clones": [list(cluster) for cluster in wanted.clones],
         }
         folder.write_config(config.model_copy(update=kept))
     if not rules.families:
@@ -45,7 +46,8 @@ def remembered(folder: RunFolder) -> PartnerRules | None:
 def rules_of(config: RunConfig) -> PartnerRules:
     """As a run's config has them."""
     head: RankedBy = "trusted" if config.trusted else "robust" if config.robust else "plain"
-    return PartnerRules(head, tuple(config.trusted), config.families)
+    clones = tuple(tuple(cluster) for cluster in config.clones)
+    return PartnerRules(head, tuple(config.trusted), config.families, clones)
 
 
 def changed_rules(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -43,16 +44,20 @@ class ClippedLinear(Estimator):
     r2_: 1 − Σw·residual² / Σw(s − s̄)², the residual of a saturated score overshot under `censored` taken as 0; NaN where
     all scores are equal.
 
+    Raises: StatisticsError, by `fit` and `predict`.
+
     Source: the paper's clipped-linear model; its intervals are multinomial bootstraps, these are sandwich ones,
     by item.
+
+    >>> model = ClippedLinear().fit([[0.5, 0.3, 0.1], [0.4, 0.2, float("nan")]])
+    >>> model.ability_.round(2), model.difficulty_.round(2)
+    (array([0.3, 0.2]), array([-0.2,  0. ,  0.2]))
+    >>> model.predict().round(2)[1, 2]  # the cell that was not seen
+    np.float64(0.0)
     """
 
     ability_: Floats
     difficulty_: Floats
-    low_: Floats
-    high_: Floats
-    covariance_: Floats
-    freedom_: Floats
     status_: SolutionStatus
     message_: str
     kkt_: float
@@ -89,11 +94,9 @@ class ClippedLinear(Estimator):
             binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
             component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
         self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
-        found = item_covariance(binding, error, component=component)
-        self.covariance_, self.freedom_ = found.covariance, found.freedom
-        half = found.half_width(self.level)
-        self.low_, self.high_ = self.ability_ - half, self.ability_ + half
-        freeze([self.residual_, self.covariance_, self.low_, self.high_])
+        self._binding, self._error, self._bound = binding, error, component
+        self.__dict__.pop("centred_covariance", None)
+        freeze([self.residual_])
         return self
 
     def predict(self) -> Floats:
@@ -104,11 +107,29 @@ class ClippedLinear(Estimator):
         self._check_fitted()
         return np.clip(self._linear(), -1, 1)
 
-    @property
+    @cached_property
     def centred_covariance(self) -> CentredCovariance:
-        """`covariance_` and `freedom_` together. Raises: StatisticsError [not-fitted]."""
+        """`covariance_` and `freedom_` together, made when first asked for. Raises: StatisticsError [not-fitted]."""
         self._check_fitted()
-        return CentredCovariance(self.covariance_, self.freedom_)
+        found = item_covariance(self._binding, self._error, component=self._bound)
+        freeze([found.covariance, found.freedom])
+        return found
+
+    @property
+    def covariance_(self) -> Floats:
+        return self.centred_covariance.covariance
+
+    @property
+    def freedom_(self) -> Floats:
+        return self.centred_covariance.freedom
+
+    @property
+    def low_(self) -> Floats:
+        return np.asarray(self.ability_ - self.centred_covariance.half_width(self.level))
+
+    @property
+    def high_(self) -> Floats:
+        return np.asarray(self.ability_ + self.centred_covariance.half_width(self.level))
 
     def as_fit(self) -> Fit:
         """What was learned, as the run's noun. Raises: StatisticsError [not-fitted]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from youden.nouns.arrays import Floats, Positions
+from youden.stats.base.pair_effects import effects_of_pairs
 from youden.stats.robust.pair_means import PairMeans
 
 TUKEY = 4.685
@@ -29,7 +30,9 @@ def pair_effects(of: PairMeans) -> Floats:
         return np.zeros(K)
     a, w = np.zeros(K), np.ones(len(y))
     for _ in range(_TURNS // 2):
-        a = _least_squares(i, k, y, w, K)
+        before, a = a, _least_squares(i, k, y, w, K)
+        if np.abs(a - before).max() < _LEAST:
+            break
         w = 1 / np.maximum(np.abs(y - a[i] - a[k]), _LEAST)
     for _ in range(_TURNS // 2):
         e = y - a[i] - a[k]
@@ -45,9 +48,8 @@ def pair_effects(of: PairMeans) -> Floats:
 
 
 def _least_squares(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
-    normal = np.zeros((K, K))
-    np.add.at(normal, (i, k), w)
-    normal += normal.T
-    normal[np.diag_indices(K)] = normal.sum(axis=1)
-    right = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
-    return np.asarray(np.linalg.lstsq(normal, right, rcond=1e-10)[0])
+    weight = np.zeros((K, K))
+    np.add.at(weight, (i, k), w)
+    weight += weight.T
+    total: Floats = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
+    return effects_of_pairs(weight, total)

@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats, Ids, freeze
+from youden.stats.base.pair_effects import effects_of_pairs
 from youden.stats.base.ranks import ranks
 from youden.stats.base.validation import check_trials
 
@@ -114,5 +115,4 @@ def halves_of_tables(total: Floats, times: Floats, *, rng: np.random.Generator, 
 
 def _effects(mean: Floats, met: Bools) -> Floats:
     """a of m_ik = a_i + a_k, least squares over pairs that met, each once: float[K]."""
-    normal = (np.diag(met.sum(axis=1)) + met).astype(np.float64)
-    return np.asarray(np.linalg.lstsq(normal, mean.sum(axis=1), rcond=None)[0])
+    return effects_of_pairs(met.astype(np.float64), mean.sum(axis=1))

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from youden.nouns.arrays import Bools, Floats
+from youden.stats.base.pair_effects import effects_of_pairs
 from youden.stats.base.ranks import ranks
 from youden.stats.robust.pair_means import PairMeans
 
@@ -106,9 +107,7 @@ def _members(groups: Sequence[str | None]) -> list[tuple[str, Bools]]:
 
 def _effects(of: PairMeans) -> Floats:
     """a of m_ik = a_i + a_k, least squares over pairs that met."""
-    normal = (np.diag(of.met.sum(axis=1)) + of.met).astype(np.float64)
-    right = np.where(of.met, of.mean, 0.0).sum(axis=1)
-    return np.asarray(np.linalg.lstsq(normal, right, rcond=None)[0])
+    return effects_of_pairs(of.met.astype(np.float64), np.where(of.met, of.mean, 0.0).sum(axis=1))
 
 
 def _mean(value: Floats, met: Bools) -> Floats:

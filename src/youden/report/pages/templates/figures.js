@@ -36,6 +36,10 @@
       tooltip: { disableDefaultStyle: true },
     });
     picture.removeAttribute("role");
+    view.view.addEventListener("click", (_event, item) => {
+      const pressed = item?.datum?.agent ?? item?.datum?.value;
+      if (element.dataset.figure === "ranking" && pressed) document.dispatchEvent(new CustomEvent("pressed", { detail: pressed }));
+    });
     drawn.set(element, view);
     element.dataset.drawn = document.documentElement.dataset.theme;
   };
@@ -44,7 +48,7 @@
   const all = () => {
     running = running.then(async () => {
       for (const element of document.querySelectorAll("[data-figure]")) {
-        if (element.closest("[hidden]") || !(element.dataset.figure in data)) continue;
+        if (element.closest("[hidden], details:not([open])") || !(element.dataset.figure in data)) continue;
         if (element.dataset.drawn === document.documentElement.dataset.theme) continue;
         await idle();
         try { await draw(element); } catch (error) { element.textContent = `This chart could not be drawn: ${error.message}`; }
@@ -55,6 +59,7 @@
   };
   document.addEventListener("theme", all);
   document.addEventListener("shown", all);
+  document.addEventListener("toggle", all, true);
   document.addEventListener("figures", (event) => {
     data = event.detail;
     for (const element of document.querySelectorAll("[data-drawn]")) delete element.dataset.drawn;

@@ -3,11 +3,12 @@
 (() => {
   const filters = document.getElementById("trial-filters");
   if (!filters) return;
-  const SIZE = 50;
+  const SIZE = 10;
   const live = filters.dataset.live;
   const data = JSON.parse(document.getElementById("trial-data").textContent);
   const table = document.getElementById("trial-table");
   const dialog = document.getElementById("trial");
+  document.getElementById("main").append(dialog);
   const state = { page: 0, by: "kind", down: false, serial: 0 };
   const make = (tag, text, props = {}) => Object.assign(document.createElement(tag), { textContent: text }, props);
   const agent = (k) => data.agents[k];
@@ -23,10 +24,20 @@
     kind: (line) => kinds.indexOf(line.kind), item, first: (line) => agent(line.first), second: (line) => agent(line.second),
   };
   const wanted = () => Object.fromEntries([...new FormData(filters)].filter(([, text]) => text !== ""));
+  const lower = new Map();
+  const holds = (text, words) => {
+    if (text === null) return false;
+    if (!lower.has(text)) lower.set(text, text.toLowerCase());
+    return lower.get(text).includes(words);
+  };
+  const textAt = (k) => k < 0 ? null : data.texts[k];
+  const speaksOf = (line, words) => [agent(line.first), agent(line.second), item(line), textAt(data.first[line.k]), textAt(data.second[line.k])]
+    .some((text) => holds(text, words));
   const fits = (line, want) =>
     (!want.agent || line.first === +want.agent || line.second === +want.agent) &&
     (!want.item || line.item === +want.item || line.other_item === +want.item) &&
     (!want.arm || line.arm === want.arm) && (!want.kind || line.kind === want.kind) &&
+    (!want.text || speaksOf(line, want.text.trim().toLowerCase())) &&
     (!want.answer || (want.answer === "missing" ? line.hard === null : line.hard === (want.answer === "yes")));
   const order = (a, b) => {
     const [one, two] = [a, b].map(sortable[state.by] ?? ((line) => line[state.by]));
@@ -56,7 +67,9 @@
       if (c > 0) return tr.append(make("td", text, { className: c < 4 ? "name" : "" }));
       const open = make("button", line.kind, { type: "button" });
       open.setAttribute("aria-label", `Open trial ${line.row}: ${line.kind}`);
-      open.addEventListener("click", () => show(line));
+      open.addEventListener("click", () => {
+        location.hash = `${location.hash.startsWith("#/agent/") ? location.hash : "#"}/trial/${line.row}`;
+      });
       const cell = document.createElement("td");
       cell.append(open);
       return tr.append(cell);
@@ -92,11 +105,18 @@
     });
     table.tHead.rows[0].append(head);
   }
-  filters.addEventListener("change", () => { state.page = 0; draw(); });
+  const anew = () => { state.page = 0; draw(); };
+  let waiting = 0;
+  filters.addEventListener("change", (event) => { if (event.target.name !== "text") anew(); });
+  filters.elements.text.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(anew, live ? 250 : 60); });
   filters.addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("trials-back").addEventListener("click", () => { state.page -= 1; draw(); });
   document.getElementById("trials-on").addEventListener("click", () => { state.page += 1; draw(); });
-  document.addEventListener("trials", draw);
+  document.addEventListener("trials-of", (event) => {
+    filters.reset();
+    filters.elements.agent.value = String(event.detail);
+    anew();
+  });
 
   // Words as the browser's own segmenter cuts them; short Latin words stand in every text and are not marked.
   const cutter = new Intl.Segmenter(undefined, { granularity: "word" });
@@ -115,17 +135,35 @@
     return box;
   };
   const words = (text) => new Set([...cutter.segment(text ?? "")].map(key).filter(Boolean));
-  const detail = async (line) => {
-    if (live) return (await fetch(`${live.split("?")[0]}/${line.row}`)).json();
-    const text = (k) => k < 0 ? null : data.texts[k];
-    return { first: text(data.first[line.k]), second: text(data.second[line.k]), raw: data.raw[line.k], prompt: data.prompt };
+  const detail = async (row) => {
+    if (live) {
+      const address = new URL(`${live.split("?")[0]}/${row}`, location);
+      address.search = new URL(live, location).search;
+      const answer = await fetch(address);
+      return answer.ok ? answer.json() : null;
+    }
+    const line = local.find((one) => one.row === row);
+    return line ? { line, first: textAt(data.first[line.k]), second: textAt(data.second[line.k]), raw: data.raw[line.k], prompt: data.prompt } : null;
   };
-  const show = async (line) => {
-    const opened = await detail(line);
-    const head = make("div", "", { className: "dialog-head" });
+  const shut = (head) => {
     const close = make("button", "Close", { type: "button" });
     close.addEventListener("click", () => dialog.close());
-    head.append(make("h3", `Trial ${line.row}: ${line.kind}`, { id: "trial-title" }), close);
+    head.append(close);
+  };
+  const show = async (row) => {
+    const opened = await detail(row);
+    if (opened === null) {
+      const head = make("div", "", { className: "dialog-head" });
+      head.append(make("h3", `Trial ${row}`, { id: "trial-title" }));
+      shut(head);
+      dialog.replaceChildren(head, make("p", live ? "There is no such trial." : "This file holds a sample of the trials, and this one is not in it. youden view shows all."));
+      if (!dialog.open) dialog.showModal();
+      return;
+    }
+    const { line } = opened;
+    const head = make("div", "", { className: "dialog-head" });
+    head.append(make("h3", `Trial ${line.row}: ${line.kind}`, { id: "trial-title" }));
+    shut(head);
     const said = line.hard === null ? `no answer: ${line.missing}` : `${line.hard ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
     const parts = [head, make("p", `${line.arm}; the judge says ${said}${line.against === null ? "" : `; the other judge says ${line.against ? "yes" : "no"}`}.`)];
     const pair = make("div", "", { className: "pair" });
@@ -152,7 +190,23 @@
       parts.push(more);
     }
     dialog.replaceChildren(...parts);
-    dialog.showModal();
+    if (!dialog.open) dialog.showModal();
   };
+  // A trial's address stands behind the page's own, so that the way back leads out of it.
+  let entered = false;
+  const OPENED = /\/trial\/(\d+)$/;
+  const read = () => {
+    const named = OPENED.exec(location.hash);
+    if (named) show(Number(named[1]));
+    else if (dialog.open) dialog.close();
+  };
+  dialog.addEventListener("close", () => {
+    if (!OPENED.test(location.hash)) return;
+    if (entered) history.back();
+    else location.replace(location.hash.replace(OPENED, "") === "#" ? "#trials" : location.hash.replace(OPENED, ""));
+    entered = false;
+  });
+  addEventListener("hashchange", (event) => { entered ||= !OPENED.test(event.oldURL); read(); });
+  read();
   draw();
 })();

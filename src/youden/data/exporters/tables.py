@@ -12,11 +12,20 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
+from youden.data.exporters.fresh import check_files
+from youden.data.exporters.terms import Exported, Terms
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Pool
 
 ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
+
+
+def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+    """A pool as one tidy table, which `youden run` reads again as .csv or .parquet; a run as ranking, items and trials."""
+    tables = {"responses": pool_table(source)} if isinstance(source, Pool) else run_tables(source)
+    check_files(files_of(out, tables), terms)
+    return Exported(write_tables(out, tables), {name: len(table) for name, table in tables.items()})
 
 
 def pool_table(pool: Pool) -> pa.Table:
@@ -37,7 +46,17 @@ def run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 
     Raises: RunFolderError [run-nothing] where none is.
     """
-    tables = {name: pc.read_csv(folder.file(file)) for name, file in _SHEETS.items() if folder.has(file)}
+    # Ids are texts, whatever they look like, and only an empty field is none.
+    options = pc.ConvertOptions(
+        column_types=dict.fromkeys(_TEXTS, pa.string()), null_values=[""], strings_can_be_null=True
+    )
+    tables = {
+        name: pc.read_csv(
+            folder.file(file), convert_options=options, parse_options=pc.ParseOptions(newlines_in_values=True)
+        )
+        for name, file in _SHEETS.items()
+        if folder.has(file)
+    }
     for file in ("verdicts.parquet", "rates.parquet"):
         if folder.has(file):
             tables["trials"] = _plain(pq.read_table(folder.file(file)))
@@ -50,30 +69,39 @@ def run_tables(folder: RunFolder) -> dict[str, pa.Table]:
     return tables
 
 
-def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
-    """Write tables by the ending of `path`; returns the files.
+def files_of(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+    """Where tables are written by the ending of `path`.
 
     .duckdb: one database with a table each. Else one file each: `path` itself for one table, `<stem>-<table>` for several.
 
-    Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
+    Raises: ConfigError [export-format].
     """
     if path.suffix not in ENDINGS:
         raise ConfigError(
             f"'{path}' ends in {path.suffix!r}. Give a file that ends in {', '.join(ENDINGS)}.", slug="export-format"
         )
+    if path.suffix == ".duckdb" or len(tables) == 1:
+        return (path,)
+    return tuple(path.with_stem(f"{path.stem}-{name}") for name in tables)
+
+
+def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+    """Write tables as `files_of` places them; returns the files.
+
+    Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
+    """
+    files = files_of(path, tables)
     if path.suffix == ".duckdb":
         _write_duckdb(path, tables)
-        return (path,)
-    files = []
-    for name, table in tables.items():
-        file = path if len(tables) == 1 else path.with_stem(f"{path.stem}-{name}")
+        return files
+    for file, table in zip(files, tables.values(), strict=True):
         with replacing(file) as fresh:
             _WRITERS[path.suffix](fresh, table)
-        files.append(file)
-    return tuple(files)
+    return files
 
 
 _SHEETS = {"ranking": "ranking.csv", "items": "items.csv"}
+_TEXTS = ("agent", "group", "item")
 
 
 def _plain(table: pa.Table) -> pa.Table:

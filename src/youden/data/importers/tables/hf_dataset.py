@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import as_list, as_object, inner, read_json, wrong
-from youden.data.importers.rows import Columns
+from youden.data.importers.tables.rows import Columns
+from youden.data.importers.telling_apart import suffixes
 
 
 def read_hf_dataset(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Rows of all splits. Without a column for the agent, each split (or dataset) is an agent, called by its folder.
+    """Rows of all splits, of one response or several (`rows.py`, `layouts.py`). Without a column for the agent, each split (or
+    dataset) is an agent, called by its folder, and by those above it where two are alike.
 
     Raises: ImportFormatError for a folder that `save_to_disk` did not write, or whose columns do not say item and text.
     """
     joiner = Joiner(paths[0].stem)
-    for folder in (split for path in paths for split in _splits(path)):
+    folders = [split for path in paths for split in _splits(path)]
+    for folder, name in zip(folders, suffixes(folders), strict=True):
         state = as_object(read_json(folder / "state.json"), folder / "state.json")
         said: Columns | None = None
         number = 0
@@ -29,10 +32,10 @@ def read_hf_dataset(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> 
             file = folder / str(inner(entry, "filename"))
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
-                    said = said or Columns.of(folder, stream.schema.names, columns=columns, joiner=joiner)
                     for chunk in stream:
                         for row in chunk.to_pylist():
                             number += 1
+                            said = said or Columns.of(folder, row, columns=columns, agent=name, joiner=joiner)
                             said.add(row, joiner, place=f"{folder}, row {number}")
             except (pa.ArrowException, OSError) as error:
                 raise wrong(

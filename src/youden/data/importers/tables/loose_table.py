@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import files_of, read_lines, read_text, wrong
-from youden.data.importers.rows import Columns
+from youden.data.importers.tables.rows import Columns
+from youden.data.importers.telling_apart import suffixes
 
 _MAX_FIELD = 2**31 - 1
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -24,16 +25,18 @@ Rows = Iterator[tuple[str, Mapping[str, object]]]
 
 
 def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Rows with an item and a text. Without a column for the agent, each file is an agent, called by its stem.
+    """Rows with an item and a text, or several (`rows.py`, `layouts.py`). Without a column for the agent, each file is an agent,
+    called by its name, and by its folder where two names are alike.
 
     Raises: ImportFormatError naming file and line (or row).
     """
     joiner = Joiner(paths[0].stem)
     patterns = ("*.csv", "*.tsv", "*.jsonl", "*.parquet")
-    for file in files_of(paths, patterns, what="a .csv, .tsv, .jsonl or .parquet"):
+    files = files_of(paths, patterns, what="a .csv, .tsv, .jsonl or .parquet")
+    for file, name in zip(files, suffixes([file.with_suffix("") for file in files]), strict=True):
         said: Columns | None = None
         for place, row in table_rows(file):
-            said = said or Columns.of(file, [*row], columns=columns, joiner=joiner)
+            said = said or Columns.of(file, row, columns=columns, agent=name, joiner=joiner)
             said.add(row, joiner, place=place)
     return joiner.pool()
 
@@ -53,33 +56,43 @@ def table_rows(file: Path) -> Rows:
     raise wrong(file, "it is no .csv, .tsv, .jsonl or .parquet. Convert it.", slug="import-format")
 
 
-def _separated(file: Path, separator: str) -> Rows:
+def separated(file: Path, separator: str) -> Iterator[tuple[str, list[str]]]:
+    """(place, fields) of each record, the header first; a blank line is an empty list.
+
+    Raises: ImportFormatError [import-csv], and as `read_text`.
+    """
     before = csv.field_size_limit(_MAX_FIELD)
+    start = 1
     try:
         reader = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=separator, strict=True)
-        header = next(reader, [])
-        if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
-            raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
-        start = reader.line_num + 1
         for record in reader:
             place = f"{file}, line {start}"
             start = reader.line_num + 1
-            if not record:
-                yield place, dict.fromkeys(header)
-                continue
-            if len(record) != len(header):
-                raise wrong(
-                    place,
-                    f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes.",
-                    slug="import-csv",
-                )
-            yield place, dict(zip(header, record, strict=True))
+            yield place, record
     except csv.Error as error:
         raise wrong(
             f"{file}, line {start}", f"it is no CSV ({error}). Close every double quote.", slug="import-csv"
         ) from error
     finally:
         csv.field_size_limit(before)
+
+
+def _separated(file: Path, separator: str) -> Rows:
+    records = separated(file, separator)
+    _, header = next(records, ("", []))
+    if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
+        raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
+    for place, record in records:
+        if not record:
+            yield place, dict.fromkeys(header)
+            continue
+        if len(record) != len(header):
+            raise wrong(
+                place,
+                f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes.",
+                slug="import-csv",
+            )
+        yield place, dict(zip(header, record, strict=True))
 
 
 def _parquet(file: Path) -> Rows:

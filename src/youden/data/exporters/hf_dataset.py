@@ -1,0 +1,165 @@
+"""Writes a pool or a run as a dataset for the Hugging Face Hub, with a card: `datasets` reads it, and so does youden.
+
+A pool's folder is youden's own form of a pool. A run's folder opens as the run that it is, without its pool's texts, its store
+and its report; of paths in its files only the last part stays, for the rest is nobody's business.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from youden.data.exporters.cards import TAGS, card, config_of, table
+from youden.data.exporters.fresh import fresh_folder
+from youden.data.exporters.tables import run_tables
+from youden.data.exporters.terms import Exported, Terms
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.reader import AGENTS, ITEMS, RESPONSES
+from youden.data.pools.writer import write_pool
+from youden.nouns import Json, Pool
+
+COPIED = (
+    "plan.parquet",
+    "verdicts.parquet",
+    "rates.parquet",
+    "scores.csv",
+    "scores_row.csv",
+    "holdout.csv",
+    "ranking.csv",
+    "ranking.json",
+    "items.csv",
+    "curl.csv",
+    "fit.json",
+    "signature.json",
+)
+TYPED = "tables"
+"""The folder of a run's ranking and items as Parquet: a reader of CSV has to guess that an agent called 007 is no number."""
+SHOWN = 30
+
+NO_LICENCE = (
+    "No licence is stated here: the texts belong to whoever wrote them. State it as `license:` in the lines above before "
+    "others use them."
+)
+
+
+def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+    """The folder `out`, with README.md. Raises: ConfigError [export-exists]; RunFolderError where a run has no ranking."""
+    with fresh_folder(out) as folder:
+        rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
+    return Exported((out,), rows)
+
+
+def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
+    write_pool(pool, folder)
+    front: dict[str, Json] = {
+        "pretty_name": pool.name,
+        "tags": [*TAGS],
+        "configs": [
+            config_of("responses", RESPONSES, default=True),
+            config_of("items", ITEMS),
+            config_of("agents", AGENTS),
+        ],
+        "dataset_info": [_features("items", "prompt"), _features("agents", "group")],
+    }
+    n_responses = sum(text is not None for row in pool.texts for text in row)
+    paragraphs = [
+        f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
+        f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
+        table(
+            ["file", "holds"],
+            [
+                [RESPONSES, "agent, item, text"],
+                [ITEMS, "id, prompt, meta"],
+                [AGENTS, "id, group, meta"],
+            ],
+        ),
+        "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
+        NO_LICENCE,
+        table(["agent", "group"], [[agent.id, agent.group or ""] for agent in pool.agents[:SHOWN]]),
+        *_more(pool.n_agents),
+    ]
+    (folder / "README.md").write_text(card(front, pool.name, paragraphs), encoding="utf-8", newline="\n")
+    return {"responses": n_responses, "items": pool.n_items, "agents": pool.n_agents}
+
+
+def _features(config: str, said: str) -> Json:
+    """Meta may hold anything, so `datasets` is told not to guess."""
+    kinds = {"id": "string", said: "string", "meta": "json"}
+    return {"config_name": config, "features": [{"name": name, "dtype": kind} for name, kind in kinds.items()]}
+
+
+def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
+    ranking, facts, signature, pool = run.read_ranking(), run.read_facts(), run.read_signature(), run.read_pool()
+    for name in COPIED:
+        if run.has(name):
+            place = run.file(name)
+            (shutil.copytree if place.is_dir() else shutil.copyfile)(place, folder / name)
+    copy = RunFolder(folder)
+    copy.write_pool(replace(pool, source=_last(pool.source)))
+    if run.has("config.yaml"):
+        copy.write_config(_without_places(run.read_config(), folder))
+    tables = {name: one for name, one in run_tables(run).items() if name != "trials"}
+    (folder / TYPED).mkdir()
+    for name, one in tables.items():
+        pq.write_table(one, folder / TYPED / f"{name}.parquet")
+    trials = next((name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)), None)
+    configs: list[Json] = [config_of(name, f"{TYPED}/{name}.parquet", default=name == "ranking") for name in tables]
+    if trials is not None:
+        configs.append(config_of("trials", f"{trials}/*.parquet" if run.file(trials).is_dir() else trials))
+    name = run.path.resolve().name
+    paragraphs = [
+        f"A ranking of {len(ranking):,} agents on {len(pool.item_ids):,} items by [youden](https://pypi.org/project/youden/), "
+        f"made without labels. Intervals are {facts.level:.0%}. The texts that were judged are not in here.",
+        f"Signature: `{signature.digest}`; all that the numbers depend on is in `signature.json`.",
+        "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
+        NO_LICENCE,
+        table(
+            ["places", "agent", "ability", "low", "high"],
+            [
+                [f"{row.place_low or row.rank_low}–{row.place_high or row.rank_high}", row.agent]
+                + ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
+                for row in ranking[:SHOWN]
+            ],
+        ),
+        *_more(len(ranking)),
+    ]
+    front: dict[str, Json] = {"pretty_name": name, "tags": [*TAGS], "configs": configs}
+    (folder / "README.md").write_text(card(front, name, paragraphs), encoding="utf-8", newline="\n")
+    return {name: len(one) for name, one in tables.items()}
+
+
+def _more(n_agents: int) -> list[str]:
+    return [f"… and {n_agents - SHOWN:,} agents more."] if n_agents > SHOWN else []
+
+
+def _last(path: str) -> str:
+    return Path(path).name
+
+
+def _without_places(config: RunConfig, folder: Path) -> RunConfig:
+    """The config as if its pool, judge and prompts lay beside it."""
+
+    def beside(path: str) -> str:
+        return os.fspath(folder / _last(path))
+
+    changes: dict[str, object] = {"out": str(folder), "store": None}
+    if not config.pool.startswith("datasets/"):
+        changes["pool"] = beside(config.pool)
+    if isinstance(config.judge, str) and config.judge.endswith((".yaml", ".yml")):
+        changes["judge"] = beside(config.judge)
+    elif isinstance(config.judge, dict) and isinstance(prompt := config.judge.get("prompt"), str):
+        changes["judge"] = config.judge | {"prompt": _last(prompt)}
+    if config.trials_of is not None:
+        changes["trials_of"] = beside(config.trials_of)
+    changes["extensions"] = [
+        step.model_copy(
+            update={key: beside(path) for key in ("agents", "items") if (path := getattr(step, key)) is not None}
+        )
+        for step in config.extensions
+    ]
+    return config.model_copy(update=changes)

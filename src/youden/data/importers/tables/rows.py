@@ -1,0 +1,117 @@
+"""Which column, or path inside one, of other people's tables is the agent, the item, the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from youden.data.importers.joining import ItemsByPrompt, Joiner
+from youden.data.importers.reading import inner, wrong
+from youden.data.importers.tables.layouts import known_columns
+from youden.data.importers.tables.paths import ColumnPath
+from youden.data.pools.grid import shown
+from youden.nouns import Json
+
+NOUNS = ("agent", "item", "text", "prompt", "group")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The place of each noun in one file's rows; those that have none are not in it.
+
+    wide: columns that are an agent each. agent: whom the rows belong to where nothing in them says so.
+    """
+
+    places: Mapping[str, ColumnPath]
+    wide: Mapping[str, ColumnPath]
+    agent: str
+    items: ItemsByPrompt = field(default_factory=ItemsByPrompt)
+
+    @classmethod
+    def of(
+        cls, file: Path, row: Mapping[str, object], *, columns: Mapping[str, str], agent: str, joiner: Joiner
+    ) -> Columns:
+        """What `columns` says, else columns called as the nouns are, else a known layout. Others are ignored, with a note.
+
+        row: the file's first. Without an item, items are prompts.
+
+        Raises: ImportFormatError [import-columns] where text, or both item and prompt, has none, or a named one is not there.
+        """
+        named = {noun: noun for noun in NOUNS if noun in row} | dict(columns)
+        if "text" not in named:
+            named = known_columns(row) | named
+        places: dict[str, ColumnPath] = {}
+        wide: dict[str, ColumnPath] = {}
+        for noun, said in named.items():
+            if noun not in NOUNS:
+                raise wrong(file, f"'{noun}' is none of {', '.join(NOUNS)}. Correct --column.", slug="import-columns")
+            several = said.split(",") if noun == "text" and said not in row else [said]
+            for name in several:
+                path = ColumnPath.of(name, row)
+                if path is None:
+                    raise wrong(
+                        file,
+                        f"there is no column '{name}'; it has {shown(', '.join(row))}. Correct --column.",
+                        slug="import-columns",
+                    )
+                (wide if len(several) > 1 else places)[name if len(several) > 1 else noun] = path
+        missing = next((noun for noun in ("item", "text") if noun not in places), None)
+        if (missing == "item" and "prompt" not in places) or (missing == "text" and not wide):
+            raise wrong(
+                file,
+                f"no column {missing}; it has {shown(', '.join(row))}. Say which it is: --column {missing}=NAME.",
+                slug="import-columns",
+            )
+        if wide and "agent" in columns:
+            raise wrong(
+                file, "text names an agent a column, and agent a column, too. Leave agent out.", slug="import-columns"
+            )
+        if any(path.rest is not None for path in places.values()) and (wide or places["text"].rest is None):
+            raise wrong(
+                file,
+                "a path with [] goes through lists, and text has none. Name the text of each element.",
+                slug="import-columns",
+            )
+        used = {path.steps[0] for path in (*places.values(), *wide.values())}
+        if unused := [name for name in row if name not in used]:
+            joiner.note(f"{file}: columns not used: {', '.join(unused)}")
+        return cls(places, wide, agent)
+
+    def add(self, row: Mapping[str, object], joiner: Joiner, *, place: str) -> None:
+        """The responses of one row."""
+        whole = {noun: path.one(row) for noun, path in self.places.items() if path.rest is None}
+        if self.wide:
+            for name, path in self.wide.items():
+                self._one({**whole, "agent": name, "text": path.one(row)}, joiner, place)
+            return
+        lists = {noun: path.each(row) for noun, path in self.places.items() if path.rest is not None}
+        lengths = {len(values) for values in lists.values()}
+        if lengths == {0}:
+            joiner.leave_out("a row without responses", place)
+            return
+        if len(lengths) > 1:
+            n = len(lists.get("text", ())) or max(lengths)
+            joiner.drop(self.agent, "the lists of a row have different lengths", place, n=n)
+            return
+        for at in range(*lengths) if lists else (None,):
+            self._one(
+                whole if at is None else {**whole, **{noun: said[at] for noun, said in lists.items()}}, joiner, place
+            )
+
+    def _one(self, values: Mapping[str, Json], joiner: Joiner, place: str) -> None:
+        if all(value is None or (isinstance(value, str) and not value.strip()) for value in values.values()):
+            joiner.leave_out("an empty row", place)
+            return
+        agent = values.get("agent") if "agent" in self.places or self.wide else self.agent
+        item, prompt = values.get("item"), values.get("prompt")
+        if "item" not in self.places and isinstance(prompt, str) and prompt.strip():
+            item = self.items.item(str(agent), prompt)
+        text = _said(values.get("text"))
+        joiner.add(agent, item, text, prompt=prompt, group=values.get("group"), place=place)
+
+
+def _said(text: Json) -> Json:
+    """A text; of a conversation (a list of messages) what its last message says."""
+    last = inner(text, -1)
+    return inner(last, "content") if isinstance(last, dict) and "role" in last else text

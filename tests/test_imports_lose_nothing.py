@@ -1,0 +1,185 @@
+"""An import keeps agents apart, and says so before it loses responses."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+
+import pytest
+
+import youden.data.importers.telling_apart
+from commands import Youden
+from importing import cells, load, write
+from youden.errors import ImportFormatError
+from youden.pools.bring.importing import bring
+
+T1, T2 = "2026-01-02T03-04-05.678901", "2026-01-03T03-04-05.678901"
+
+
+def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model: str = "acme/m", n: int = 2) -> None:
+    """What lm-eval writes of one task of one run."""
+    rows = [
+        {"doc_id": i, "arguments": {"gen_args_0": {"arg_0": f"Q{i}"}}, "resps": [[f"{said} {i}"]], "filter": "none"}
+        for i in range(n)
+    ]
+    write(folder / "acme__m" / f"samples_{task}_{time}.jsonl", *rows)
+    write(folder / "acme__m" / f"results_{time}.json", whole={"model_name": model})
+
+
+def test_the_ends_of_paths_tell_apart() -> None:
+    assert doctest.testmod(youden.data.importers.telling_apart).failed == 0
+
+
+def test_lm_eval_output_paths_of_one_model_are_agents_by_the_shortest_end_then_by_time(tmp_path: Path) -> None:
+    for out in ("plain", "adapter", "old/hot", "new/hot"):
+        samples(tmp_path / out, said=out)
+    samples(tmp_path / "plain", said="again", time=T2)
+    imported = load("lm-eval", tmp_path)
+    names = {agent.id for agent in imported.pool.agents}
+    assert names == {
+        f"acme/m (plain, {T1})",
+        f"acme/m (plain, {T2})",
+        "acme/m (adapter)",
+        "acme/m (old/hot)",
+        "acme/m (new/hot)",
+    }
+    assert imported.left_out == {}
+    assert cells(imported)[f"acme/m (plain, {T2})", "0"] == "again 0"
+
+
+def test_lm_eval_tasks_of_one_folder_at_two_times_are_one_agent(tmp_path: Path) -> None:
+    samples(tmp_path / "out", said="one", task="gsm")
+    samples(tmp_path / "out", said="two", task="mmlu", time=T2)
+    imported = load("lm-eval", tmp_path)
+    assert [agent.id for agent in imported.pool.agents] == ["acme/m"]
+    assert cells(imported)["acme/m", "mmlu/1"] == "two 1"
+
+
+def test_lm_eval_repeats_are_counted_as_lost(tmp_path: Path) -> None:
+    file = tmp_path / f"samples_gsm_{T1}.jsonl"
+    write(file, {"doc_id": 0, "resps": [["a", "b", "c"]], "filter": "none"})
+    assert load("lm-eval", tmp_path).n_dropped == 2
+
+
+def test_losing_more_than_a_share_is_an_error_that_names_what_is_lost(youden: Youden, tmp_path: Path) -> None:
+    rows = [{"agent": "a", "item": f"i{n}", "text": f"{n}"} for n in range(200)]
+    again = [{"agent": "b", "item": "x", "text": str(n)} for n in range(3)]
+    write(tmp_path / "few.jsonl", *rows, *again)
+    assert bring("table", [tmp_path / "few.jsonl"], tmp_path / "pool").n_dropped == 2
+    write(tmp_path / "many.jsonl", *rows[:10], *again)
+    refused = youden("import", "table", "many.jsonl", "--out", "lossy")
+    assert refused.code == 2
+    assert "2 of 13 responses would be lost (15%; 1% may)" in refused.err
+    assert "2 a second response of the same agent to the same item ('b' 2; first: many.jsonl, line 12)" in refused.err
+    assert "[import-dropped]" in refused.err
+    assert not (tmp_path / "lossy").exists()
+    gone_on = youden("import", "table", "many.jsonl", "--out", "lossy", "--allow-dropped", "--json")
+    assert json.loads(gone_on.out)["dropped"] == 2
+
+
+def test_the_same_response_once_more_and_a_null_lose_nothing(tmp_path: Path) -> None:
+    row = {"agent": "a", "item": "i", "text": "said"}
+    imported = load("table", write(tmp_path / "x.jsonl", row, row, row | {"item": "j", "text": None}))
+    assert (imported.n_dropped, imported.left_out) == (0, {"the same response once more": 1, "no text (null)": 1})
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "noun"),
+    [
+        ({"agent": "a", "item": "Q 1"}, {"agent": "b", "item": "q1 "}, "items"),
+        ({"agent": "GPT-4", "item": "x"}, {"agent": "gpt-4", "item": "y"}, "agents"),
+        ({"agent": "a", "item": "caf\u00e9"}, {"agent": "b", "item": "cafe\u0301"}, "items"),
+    ],
+)
+def test_ids_that_only_spaces_or_case_tell_apart_are_refused(
+    tmp_path: Path, one: dict[str, str], two: dict[str, str], noun: str
+) -> None:
+    file = write(tmp_path / "x.jsonl", one | {"text": "s"}, two | {"text": "t"})
+    with pytest.raises(ImportFormatError, match=f"The {noun} .* differ by spaces or case alone") as caught:
+        load("table", file)
+    assert caught.value.slug == "import-alike"
+
+
+def test_ids_alike_that_somebody_has_both_of_are_two_and_noted(tmp_path: Path) -> None:
+    rows = [{"agent": "a", "item": item, "text": item} for item in ("x", "X")]
+    imported = load("table", write(tmp_path / "x.jsonl", *rows))
+    assert imported.pool.n_items == 2
+    assert "The items 'x', 'X' differ by spaces or case alone; they are kept apart" in imported.notes
+
+
+def test_files_of_one_name_in_two_folders_are_two_agents(tmp_path: Path) -> None:
+    for who in ("gpt-3.5", "gpt-4.1"):
+        write(tmp_path / who / "out.jsonl", {"item": "i", "text": who})
+    assert cells(load("table", tmp_path)) == {("gpt-3.5", "i"): "gpt-3.5", ("gpt-4.1", "i"): "gpt-4.1"}
+
+
+def alpaca(file: Path, *generators: str) -> Path:
+    return write(file, whole=[{"instruction": "Sing.", "output": f"{who}!", "generator": who} for who in generators])
+
+
+def test_alpaca_eval_agents_are_folders_as_on_the_leaderboard_and_generators_are_aliases(tmp_path: Path) -> None:
+    alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
+    alpaca(tmp_path / "results" / "gpt4" / "model_outputs.json", "gpt4")
+    imported = load("alpaca-eval", tmp_path)
+    assert {agent.id: dict(agent.meta) for agent in imported.pool.agents} == {
+        "NullModel": {"alias": "example"},
+        "gpt4": {},
+    }
+    alone = load("alpaca-eval", tmp_path / "results" / "NullModel" / "model_outputs.json")
+    assert [agent.id for agent in alone.pool.agents] == ["NullModel"]
+
+
+def test_alpaca_eval_folders_of_results_are_agents_whatever_generators_their_rows_name(tmp_path: Path) -> None:
+    rows = [{"instruction": ask, "output": ask, "generator": f"v{n}"} for n, ask in enumerate(("Sing.", "Dance."))]
+    write(tmp_path / "results" / "mixed" / "model_outputs.json", whole=rows)
+    alpaca(tmp_path / "results" / "NullModel" / "model_outputs.json", "example")
+    imported = load("alpaca-eval", tmp_path)
+    assert {agent.id: dict(agent.meta) for agent in imported.pool.agents} == {
+        "NullModel": {"alias": "example"},
+        "mixed": {},
+    }
+
+
+def test_alpaca_eval_files_of_one_folder_are_agents_by_generator(tmp_path: Path) -> None:
+    alpaca(tmp_path / "mine" / "model_outputs.json", "one", "two")
+    assert {agent.id for agent in load("alpaca-eval", tmp_path).pool.agents} == {"one", "two"}
+    alpaca(tmp_path / "other" / "model_outputs.json", "m")
+    alpaca(tmp_path / "other" / "model_outputs_hot.json", "m")
+    names = {agent.id for agent in load("alpaca-eval", tmp_path / "other").pool.agents}
+    assert names == {"m (model_outputs)", "m (model_outputs_hot)"}
+
+
+def test_fastchat_finds_questions_further_up_and_leaves_reference_answers_and_judgments(tmp_path: Path) -> None:
+    bench = tmp_path / "mt_bench"
+    write(bench / "question.jsonl", {"question_id": 81, "turns": ["Write."]})
+    for who in ("vicuna", "gpt"):
+        row = {"question_id": 81, "model_id": who, "choices": [{"turns": [f"{who} wrote"]}, {"turns": ["other"]}]}
+        write(bench / "model_answer" / who / "results.jsonl", row)
+    write(bench / "reference_answer" / "gpt-4.jsonl", row | {"model_id": "gpt-4"})
+    write(bench / "model_judgment" / "gpt-4_single.jsonl", {"question_id": 81, "model": "vicuna", "score": 9})
+    imported = load("fastchat", bench)
+    assert cells(imported) == {("vicuna", "81"): "vicuna wrote", ("gpt", "81"): "gpt wrote"}
+    assert imported.pool.items[0].prompt == "Write."
+    assert any("2 files of reference_answer or model_judgment were not read" in note for note in imported.notes)
+    assert imported.n_dropped == 2
+    reference = load("fastchat", bench / "reference_answer")
+    assert [agent.id for agent in reference.pool.agents] == ["gpt-4"]
+
+
+def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path) -> None:
+    for who in ("a", "b"):
+        write(tmp_path / "model_answer" / who / "results.jsonl", {"question_id": 1, "choices": [{"turns": [who]}]})
+    assert {agent.id for agent in load("fastchat", tmp_path).pool.agents} == {"a", "b"}
+
+
+def test_inspect_epochs_beyond_the_first_are_counted_as_lost(tmp_path: Path) -> None:
+    def sample(epoch: int) -> dict[str, object]:
+        said = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
+        return {"id": "s", "epoch": epoch, "input": "Say.", "output": said}
+
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(2), sample(3)]}
+    imported = load("inspect", write(tmp_path / "log.json", whole=log))
+    assert cells(imported) == {("m", "s"): "said 1"}
+    assert (imported.n_dropped, imported.share_dropped) == (2, pytest.approx(2 / 3))
+    assert imported.dropped[0].startswith("2 a repetition (epoch 2 or later) ('m' 2; first: ")

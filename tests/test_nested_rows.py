@@ -1,0 +1,146 @@
+"""Rows that hold several responses become a response an agent, known by their columns or named by paths."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import youden.data.importers.tables.layouts
+from importing import TOOLS, cells, load, tool, write
+from youden.data.importers.tables.paths import ColumnPath
+from youden.errors import ImportFormatError
+
+GENERATIONS = [
+    {"instruction": "Sing.", "generations": ["la", "lo"], "generation_models": ["m", "n"]},
+    {"instruction": "Dance.", "generations": ["hop", "hip"], "generation_models": ["n", "m"]},
+]
+COMPLETIONS = [
+    {
+        "source": "s",
+        "instruction": row["instruction"],
+        "models": row["generation_models"],
+        "completions": [
+            {"model": model, "response": text, "annotations": {"truth": 1}}
+            for model, text in zip(row["generation_models"], row["generations"], strict=True)
+        ],
+    }
+    for row in GENERATIONS
+]
+BOTH = {("m", "item-0000"): "la", ("n", "item-0000"): "lo", ("m", "item-0001"): "hip", ("n", "item-0001"): "hop"}
+
+
+@pytest.mark.parametrize("rows", [GENERATIONS, COMPLETIONS], ids=["generations", "completions"])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_lists_of_generations_and_completions_are_known(
+    tmp_path: Path, rows: list[dict[str, object]], ending: str
+) -> None:
+    file = write(tmp_path / "rows.jsonl", *rows)
+    if ending == "parquet":
+        file = tmp_path / "rows.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    imported = load("table", file)
+    assert cells(imported) == BOTH
+    assert [item.prompt for item in imported.pool.items] == ["Sing.", "Dance."]
+
+
+def test_paths_name_what_no_layout_knows(tmp_path: Path) -> None:
+    rows = [
+        {
+            "key": 1,
+            "meta": {"topic": "x"},
+            "said": [{"by": {"name": "a"}, "turns": ["no", "yes"]}, {"by": {"name": "b"}, "turns": ["never"]}],
+        }
+    ]
+    imported = load(
+        "table",
+        write(tmp_path / "x.jsonl", *rows),
+        item="key",
+        prompt="meta.topic",
+        agent="said[].by.name",
+        text="said[].turns[-1]",
+    )
+    assert cells(imported) == {("a", "1"): "yes", ("b", "1"): "never"}
+    assert imported.pool.items[0].prompt == "x"
+    with pytest.raises(
+        ImportFormatError, match=r"there is no column 'says\[\].text'; it has .*key, meta, said"
+    ) as caught:
+        load("table", tmp_path / "x.jsonl", item="key", text="says[].text")
+    assert caught.value.slug == "import-columns"
+
+
+@pytest.mark.parametrize("said", ["", "a[", "a..b", "a[1", "a[][]", "b.c", "a[-]x]"])
+def test_what_is_no_path_is_none(said: str) -> None:
+    assert ColumnPath.of(said, ["a"]) is None
+
+
+def test_a_column_whose_name_looks_like_a_path_is_a_column(tmp_path: Path) -> None:
+    row = {"item": "i", "out.text": "said", "agent": "a"}
+    assert cells(load("table", write(tmp_path / "x.jsonl", row), text="out.text")) == {("a", "i"): "said"}
+
+
+def test_chosen_and_rejected_are_two_agents_and_of_a_conversation_the_last_message_counts(tmp_path: Path) -> None:
+    def said(text: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": "Sing."}, {"role": "assistant", "content": text}]
+
+    rows = [{"prompt": "Sing.", "prompt_id": "p1", "chosen": said("la"), "rejected": said("lo"), "score_chosen": 8}]
+    imported = load("table", write(tmp_path / "x.jsonl", *rows))
+    assert cells(imported) == {("chosen", "p1"): "la", ("rejected", "p1"): "lo"}
+
+
+def test_a_wide_table_has_an_agent_a_column(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("key,gpt,llama\ni,one,two\nj,three,four\n", encoding="utf-8")
+    imported = load("table", tmp_path / "x.csv", item="key", text="gpt,llama")
+    assert cells(imported) == {
+        ("gpt", "i"): "one",
+        ("llama", "i"): "two",
+        ("gpt", "j"): "three",
+        ("llama", "j"): "four",
+    }
+
+
+def test_lists_of_different_lengths_are_lost_and_counted(tmp_path: Path) -> None:
+    short = GENERATIONS[1] | {"generation_models": ["m"]}
+    imported = load("table", write(tmp_path / "x.jsonl", GENERATIONS[0], short))
+    assert imported.n_dropped == 2
+    assert "2 the lists of a row have different lengths" in imported.dropped[0]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"text": "a,b", "agent": "key"}, {"text": "a", "agent": "said[].by"}, {"text": "a,b", "prompt": "said[].by"}],
+)
+def test_columns_that_cannot_go_together_are_refused(tmp_path: Path, columns: dict[str, str]) -> None:
+    file = write(tmp_path / "x.jsonl", {"key": "i", "a": "x", "b": "y", "said": [{"by": "m"}]})
+    with pytest.raises(ImportFormatError) as caught:
+        load("table", file, item="key", **columns)
+    assert caught.value.slug == "import-columns"
+
+
+def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
+    empty = {"instruction": "Dance.", "generations": [], "generation_models": []}
+    assert load("table", write(tmp_path / "x.jsonl", GENERATIONS[0], empty)).left_out == {"a row without responses": 1}
+
+
+def test_known_layouts_are_those_of_their_docstring() -> None:
+    assert doctest.testmod(youden.data.importers.tables.layouts).failed == 0
+
+
+@pytest.mark.slow
+def test_real_datasets_on_disk_are_read_and_none_is_lost(tmp_path: Path) -> None:
+    python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
+    ran = [python, TOOLS / "hf_rows.py"]
+    subprocess.run(ran, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    for name in ("generations", "completions"):
+        imported = load("hf-dataset", tmp_path / name)
+        assert cells(imported) == BOTH
+        assert imported.left_out == {}
+    assert cells(load("hf-dataset", tmp_path / "pairs")) == {("chosen", "p1"): "la", ("rejected", "p1"): "lo"}
+    wide = load("hf-dataset", tmp_path / "wide", item="key", text="gpt,llama")
+    assert cells(wide) == {("gpt", "i"): "one", ("llama", "i"): "two"}
+    splits = load("hf-dataset", tmp_path / "of one" / "saved", tmp_path / "of two" / "saved", item="key", text="out")
+    assert {agent.id for agent in splits.pool.agents} == {"of one", "of two"}

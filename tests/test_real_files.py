@@ -1,0 +1,159 @@
+"""Every response that is in real files arrives: counted against the files themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from importing import TOOLS, cells, load, tool, write
+from youden.data.importers.joining import ImportedPool
+from youden.errors import ImportFormatError
+
+RESULTS = [
+    ({"id": "file://says.js", "label": "one"}, 0, 'One, "said"\nof é', None),
+    ({"id": "echo", "label": ""}, 0, "Tell of rivers.", 'Expected output to contain "x"'),
+    ({"id": "file://says.js", "label": "one"}, 1, "", None),
+    ({"id": "echo", "label": ""}, 1, None, "as told"),
+]
+"""(provider, test, output, error) as promptfoo 0.121 writes them."""
+RESULT = "Status,Score,Named Scores,Grader Reason,Comment"
+CSV = f'''Description,topic,[one] Tell of {{{{topic}}}}.,{RESULT},[echo] Tell of {{{{topic}}}}.,{RESULT}
+,rivers,"One, ""said""
+of é",PASS,1.00,,All assertions passed,,Tell of rivers.,FAIL,0.00,,"Expected output to contain ""x""",
+described,bread,,PASS,1.00,,No assertions,,,ERROR,0.00,,,
+'''
+
+
+def count(imported: ImportedPool) -> tuple[int, int, int]:
+    return imported.pool.n_agents, imported.pool.n_items, int(imported.pool.present.sum())
+
+
+def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
+    rows = [
+        {
+            "provider": provider,
+            "testIdx": test,
+            "promptIdx": 0,
+            "prompt": {"raw": "Tell.", "label": "Tell of {{topic}}."},
+            "vars": {"topic": "t"},
+            "error": error,
+            "response": {"error": error} if output is None else {"output": output},
+        }
+        for provider, test, output, error in RESULTS
+    ]
+    write(tmp_path / "out.json", whole={"evalId": "e", "results": {"version": 3, "prompts": [], "results": rows}})
+    write(tmp_path / "out.jsonl", *rows)
+    (tmp_path / "out.csv").write_text(CSV, encoding="utf-8")
+    whole = load("promptfoo", tmp_path / "out.json")
+    assert cells(whole) == {
+        ("one", "test-000"): 'One, "said"\nof é',
+        ("echo", "test-000"): "Tell of rivers.",
+        ("one", "test-001"): "",
+        ("echo", "test-001"): None,
+    }
+    assert whole.left_out == {"the call failed": 1}
+    for ending in ("jsonl", "csv"):
+        other = load("promptfoo", tmp_path / f"out.{ending}")
+        assert (cells(other), other.left_out) == (cells(whole), whole.left_out)
+
+
+def test_a_csv_of_somebody_else_is_not_taken_for_promptfoo_s(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("item,agent\ni,a\n", encoding="utf-8")
+    with pytest.raises(ImportFormatError, match="promptfoo did not write it") as caught:
+        load("promptfoo", tmp_path / "x.csv")
+    assert caught.value.slug == "import-format"
+
+
+def state(folder: Path, model: str, *texts: str, trial: int = 0) -> None:
+    """What HELM writes of one run, shortened."""
+    requests = [
+        {
+            "instance": {"input": {"text": f"Q{n}"}, "id": f"id{n}", "split": "test"},
+            "train_trial_index": trial,
+            "request": {"model": model, "prompt": f"Answer. Q{n}"},
+            "result": {"success": True, "completions": [{"text": text, "logprob": 0}]},
+        }
+        for n, text in enumerate(texts)
+    ]
+    write(folder / "scenario_state.json", whole={"adapter_spec": {"model": model}, "request_states": requests})
+
+
+def test_helm_runs_are_agents_by_model_and_a_second_suite_is_told_apart(tmp_path: Path) -> None:
+    for model in ("a", "b"):
+        state(tmp_path / "one" / f"mmlu:subject=law,model=x_{model}", f"x/{model}", "said", "more")
+    imported = load("helm", tmp_path / "one")
+    assert cells(imported)["x/b", "id1"] == "more"
+    assert imported.pool.items[0].prompt == "Q0"
+    state(tmp_path / "two" / "mmlu:subject=law,model=x_a", "x/a", "otherwise", "more")
+    state(tmp_path / "one" / "boolq:model=x_b", "x/b", "true")
+    several = load("helm", tmp_path)
+    assert {agent.id for agent in several.pool.agents} == {"x/a (one)", "x/a (two)", "x/b"}
+    assert cells(several)["x/b", "boolq/id0"] == "true"
+    assert several.n_dropped == 0
+
+
+def test_alpaca_eval_and_mt_bench_arrive_whole_under_the_leaderboards_names(shared: Path) -> None:
+    results = shared / "alpaca-eval" / "results"
+    files = sorted(results.rglob("model_outputs.json"))
+    imported = load("alpaca-eval", results)
+    assert count(imported) == (len(files), 200, sum(len(json.loads(file.read_bytes())) for file in files))
+    leaderboard = (shared / "alpaca-eval" / "leaderboard.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert {agent.id for agent in imported.pool.agents} == {line.split(",")[0] for line in leaderboard}
+    assert {agent.id: dict(agent.meta) for agent in imported.pool.agents}["NullModel"] == {"alias": "example"}
+
+    answers = sorted((shared / "mt-bench" / "model_answer").glob("*.jsonl"))
+    bench = load("fastchat", shared / "mt-bench")
+    rows = [json.loads(line) for file in answers for line in file.read_text(encoding="utf-8").splitlines()]
+    assert count(bench) == (len(answers), 160, sum(len(row["choices"][0]["turns"]) for row in rows))
+    assert all(item.prompt for item in bench.pool.items)
+    assert (imported.left_out, bench.left_out) == ({}, {})
+
+
+@pytest.mark.long
+def test_real_promptfoo_files_of_three_kinds_hold_the_same(tmp_path: Path) -> None:
+    folder = Path(tool("YOUDEN_PROMPTFOO", "promptfoo"))
+    for name in ("promptfooconfig.yaml", "says.js"):
+        shutil.copy(TOOLS / "promptfoo" / name, tmp_path)
+    quiet = {"PROMPTFOO_CONFIG_DIR": str(tmp_path / "home")}
+    quiet |= {f"PROMPTFOO_DISABLE_{what}": "1" for what in ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")}
+    words = [
+        "eval",
+        "--no-cache",
+        "--no-progress-bar",
+        "--no-table",
+        "-o",
+        "out.json",
+        "-o",
+        "out.jsonl",
+        "-o",
+        "out.csv",
+    ]
+    ran = subprocess.run(
+        [folder, *words], cwd=tmp_path, env=os.environ | quiet, capture_output=True, timeout=300, check=False
+    )
+    assert (tmp_path / "out.csv").is_file(), ran.stderr
+    results = json.loads((tmp_path / "out.json").read_bytes())["results"]["results"]
+    answered = sum((result.get("response") or {}).get("output") is not None for result in results)
+    whole = load("promptfoo", tmp_path / "out.json")
+    assert count(whole) == (6, 3, answered)
+    assert whole.left_out == {"the call failed": 2} == {"the call failed": len(results) - answered}
+    for ending in ("jsonl", "csv"):
+        assert cells(load("promptfoo", tmp_path / f"out.{ending}")) == cells(whole)
+
+
+@pytest.mark.long
+def test_real_helm_runs_arrive_whole(tmp_path: Path) -> None:
+    helm = Path(tool("YOUDEN_HELM_PYTHON", "crfm-helm")).with_name("helm-run")
+    shutil.copytree(TOOLS / "helm", tmp_path, dirs_exist_ok=True)
+    words = ["--conf-paths", "run_entries.conf", "--local-path", ".", "--suite", "s", "--max-eval-instances", "5"]
+    subprocess.run([helm, *words], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    states = list(tmp_path.rglob("scenario_state.json"))
+    written = sum(len(json.loads(file.read_bytes())["request_states"]) for file in states)
+    imported = load("helm", tmp_path)
+    assert {agent.id for agent in imported.pool.agents} == {"simple/model1", "simple/model2"}
+    assert count(imported) == (2, 5, written)

@@ -1,0 +1,89 @@
+"""The published schemas say what a run's files are: they are those of the code, real runs fit them, and damaged files do not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from commands import Youden, write_config, write_pool
+from youden.data.folder.run_files import MADE_BY
+from youden.data.schemas.building import build_schemas
+from youden.data.schemas.shipped import content, described, schema_file
+
+WITHOUT = {"report.html", "generation.json"}
+"""A page for people, and a file of pools."""
+
+
+def validator(name: str) -> Draft202012Validator:
+    file = schema_file(name)
+    assert file is not None
+    return Draft202012Validator(json.loads(file.read_text(encoding="utf-8")))
+
+
+def test_every_file_of_a_run_has_a_schema_and_it_is_current() -> None:
+    assert set(described()) == set(MADE_BY) - WITHOUT
+    shipped = {name: str(schema_file(name) and schema_file(name).read_text(encoding="utf-8")) for name in described()}  # type: ignore[union-attr]
+    assert shipped == build_schemas(), "Write them again: python docs/make_schemas.py"
+
+
+@pytest.mark.parametrize("name", described())
+def test_a_schema_is_one(name: str) -> None:
+    one = validator(name)
+    Draft202012Validator.check_schema(one.schema)
+    assert str(one.schema["$id"]).startswith(f"urn:youden:run:{name}:")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"calls": 200, "n_independent": 20},
+        {"design": "dense", "holdout": 0.2},
+        {"calls": 300, "robust": True, "families": {"a0": "x", "a1": "x", "a2": "y"}},
+        {"design": "adaptive", "top": 1, "calls": 240, "n_independent": 12},
+    ],
+    ids=["cyclic", "held out", "standings", "adaptive"],
+)
+def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path, keys: dict[str, object]) -> None:
+    write_pool(tmp_path / "p.csv", n_agents=6)
+    write_config(tmp_path / "c.yaml", pool="p.csv", out="run", **keys)
+    (tmp_path / "labels.csv").write_text("agent,score\n" + "".join(f"a{k},{k}\n" for k in range(6)), encoding="utf-8")
+    assert youden("run", "c.yaml", "--labels", "labels.csv").code == 0
+    there = [name for name in described() if (tmp_path / "run" / name).exists()]
+    assert set(described()) - set(there) <= {"holdout.csv"}
+    for name in there:
+        found = list(validator(name).iter_errors(content(tmp_path / "run" / name)))
+        assert not found, f"{name}: {found[0].message} at {found[0].json_path}"
+
+
+def test_a_file_that_is_not_what_it_has_to_be_does_not_fit(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "p.csv")
+    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, n_independent=10, out="run")
+    assert youden("run", "c.yaml").code == 0
+    ranking = content(tmp_path / "run" / "ranking.csv")
+    for wrong in ([{**ranking[0], "ability": "high"}], [{"agent": "a"}], [{**ranking[0], "more": 1}], {}):
+        assert not validator("ranking.csv").is_valid(wrong)
+    verdicts = content(tmp_path / "run" / "verdicts.parquet")
+    row = verdicts["rows"][0]
+    for wrong_row in ({**row, "answer": 1.5}, {**row, "arm": "other"}, {**row, "item": None}):
+        assert not validator("verdicts.parquet").is_valid({**verdicts, "rows": [wrong_row]})
+    said = content(tmp_path / "run" / "ranking.json")
+    for other in ({**said, "ranked_by": "mood"}, {**said, "agents": [{"agent": "a"}]}, {**said, "more": 1}):
+        assert not validator("ranking.json").is_valid(other)
+
+
+def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "p.csv")
+    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, n_independent=10, out="run")
+    assert youden("run", "c.yaml").code == 0
+    said = json.loads((tmp_path / "run" / "ranking.json").read_text(encoding="utf-8"))
+    lines = content(tmp_path / "run" / "ranking.csv")
+    for one, line in zip(said["agents"], lines, strict=True):
+        assert {name: one[name] for name in line if name in one} == {name: line[name] for name in line if name in one}
+    facts = json.loads((tmp_path / "run" / "fit.json").read_text(encoding="utf-8"))
+    assert {name: said[name] for name in ("level", "target", "interval", "ranking", "best")} == {
+        name: facts[name] for name in ("level", "target", "interval", "ranking", "best")
+    }
+    assert said["signature"] == json.loads((tmp_path / "run" / "signature.json").read_text(encoding="utf-8"))["text"]
