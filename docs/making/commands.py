@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator
 
 import click
-from making.marks import cell
 
+from making.marks import cell
 from youden.cli import COMMANDS, youden
 
 

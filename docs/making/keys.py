@@ -14,10 +14,10 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
-from making.marks import cell
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from making.marks import cell
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",

@@ -13,9 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from making.marks import cell
-
 import youden
+from making.marks import cell
 
 SOURCE = Path(youden.__file__).parent
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
