@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +48,9 @@ class PlannedRun:
     plan: Plan
     judge: JudgeConfig
     cost: Cost
+
+
+Answers = Callable[[PlannedRun, Asking | None], Verdicts]
 
 
 @dataclass(frozen=True)
@@ -170,11 +173,12 @@ def _write_config(planned: PlannedRun) -> None:
     planned.folder.write_config(planned.config)
 
 
-def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
+def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers | None = None) -> Verdicts:
     """Ask the judge what the store does not hold, and write verdicts.parquet, with what all passes of this run paid, those that
     were interrupted too; an adaptive plan goes on from look to look, and its plan.parquet with it. The cap is of this pass alone.
 
-    asking: the terms; what may be spent and may be missing, the run's config says.
+    asking: the terms; what may be spent and may be missing, the run's config says. by: who gets the answers; None for this
+    process, by `answers_of`.
 
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
@@ -182,7 +186,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     books = _books(planned)
     with nullcontext() if books is None else asked_alone(config.store_place, run=folder.path.resolve().name):
         unbooked = None if books is None else _unbooked(planned, books)
-        result = answers_of(planned, asking)
+        result = (by or answers_of)(planned, asking)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
         _write_config(planned)

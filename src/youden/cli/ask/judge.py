@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import click
@@ -30,9 +31,28 @@ from youden.cli.terms.progress import progress_bar
     metavar="SECONDS",
     help="How often batches are looked at.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["ray"]),
+    help="ray: workers on the Ray cluster of RAY_ADDRESS, or on one of this machine, ask instead of this process.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
+)
 @options.json
 def command(
-    *, config: Path, overrides: options.Overrides, asking: options.Asking, mode: str, poll: float, as_json: bool
+    *,
+    config: Path,
+    overrides: options.Overrides,
+    asking: options.Asking,
+    mode: str,
+    poll: float,
+    engine: str | None,
+    workers: int | None,
+    as_json: bool,
 ) -> None:
     """Judge the plan of CONFIG.
 
@@ -44,12 +64,23 @@ def command(
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
+    if engine is None and workers is not None:
+        raise click.UsageError("--workers goes with --engine ray.")
+    if engine is not None and (mode == "batch" or asking.log is not None):
+        raise click.UsageError(
+            "--engine ray goes without --mode batch and without --log: its workers ask call by call."
+        )
     planned = plan_run(overrides.apply(config), batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if mode == "batch":
         batching = Batching(poll=poll, say=show.note)
         result = judge_run(planned, asking.terms(batching=batching))
+    elif engine is not None:
+        from youden.run.on_ray import answers_on_ray, placing_of
+
+        placing = placing_of(planned.config, workers=workers, say=show.note)
+        result = judge_run(planned, asking.terms(), by=partial(answers_on_ray, placing=placing))
     else:
         with progress_bar() as bar:
             result = judge_run(planned, asking.terms(progress=bar))
