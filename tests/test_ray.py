@@ -19,10 +19,12 @@ import pytest
 
 from commands import Youden, write_config
 from pools import make_pool
+from postgres import Cluster
 from wire_server import WireServer, well_behaved
 from youden.data.pools.writer import write_pool
 from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError, JudgeError, ShortRunError
+from youden.judging.store.answers import MOST_UNWRITTEN
 
 on_a_cluster = pytest.mark.slow
 
@@ -36,12 +38,12 @@ def library() -> Any:
 @pytest.fixture(scope="module")
 def two_nodes(library: Any) -> Iterator[Any]:
     """A cluster with room for one worker on each node. A node's processes start in the environment of this one."""
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster as RayCluster
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        started = RayCluster(initialize_head=True, head_node_args={"num_cpus": 1})
         try:
             started.add_node(num_cpus=1)
             started.wait_for_nodes()
@@ -192,30 +194,82 @@ def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: 
     assert "'ray.num_gpu'" in youden("judge", "r.yaml", "--engine", "ray").err
 
 
+def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
+    """A run of 400 calls of 20 ms on a judge with 4 in flight, and the command that judges it on Ray."""
+    server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.02)
+    write_pool(make_pool(6, 20), folder / "pool")
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
+    judge |= {"max_tokens": 1}
+    write_config(folder / "r.yaml", pool="pool", calls=400, n_independent=80, max_cost=1, judge=judge, **keys)
+    return [sys.executable, "-m", "youden", "judge", "r.yaml", "--engine", "ray", "--json"]
+
+
+def same_tables(youden: Youden, folder: Path) -> bool:
+    """Whether the tables of the run are those that one process makes in a store of its own."""
+    alone = ["--out", "alone", "--store", "alone.db"]
+    assert youden("judge", "r.yaml", *alone).code == 0
+    for run in ("runs/r", "alone"):
+        assert youden("fit", run).code == 0
+    tables = ("ranking.csv", "items.csv", "scores.csv")
+    return all((folder / "runs/r" / one).read_bytes() == (folder / "alone" / one).read_bytes() for one in tables)
+
+
 @on_a_cluster
 def test_on_this_machine_workers_share_a_file_and_the_tables_are_those_of_one_process(
     library: Any, youden: Youden, tmp_path: Path, server: WireServer
 ) -> None:
-    server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.005)
-    write_pool(make_pool(5, 8), tmp_path / "pool")
-    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
-    write_config(
-        tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, max_cost=1, judge={**judge, "max_tokens": 1}
-    )
+    command = run_of(tmp_path, server, ray={"workers": 2, "num_cpus": 0.5})
+    environment = {**os.environ, "RAY_ADDRESS": "local", "PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run(
-        [sys.executable, "-m", "youden", "judge", "r.yaml", "--engine", "ray", "--workers", "2", "--json"],
-        env={**os.environ, "RAY_ADDRESS": "local", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=120,
-        check=False,
+        command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    assert server.n_requests == 110
     assert json.loads(ended.stdout)["judge"] == "m"
-    assert youden("judge", "r.yaml", "--out", "alone", "--store", "alone.db").code == 0
-    for folder in ("runs/r", "alone"):
-        assert youden("fit", folder).code == 0
-    for table in ("ranking.csv", "items.csv", "scores.csv"):
-        assert (tmp_path / "runs/r" / table).read_bytes() == (tmp_path / "alone" / table).read_bytes()
+    assert "2 workers on a Ray cluster of 1 nodes (num_cpus 0.5 each)" in ended.stderr
+    assert server.n_requests == 400
+    assert same_tables(youden, tmp_path)
+
+
+@on_a_cluster
+def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_tables(
+    cluster: Any, postgres: Cluster, youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    """Each node has room for one worker; the rows of the run's members say how many calls each had answered."""
+    command, store = run_of(tmp_path, server), postgres.new()
+    lost = list(cluster.worker_nodes)[-1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = subprocess.Popen(
+        [*command, "--store", store],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+    )
+    try:
+        with postgres.admin(store.rpartition("/")[2]) as connection:
+            until(lambda: len(workers_that_answered(connection)) == 2)
+        cluster.remove_node(lost, allow_graceful=False)
+        n_then = server.n_requests
+        out, err = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 0, err
+    assert n_then < 390
+    assert 400 <= server.n_requests <= 400 + 4 + MOST_UNWRITTEN
+    assert "worker 1 is on node" in err
+    assert "worker 2 is on node" in err
+    assert Cluster.PASSWORD not in out + err + (tmp_path / "runs/r/config.yaml").read_text(encoding="utf-8")
+    assert same_tables(youden, tmp_path)
+
+
+def workers_that_answered(connection: Any) -> list[tuple[str, int]]:
+    """The workers with five answered calls or more, where the tables are there already."""
+    from psycopg.errors import Error
+
+    try:
+        return list(
+            connection.execute("SELECT name, answered FROM youden.members WHERE NOT leads AND answered >= 5").fetchall()
+        )
+    except Error:
+        return []

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 from youden import __version__
@@ -33,7 +34,7 @@ FOR_THE_REST = 2.0
 KNOCK = 10.0
 """Seconds in which the cluster has to take a connection."""
 
-ROOM_AFTER = 15.0
+ROOM_AFTER = 15
 """Seconds after which it is said that workers wait for room."""
 
 _NO_PACKAGE = "No module named 'youden"
@@ -44,7 +45,7 @@ class Placing:
     """Where workers go. workers: how many; None for one a node. num_cpus, num_gpus, resources: what Ray sets aside for each.
 
     one_machine: whether they all have to be on this machine, because they share a file. grace: seconds that calls in flight get
-    when the run is told to stop. say: told in words what happens.
+    when the run is told to stop. say: told in words what happens. look: called every second.
     """
 
     workers: int | None = None
@@ -54,6 +55,7 @@ class Placing:
     one_machine: bool = False
     grace: float = 8.0
     say: Callable[[str], None] = lambda _: None
+    look: Callable[[], None] = lambda: None
 
     @property
     def needs(self) -> str:
@@ -160,13 +162,13 @@ class _Crew(Generic[T]):
     async def result(self) -> T:
         """See `on_ray`."""
         tasks = [asyncio.create_task(self._one(number, worker)) for number, worker in enumerate(self._workers, 1)]
-        waiting = asyncio.create_task(self._say_who_waits())
+        watching = asyncio.create_task(self._watch())
         patience = self._placing.grace
         try:
             found = await self._first(tasks)
             patience = min(patience, FOR_THE_REST)
         finally:
-            waiting.cancel()
+            watching.cancel()
             await self._end(tasks, patience)
         return found
 
@@ -203,10 +205,12 @@ class _Crew(Generic[T]):
         found: T | YoudenError = await asyncio.wrap_future(going.future())
         return found
 
-    async def _say_who_waits(self) -> None:
-        await asyncio.sleep(ROOM_AFTER)
-        if n := len(self._workers) - self._n_placed:
-            self._placing.say(f"{n} workers wait for room on the cluster; each needs {self._placing.needs}")
+    async def _watch(self) -> None:
+        for second in count(1):
+            await asyncio.sleep(1)
+            self._placing.look()
+            if second == ROOM_AFTER and (n := len(self._workers) - self._n_placed):
+                self._placing.say(f"{n} workers wait for room on the cluster; each needs {self._placing.needs}")
 
     async def _end(self, tasks: Sequence[asyncio.Task[Any]], patience: float) -> None:
         """Let the workers store what is under way, then let them go."""

@@ -130,7 +130,15 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
     backend.open()  # what it lacks, such as a key, is known before anything is asked
     ending = Ending()
-    trials = JudgedTrials(run.plan, run.pool, config.questions(), ending=ending, max_missing=run.asking.max_missing)
+    team = run.asking.team
+    trials = JudgedTrials(
+        run.plan,
+        run.pool,
+        config.questions(),
+        ending=ending,
+        max_missing=run.asking.max_missing,
+        first=0.0 if team is None else team.part,
+    )
     caller = Caller(backend, config, run.budget)
     loop = Loop(
         trials,
@@ -140,12 +148,14 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         sight=run.sight,
         retry_failed=run.asking.retry_failed,
         payer=None if run.asking.books is None else run.asking.books.payer,
+        team=team,
     )
     try:
         store.remember_judge(config.public())
         await ask_all([loop], ending, grace=run.asking.grace)
     finally:
         store.flush()
+    trials.correct(store.known(sorted(store.outdone)))
     return _finished(run, config, store, trials.columns, of_the_bill=(*caller.unsaid.warnings(), *backend.warnings()))
 
 
@@ -162,7 +172,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
     provider = batch_provider(config.backend, config.connection(run.environment), policy)
     try:
         store.remember_judge(config.public())
-        with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
+        with Jobs(store.place.path, address=questions.address, model=questions.model) as jobs:
             batches = InBatches(
                 run.plan,
                 run.pool,
@@ -225,7 +235,7 @@ def only_judge(store: Store) -> JudgeConfig:
     if len(judges) != 1:
         names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "nobody"
         raise ConfigError(
-            f"The store {store.path} holds answers of {names}, so it is not clear whom to replay. "
+            f"The store {store.name} holds answers of {names}, so it is not clear whom to replay. "
             "Say it in the judge's config: {backend: replay, of: NAME}.",
             slug="replay-whom",
         )

@@ -79,8 +79,9 @@ def command(
     elif engine is not None:
         from youden.run.on_ray import answers_on_ray, placing_of
 
-        placing = placing_of(planned.config, workers=workers, say=show.note)
-        result = judge_run(planned, asking.terms(), by=partial(answers_on_ray, placing=placing))
+        with progress_bar() as bar:
+            placing = placing_of(planned.config, workers=workers, say=show.note)
+            result = judge_run(planned, asking.terms(progress=bar), by=partial(answers_on_ray, placing=placing))
     else:
         with progress_bar() as bar:
             result = judge_run(planned, asking.terms(progress=bar))

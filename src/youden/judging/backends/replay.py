@@ -65,7 +65,7 @@ class Replay:
         if not self._questions.fits(self._questions.request(plan, pool, row)):
             return "not_asked"
         raise ReplayMissError(
-            f"The store {self._store.path} has no answer under {key} to {trial_name(plan, row)}. "
+            f"The store {self._store.name} has no answer under {key} to {trial_name(plan, row)}. "
             "Replay the plan, pool and judge that were judged, or judge this plan first.",
             slug="replay-miss",
         )

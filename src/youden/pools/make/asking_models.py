@@ -162,7 +162,7 @@ class Models:
         for key, one in wanted.items():
             if key not in known:
                 raise ReplayMissError(
-                    f"The store {self._store.path} has no answer of {one} (under {key}), and a replay asks nobody. "
+                    f"The store {self._store.name} has no answer of {one} (under {key}), and a replay asks nobody. "
                     "Replay the agents, items and models that were asked, or generate without --replay.",
                     slug="replay-miss",
                 )
