@@ -153,7 +153,15 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
     backend.open()  # what it lacks, such as a key, is known before anything is asked
     ending = Ending()
-    trials = JudgedTrials(run.plan, run.pool, config.questions(), ending=ending, max_missing=run.asking.max_missing)
+    team = run.asking.team
+    trials = JudgedTrials(
+        run.plan,
+        run.pool,
+        config.questions(),
+        ending=ending,
+        max_missing=run.asking.max_missing,
+        first=0.0 if team is None else team.part,
+    )
     caller = Caller(backend, config, run.budget)
     loop = Loop(
         trials,
@@ -163,12 +171,14 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         sight=run.sight,
         retry_failed=run.asking.retry_failed,
         payer=None if run.asking.books is None else run.asking.books.payer,
+        team=team,
     )
     try:
         store.remember_judge(config.public())
         await ask_all([loop], ending, grace=run.asking.grace)
     finally:
         store.flush()
+    trials.correct(store.known(sorted(store.outdone)))
     return _finished(run, config, store, trials.columns, of_the_bill=(*caller.unsaid.warnings(), *backend.warnings()))
 
 
@@ -184,7 +194,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
-        with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
+        with Jobs(store.place.path, address=questions.address, model=questions.model) as jobs:
             batches = InBatches(
                 run.plan,
                 run.pool,
@@ -210,7 +220,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     name = config.fetching.batch_provider or config.backend
     if name == FOLDER:
-        folder = store.path.with_name("batches")
+        folder = store.place.path.with_name("batches")
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
     policy = RetryPolicy(config.max_tries, config.backoff)
@@ -257,7 +267,7 @@ def only_judge(store: Store) -> JudgeConfig:
     if len(judges) != 1:
         names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "nobody"
         raise ConfigError(
-            f"The store {store.path} holds answers of {names}, so it is not clear whom to replay. "
+            f"The store {store.name} holds answers of {names}, so it is not clear whom to replay. "
             "Say it in the judge's config: {backend: replay, of: NAME}.",
             slug="replay-whom",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,17 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How often batches are looked at.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["ray"]),
+    help="ray: workers on the Ray cluster of RAY_ADDRESS, or on one of this machine, ask instead of this process.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
+)
 @options.json
 def command(
     *,
@@ -53,6 +65,8 @@ def command(
     asking: options.Asking,
     mode: str,
     poll: float,
+    engine: str | None,
+    workers: int | None,
     as_json: bool,
 ) -> None:
     """Ask the judge what CONFIG plans and nobody answered yet.
@@ -73,6 +87,12 @@ def command(
         raise click.UsageError(f"{answers[0]} would be answers to take. Add --import, or leave it out.")
     if importing and (mode == "batch" or asking.retry_failed):
         raise click.UsageError("--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.")
+    if engine is None and workers is not None:
+        raise click.UsageError("--workers goes with --engine ray.")
+    if engine is not None and (importing or mode == "batch" or asking.log is not None):
+        raise click.UsageError(
+            "--engine ray goes without --import, --mode batch and without --log: its workers ask call by call."
+        )
     planned = plan_run(said, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
@@ -81,6 +101,12 @@ def command(
     elif mode == "batch":
         batching = Batching(poll=poll, say=show.note)
         result = judge_run(planned, asking.terms(batching=batching))
+    elif engine is not None:
+        from youden.run.on_ray import answers_on_ray, placing_of
+
+        with progress_bar() as bar:
+            placing = placing_of(planned.config, workers=workers, say=show.note)
+            result = judge_run(planned, asking.terms(progress=bar), by=partial(answers_on_ray, placing=placing))
     else:
         with progress_bar() as bar:
             result = judge_run(planned, asking.terms(progress=bar))

@@ -102,6 +102,20 @@ class DrawnAs(BaseModel):
     budget: Annotated[int, Field(ge=1)] | None = None
 
 
+class RayWorkers(BaseModel):
+    """What `--engine ray` places: so many workers (None for one a node), each with so much of a node set aside.
+
+    resources: others that the cluster's nodes were started with, by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    workers: Annotated[int, Field(ge=1)] | None = None
+    num_cpus: Annotated[float, Field(ge=0)] = 1.0
+    num_gpus: Annotated[float, Field(ge=0)] = 0.0
+    resources: dict[_Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+
+
 class RunConfig(BaseModel):
     """One run.
 
@@ -124,6 +138,7 @@ class RunConfig(BaseModel):
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
+    ray: what `youden judge --engine ray` places on a cluster.
     store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
     """
 
@@ -159,6 +174,7 @@ class RunConfig(BaseModel):
     max_missing: Annotated[float, Field(ge=0, le=1)] = MAX_MISSING
     out: _Text | None = None
     drawn: DrawnAs | None = None
+    ray: RayWorkers = RayWorkers()
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -268,6 +284,8 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
+    if config.ray == RayWorkers():
+        del data["ray"]
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
 
