@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
 
 
 @click.command("judge")
@@ -30,9 +34,22 @@ from youden.cli.terms.progress import progress_bar
     metavar="SECONDS",
     help="How often batches are looked at.",
 )
+@click.option(
+    "--worker",
+    is_flag=True,
+    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. No file is "
+    "written; it ends when the plan is answered.",
+)
 @options.json
 def command(
-    *, config: Path, overrides: options.Overrides, asking: options.Asking, mode: str, poll: float, as_json: bool
+    *,
+    config: Path,
+    overrides: options.Overrides,
+    asking: options.Asking,
+    mode: str,
+    poll: float,
+    worker: bool,
+    as_json: bool,
 ) -> None:
     """Judge the plan of CONFIG.
 
@@ -44,6 +61,13 @@ def command(
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
+    if worker:
+        if mode == "batch":
+            raise click.UsageError(
+                "--worker asks call by call; leave --mode batch to the one process that writes the run."
+            )
+        _help_out(overrides.apply(config), asking, as_json=as_json)
+        return
     planned = plan_run(overrides.apply(config), batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
@@ -65,4 +89,18 @@ def command(
             f"${show.fixed(calls.usd, 4)} spent in all passes"
             f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
+        )
+
+
+def _help_out(config: RunConfig, asking: options.Asking, *, as_json: bool) -> None:
+    from youden.run.worker import work
+
+    with progress_bar() as bar:
+        result = work(config, asking.terms(progress=bar))
+    n_answered, n = int(result.answered.sum()), len(result)
+    if as_json:
+        show.print_json({"worker": True, "calls": n, "answered": n_answered})
+    else:
+        show.note(
+            f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
         )

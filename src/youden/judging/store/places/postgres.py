@@ -19,7 +19,7 @@ from psycopg import errors
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.places.contract import COLUMNS, Batch, Change, FailureRow, Kept, Member, Row
 from youden.judging.store.places.schema import SCHEMA, TABLES, VERSION
-from youden.judging.store.places.urls import shown, without_secret
+from youden.text.places import shown, without_secret
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
