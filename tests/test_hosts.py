@@ -217,3 +217,10 @@ def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
     assert json.loads(merged.out) == {"store": "all.db", "n_answers": 220, "n_new": 110}
     assert youden("judge", "r.yaml", "--store", "all.db", "--out", "runs/other").code == 0
     assert server.n_requests == 110
+
+
+def test_a_batch_is_not_begun_where_it_cannot_be_noted(youden: Youden, here: Path, postgres: Cluster) -> None:
+    text = (here / "r.yaml").read_text().replace('"backend": "wire"', '"backend": "openai"')
+    (here / "r.yaml").write_text(text)
+    ended = youden("judge", "r.yaml", "--mode", "batch", "--store", postgres.new())
+    assert (ended.code, "[batch-place]" in ended.err) == (2, True), ended.err
