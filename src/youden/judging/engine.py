@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from youden.errors import ConfigError, InputError
 from youden.judging.asking.calling import Caller
@@ -34,6 +35,7 @@ from youden.judging.registry import JURY, REPLAY, plan_judge
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.nouns import Judge, Plan, Pool, Verdicts
+from youden.text.places import is_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +196,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
-        with Jobs(store.place.path, address=questions.address, model=questions.model) as jobs:
+        with Jobs(_file_of(store), address=questions.address, model=questions.model) as jobs:
             batches = InBatches(
                 run.plan,
                 run.pool,
@@ -250,6 +252,17 @@ def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:
         f"{n:,} of {len(run.plan):,} trials were judged on shortened texts (truncate: {questions.truncate}; the model's "
         f"context is {questions.context:,} tokens).",
     )
+
+
+def _file_of(store: Store) -> Path:
+    """Batches under way are noted beside a store that is a file."""
+    if not is_file(store.name):
+        raise ConfigError(
+            f"Batches are noted in a file beside their store, and {store.name} is no file. Judge into one (--store PATH), then "
+            f"take its answers along: youden store copy PATH {store.name}.",
+            slug="batch-place",
+        )
+    return Path(store.name)
 
 
 def _needed(store: Store | None, config: JudgeConfig) -> Store:

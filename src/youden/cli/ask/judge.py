@@ -14,6 +14,7 @@ from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
     from youden.nouns import Verdicts
     from youden.run.pipeline import PlannedRun
 
@@ -55,6 +56,12 @@ if TYPE_CHECKING:
     metavar="N",
     help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
 )
+@click.option(
+    "--worker",
+    is_flag=True,
+    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. No file is "
+    "written; it ends when the plan is answered.",
+)
 @options.json
 def command(
     *,
@@ -67,6 +74,7 @@ def command(
     poll: float,
     engine: str | None,
     workers: int | None,
+    worker: bool,
     as_json: bool,
 ) -> None:
     """Ask the judge what CONFIG plans and nobody answered yet.
@@ -93,6 +101,13 @@ def command(
         raise click.UsageError(
             "--engine ray goes without --import, --mode batch and without --log: its workers ask call by call."
         )
+    if worker:
+        if importing or engine is not None or mode == "batch":
+            raise click.UsageError(
+                "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one."
+            )
+        _help_out(said, asking, as_json=as_json)
+        return
     planned = plan_run(said, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
@@ -141,3 +156,17 @@ def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.As
         if taken.new:
             show.note("what these answers cost was spent elsewhere and is not known here")
     return judge_run(planned, Terms(stored_only=True, log=asking.log))
+
+
+def _help_out(config: RunConfig, asking: options.Asking, *, as_json: bool) -> None:
+    from youden.run.worker import work
+
+    with progress_bar() as bar:
+        result = work(config, asking.terms(progress=bar))
+    n_answered, n = int(result.answered.sum()), len(result)
+    if as_json:
+        show.print_json({"worker": True, "calls": n, "answered": n_answered})
+    else:
+        show.note(
+            f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
+        )

@@ -36,7 +36,7 @@ class Batch:
 
     @property
     def keys(self) -> list[str]:
-        return [key for key, *_ in (*self.answers, *self.failures)]
+        return [key for key, _ in self.answers] + [row[0] for row in self.failures]
 
 
 @dataclass(frozen=True)
