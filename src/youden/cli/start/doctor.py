@@ -9,6 +9,7 @@ from dataclasses import asdict
 import click
 
 from youden.cli.terms import options, show
+from youden.nouns import Json
 
 MARKS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED ", "skipped": "skipped"}
 NOT_USABLE = 2
@@ -54,8 +55,10 @@ def _installed(*, as_json: bool) -> None:
     keys = {judge.name: judge.key_variable for judge in judges}
     by_litellm = {judge.name for judge in judges if judge.backend == "litellm"}
     if as_json:
-        extras = {name: {**extra._asdict(), "missing": extra.missing} for name, extra in EXTRAS.items()}
-        are_set = {name: {"variable": key, "set": bool(key and os.environ.get(key))} for name, key in keys.items()}
+        extras: Json = {name: {**extra._asdict(), "missing": extra.missing} for name, extra in EXTRAS.items()}
+        are_set: Json = {
+            name: {"variable": key, "set": bool(key and os.environ.get(key))} for name, key in keys.items()
+        }
         show.print_json({"version": __version__, "extras": extras, "keys": are_set})
         return
     click.echo(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from youden.cli.terms import options, show
+from youden.nouns import Json
 from youden.text.printable import printable
 
 
@@ -29,8 +30,12 @@ def command(pool: Path | None, judge: str | None, out: Path | None, as_json: boo
     begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, environment=os.environ)
     cost, file = begun.cost, shlex.quote(str(begun.file))
     if as_json:
-        found = {"agents": begun.pool.n_agents, "items": begun.pool.n_items, "missing": begun.pool.n_missing}
-        asked = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
+        found: dict[str, Json] = {
+            "agents": begun.pool.n_agents,
+            "items": begun.pool.n_items,
+            "missing": begun.pool.n_missing,
+        }
+        asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
         show.print_json({"config": str(begun.file), **found, **asked, "next": f"youden check {file}"})
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import yaml
 
 from youden.data.folder.run_config import RunConfig
-from youden.data.importers.loose_table import table_rows
+from youden.data.importers.tables.loose_table import table_rows
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.errors import ConfigError, PoolError, YoudenError
 from youden.judging.config.reading import load_judge_config
