@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
-from youden.nouns import Json
 from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
 
 
 @click.command("init")
