@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -20,13 +21,15 @@ from youden.data.exporters.hf_dataset import _without_places
 from youden.data.exporters.tables import pool_table, write_tables
 from youden.data.exporters.terms import Terms
 from youden.data.folder import trial_tables
-from youden.data.folder.run_config import Extension, RunConfig
+from youden.data.folder.run_config import Extension, RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.data.schemas.shipped import content, schema_file
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Agent, Item, Json, Pool
+from youden.report.pages.write import write_report
+from youden.run.pipeline import fit_run, judge_run, plan_run
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -91,11 +94,22 @@ def hostile_pool() -> Pool:
     return Pool(agents=agents, items=items, texts=pool.texts, name="pool: *pwned*")
 
 
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("made")
+    write_pool(hostile_pool(), place / "private" / "pool")
+    write_config(place / "c.yaml", pool="private/pool", calls=200, n_independent=20, out="run")
+    planned = plan_run(load_run_config(place / "c.yaml"))
+    judge_run(planned)
+    write_report(planned.folder, fit_run(planned.folder))
+    return place
+
+
 @pytest.fixture
-def run(youden: Youden, tmp_path: Path) -> RunFolder:
-    write_pool(hostile_pool(), tmp_path / "private" / "pool")
-    write_config(tmp_path / "c.yaml", pool="private/pool", calls=200, n_independent=20, out="run")
-    assert youden("run", "c.yaml").code == 0
+def run(made_once: Path, tmp_path: Path) -> RunFolder:
+    """A run of the hostile pool, with its report, to change at will."""
+    for name in ("private", "run"):
+        shutil.copytree(made_once / name, tmp_path / name)
     return RunFolder(tmp_path / "run")
 
 
