@@ -44,7 +44,7 @@ def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_pat
         (["plan", "c.yaml", "--width", "wide"], "'wide' is no number. Give one such as 0.05."),
         (["plan", "c.yaml", "--width", "1"], "0<x<1"),
         (["extend", "run", "--width", "nan"], "'nan' is no number"),
-        (["gate", "run", "--agent", "a", "--baseline", "b", "--margin", "nan"], "'nan' is no number"),
+        (["gate", "run", "--agent", "a", "--baseline", "b", "--target", "all"], "'these-items'"),
         (["run", "c.yaml", "--robust", "--trusted", "a0,a1"], "--robust and --trusted"),
         (["run", "c.yaml", "--trusted", ","], "names nothing"),
         (["run", "c.yaml", "--families", "none.csv"], "none.csv"),
