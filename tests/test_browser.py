@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browsers import chromium, complaints, drawn, serious, until
+from browsers import badly_laid_out, chromium, complaints, drawn, serious, until
 from commands import write_config
 from pools import make_pool
 from report_runs import judged, running
@@ -227,6 +227,7 @@ def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) 
         assert browser.find_element("id", "live-usd").text.startswith("$0.0")
         drawn(browser)
         assert serious(browser) == []
+        assert badly_laid_out(browser) == []
         until(lambda: browser.find_elements("id", "who"), within=40)
         work.join()
         drawn(browser)

@@ -14,6 +14,7 @@ from youden.nouns import INDEPENDENT, PAIRED, Plan, Trials
 from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
+from youden.report.charts import vega
 from youden.report.data.advice import Advice
 from youden.report.data.agents.pages import findings, worst_trials
 from youden.report.data.doubts.doubts import Doubt, Doubts
@@ -156,7 +157,10 @@ def test_the_head_says_by_whom_when_at_what_cost_and_on_how_many_items(data: Rep
     assert replace(run, calls=None).spent == "calls and cost not recorded"
 
 
-def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(tmp_path: Path, data: ReportData) -> None:
+def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
+    tmp_path: Path, data: ReportData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))  # the words alone, without waiting for figures
     assert data.curl_tells
     assert '<details class="part" open>' in render_page(data)
     few = build_report(judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, n_independent=12))
