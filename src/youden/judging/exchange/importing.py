@@ -15,7 +15,7 @@ from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.reply import believed_of, with_usage
 from youden.judging.config.reading import JudgeConfig
-from youden.judging.exchange.asked import Asked, as_bytes
+from youden.judging.exchange.asked import Asked, as_bytes, asked_judges
 from youden.judging.exchange.manifest import refuse_other_plan
 from youden.judging.exchange.reading import Row, answer_files, manifest_of, rows_of
 from youden.judging.store.answers import Store
@@ -74,14 +74,15 @@ def import_answers(
 
     An answer that `store` holds stays. What was spent on new ones is noted as unknown under `payer`.
 
-    Raises: InputError [import-no-file], [import-unreadable], [import-columns], [export-version], [export-other-plan] before
-    anything is written; [import-nothing], [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
+    Raises: InputError [export-no-calls], [import-no-file], [export-unreadable], [export-version], [export-other-plan] before
+    anything is written; [import-unreadable], [import-columns] with what was read before kept; [import-nothing],
+    [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
     """
     files = answer_files(paths)
     said = dict(found for path in files if (found := manifest_of(path)) is not None)
     n_own = len(plan) - plan.n_follow_ups
     lengths = {one.trials for one in said.values() if one.trials <= n_own}
-    members = config.judges or (config,)
+    members = asked_judges(config)
     taking = _Taking([Asked.of(one, plan, pool, lengths=lengths) for one in members], store, payer)
     for where, manifest in said.items():
         refuse_other_plan(where, manifest, [(one.config, one.digests.get(manifest.trials)) for one in taking.asked])
