@@ -327,13 +327,15 @@ def test_options_that_mean_nothing_are_refused(youden: Youden, here: Path, words
 
 def test_a_judge_without_calls_has_nothing_to_export(youden: Youden, here: Path) -> None:
     write_config(here / "l.yaml", pool="pool", calls=110)
-    ended = youden("plan", "l.yaml", "--export", "x")
-    assert ended.code == 2
-    assert ended.err.rstrip().endswith("[export-no-calls]")
+    (here / "a.jsonl").write_text("{}")
+    for words in (("plan", "l.yaml", "--export", "x"), ("judge", "l.yaml", "--import", "a.jsonl")):
+        ended = youden(*words)
+        assert ended.code == 2
+        assert ended.err.rstrip().endswith("[export-no-calls]")
 
 
 def test_a_jury_is_asked_judge_by_judge(youden: Youden, here: Path) -> None:
-    members = [JUDGE | {"name": name, "model": name} for name in "ab"]
+    members = [{"backend": "lexical"}, *(JUDGE | {"name": name, "model": name} for name in "ab")]
     jury = {"backend": "jury", "judges": members, "vote": "mean"}
     write_config(here / "j.yaml", pool="pool", calls=110, n_independent=20, judge=jury)
     said = json.loads(exported(youden, "x", "j.yaml").out)["export"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from youden.errors import InputError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.question.keys import keys
 from youden.judging.question.prompts import sendable
@@ -52,6 +53,18 @@ class Asked:
     def name(self, at: int) -> str:
         """The key at this place, in hex."""
         return bytes(self.key[at]).ljust(BYTES, b"\0").hex()  # NumPy leaves out zeros at the end
+
+
+def asked_judges(config: JudgeConfig) -> list[JudgeConfig]:
+    """The judge, or those of a jury, that are asked by calls. Raises: InputError [export-no-calls] where none is."""
+    asked = [one for one in config.judges or (config,) if one.makes_calls]
+    if not asked:
+        raise InputError(
+            f"The judge '{config.name}' answers without calls, so there is nothing to export or import. Run `youden judge` "
+            "alone, or name a judge that is asked.",
+            slug="export-no-calls",
+        )
+    return asked
 
 
 def as_bytes(key: object) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 
 from youden.errors import InputError
 from youden.judging.config.reading import JudgeConfig
-from youden.judging.exchange.asked import Asked
+from youden.judging.exchange.asked import Asked, asked_judges
 from youden.judging.exchange.manifest import NAME, Manifest
 from youden.judging.exchange.writing import WRITERS
 from youden.judging.question.questions import Questions
@@ -45,17 +45,13 @@ def export_requests(
 ) -> Exported:
     """Write every request of `config` that `store` has no answer to into the new `folder`, in `shards` files alike in size.
 
-    A jury's judges get a folder each. The folder is there when it is whole. Memory does not grow but by some 100 bytes a trial.
+    A jury's judges that are asked by calls get a folder each. The folder is there when it is whole. Memory does not grow but by
+    some 100 bytes a trial.
 
     Raises: InputError [export-there], [export-no-calls], [export-failed].
     """
-    members = config.judges or (config,)
-    if quiet := [one.name for one in members if not one.makes_calls]:
-        raise InputError(
-            f"The judge '{quiet[0]}' answers without calls, so there is nothing to export. Run `youden judge` instead, or "
-            "name a judge that is asked.",
-            slug="export-no-calls",
-        )
+    members = asked_judges(config)
+    names = [f"judge-{number}" for number in range(1, len(members) + 1)] if config.judges else [""]
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
             f"{folder} is there already and is not empty. Export into a new folder, so that requests and answers of two exports "
@@ -66,7 +62,7 @@ def export_requests(
     try:
         done = [
             _exported(plan, pool, config=one, store=store, folder=part / name, format=format, shards=shards)
-            for one, name in zip(members, _folders(config), strict=True)
+            for one, name in zip(members, names, strict=True)
         ]
         if any(one.requests for one in done):
             if folder.exists():
@@ -81,10 +77,6 @@ def export_requests(
         shutil.rmtree(part, ignore_errors=True)
     files = tuple(folder / file.relative_to(part) for one in done for file in one.files)
     return Exported(sum(one.requests for one in done), files)
-
-
-def _folders(config: JudgeConfig) -> Sequence[str]:
-    return [f"judge-{number}" for number in range(1, len(config.judges) + 1)] or [""]
 
 
 def _exported(

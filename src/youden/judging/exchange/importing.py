@@ -15,10 +15,11 @@ from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.reply import believed_of, with_usage
 from youden.judging.config.reading import JudgeConfig
-from youden.judging.exchange.asked import Asked, as_bytes
+from youden.judging.exchange.asked import Asked, as_bytes, asked_judges
 from youden.judging.exchange.manifest import refuse_other_plan
 from youden.judging.exchange.reading import Row, answer_files, manifest_of, rows_of
 from youden.judging.store.answers import Store
+from youden.judging.store.lookup import CHUNK
 from youden.judging.store.payments import Payment
 from youden.judging.store.served import Served
 from youden.nouns import Completion, Plan, Pool
@@ -74,14 +75,15 @@ def import_answers(
 
     An answer that `store` holds stays. What was spent on new ones is noted as unknown under `payer`.
 
-    Raises: InputError [import-no-file], [import-unreadable], [import-columns], [export-version], [export-other-plan] before
-    anything is written; [import-nothing], [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
+    Raises: InputError [export-no-calls], [import-no-file], [export-unreadable], [export-version], [export-other-plan] before
+    anything is written; [import-unreadable], [import-columns] with what was read before kept; [import-nothing],
+    [import-other-plan] where nothing is of this plan; JudgeError [import-rejected].
     """
     files = answer_files(paths)
     said = dict(found for path in files if (found := manifest_of(path)) is not None)
     n_own = len(plan) - plan.n_follow_ups
     lengths = {one.trials for one in said.values() if one.trials <= n_own}
-    members = config.judges or (config,)
+    members = asked_judges(config)
     taking = _Taking([Asked.of(one, plan, pool, lengths=lengths) for one in members], store, payer)
     for where, manifest in said.items():
         refuse_other_plan(where, manifest, [(one.config, one.digests.get(manifest.trials)) for one in taking.asked])
@@ -107,21 +109,20 @@ class _Taking:
         self._served = [Served() for _ in asked]
         self._who: set[tuple[int, str, str | None]] = set()
         self._limits = [one.config.answer_limit for one in asked]
-        self._answers: dict[str, Completion] = {}
+        self._any_answer = False
+        self._answers: dict[str, tuple[int, Completion]] = {}
         self._failures: dict[str, Failure] = {}
         self._early: dict[str, Failure] = {}
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Keep what is new in these rows."""
-        known = list(self._known(rows))
-        there = self._store.answers([key for key, _, _, _ in known])
+        """Keep what may be new in these rows."""
         failures: dict[str, Failure] = {}
-        for key, judge, at, outcome in known:
-            if key in there or key in self._answers:
+        for key, judge, at, outcome in list(self._known(rows)):
+            if key in self._answers:
                 self._taken.there += 1
             elif isinstance(outcome, Completion):
-                self._answers[key] = self._believed(outcome, judge, at)
-                self._taken.new += 1
+                self._answers[key] = judge, self._believed(outcome, judge, at)
+                self._any_answer = True
             elif outcome.kind == "stop":
                 self._taken.unasked += 1
                 self._taken.why = self._taken.why or outcome.reason
@@ -132,10 +133,21 @@ class _Taking:
             self.write()
 
     def write(self) -> None:
-        """Put what was taken into the store, in the order of its keys: so a page of its tables is written once for several."""
-        failures = {key: one for key, one in self._failures.items() if key not in self._answers}
+        """Put what is new into the store. It is looked up and written in the order of keys, so that a page of the store's tables
+        is read and written once for several."""
+        keys = sorted(self._answers.keys() | self._failures.keys())
+        held: set[str] = set()
+        for begin in range(0, len(keys), CHUNK):
+            held |= self._store.answers(keys[begin : begin + CHUNK]).keys()
+        answers: dict[str, Completion] = {}
+        for key in keys:
+            if key in self._answers and key not in held:
+                judge, answers[key] = self._answers[key]
+                self._serves(judge, answers[key])
+        failures = {key: one for key, one in self._failures.items() if key not in held and key not in self._answers}
+        self._taken.there += len(held)
+        self._taken.new += len(answers)
         self._taken.failed += len(failures)
-        answers = {key: self._answers[key] for key in sorted(self._answers)}
         paid = {key: Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()}
         self._store.add_all(answers, failures, payments=paid, payer=self._payer)
         self._answers, self._failures = {}, {}
@@ -183,16 +195,18 @@ class _Taking:
             said, n_bytes=int(asked.n_bytes[at]), n_messages=asked.n_messages, answer_limit=self._limits[judge]
         )
         self._taken.doubted += usage.doubt is not None
+        return said if usage.doubt is None else with_usage(said, usage)
+
+    def _serves(self, judge: int, said: Completion) -> None:
         if (who := (judge, said.model, said.fingerprint)) not in self._who:
             self._who.add(who)
             self._served[judge].count(said, n=1, stored=False)
-        return said if usage.doubt is None else with_usage(said, usage)
 
     def _fail(self, failures: dict[str, Failure]) -> None:
         """Keep failures; rejections wait for the first answer, for until then they may be the engine's fault."""
         held = self._store.failures(list(failures)) if failures else {}
         failures = {key: one for key, one in failures.items() if key not in held or held[key].kind != "rejected"}
-        if self._taken.new or self._taken.there:
+        if self._any_answer:
             self._failures |= self._early | failures
             self._early = {}
             return
