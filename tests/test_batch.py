@@ -299,7 +299,7 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
                 await ask(server, store)
             assert caught.value.slug == "batch-unknown"
         assert len(server.batches) == 1
-        store.name.with_name("v.db-batches").unlink()
+        Path(store.name).with_name("v.db-batches").unlink()
         assert (await ask(server, store)).answered.all()
 
 

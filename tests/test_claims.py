@@ -135,7 +135,10 @@ async def test_what_was_asked_again_on_demand_by_two_at_once_is_paid_once(tmp_pa
 
 
 async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
     def say(request: Request) -> str:
+        begun.set()
         return same_item({"messages": [{"content": request.messages[-1].content}]})
 
     async def asked(cap: float) -> int:
@@ -145,7 +148,11 @@ async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_pa
             await judge_plan(PLAN, POOL, config=config, store=store, judge=judge, asking=Asking(max_cost=cap))
         return judge.n_calls
 
-    poor, rich = await asyncio.gather(asked(0.02), asked(100.0), return_exceptions=True)
+    async def asked_second(cap: float) -> int:
+        await begun.wait()
+        return await asked(cap)
+
+    poor, rich = await asyncio.gather(asked(0.02), asked_second(100.0), return_exceptions=True)
     assert isinstance(poor, BudgetError)
     assert isinstance(rich, int)
     with open_store(tmp_path / "v.db") as store:

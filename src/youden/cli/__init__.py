@@ -37,6 +37,7 @@ COMMANDS = {
     "calibrate": "youden.cli.ask.calibrate",
     "stress": "youden.cli.ask.stress",
     "salvage": "youden.cli.files.salvage",
+    "store": "youden.cli.files.store",
 }
 
 UNDECIDED = 3

@@ -14,8 +14,8 @@ from youden.judging.asking.terms import Books
 from youden.judging.store.answers import Store
 from youden.judging.store.payments import Payment
 from youden.judging.store.places.sqlite import path_of
-from youden.judging.store.places.urls import is_file
 from youden.nouns import Verdicts
+from youden.text.places import is_file
 
 
 def books_of(config: RunConfig) -> Books:

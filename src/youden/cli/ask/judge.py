@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
 
 
 @click.command("judge")
@@ -42,6 +46,12 @@ from youden.cli.terms.progress import progress_bar
     metavar="N",
     help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
 )
+@click.option(
+    "--worker",
+    is_flag=True,
+    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. No file is "
+    "written; it ends when the plan is answered.",
+)
 @options.json
 def command(
     *,
@@ -52,6 +62,7 @@ def command(
     poll: float,
     engine: str | None,
     workers: int | None,
+    worker: bool,
     as_json: bool,
 ) -> None:
     """Judge the plan of CONFIG.
@@ -70,6 +81,13 @@ def command(
         raise click.UsageError(
             "--engine ray goes without --mode batch and without --log: its workers ask call by call."
         )
+    if worker:
+        if mode == "batch" or engine is not None:
+            raise click.UsageError(
+                "--worker asks call by call; leave --mode batch and --engine to the one process that writes the run."
+            )
+        _help_out(overrides.apply(config), asking, as_json=as_json)
+        return
     planned = plan_run(overrides.apply(config), batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
@@ -97,4 +115,18 @@ def command(
             f"${show.fixed(calls.usd, 4)} spent in all passes"
             f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
+        )
+
+
+def _help_out(config: RunConfig, asking: options.Asking, *, as_json: bool) -> None:
+    from youden.run.worker import work
+
+    with progress_bar() as bar:
+        result = work(config, asking.terms(progress=bar))
+    n_answered, n = int(result.answered.sum()), len(result)
+    if as_json:
+        show.print_json({"worker": True, "calls": n, "answered": n_answered})
+    else:
+        show.note(
+            f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
         )

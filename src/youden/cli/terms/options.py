@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -180,11 +181,12 @@ class Overrides:
     robust: bool | None = None
     trusted: tuple[str, ...] | None = None
     families: Path | None = None
+    store: str | None = None
 
     def apply(self, path: Path) -> RunConfig:
         """The run config at `path` with these changes."""
         from youden.data.families import read_families
-        from youden.data.folder.run_config import load_run_config
+        from youden.data.folder.run_config import load_run_config, with_usual_store
 
         said: dict[str, Json | None] = {
             "judge": self.judge,
@@ -194,20 +196,27 @@ class Overrides:
             "target": self.target,
             "robust": self.robust if self.trusted is None else False,
             "trusted": [*self.trusted] if self.trusted is not None else [] if self.robust else None,
+            "store": self.store,
             "families": None if self.families is None else {**read_families(self.families)},
         }
         changes: dict[str, Json | None] = {name: value for name, value in said.items() if value is not None}
         if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
             changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
             changes |= {} if self.width is not None else {"width_share": None}
-        return load_run_config(path, changes)
+        return with_usual_store(load_run_config(path, changes), os.environ)
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --judge, --out, --max-cost, --target, --trials and --width, and hands them over as one `overrides`."""
+    """Adds --judge, --out, --store, --max-cost, --target, --trials and --width, and hands them over as one `overrides`."""
 
     @spending
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
+    @click.option(
+        "--store",
+        metavar="PLACE",
+        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
+        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
+    )
     @target
     @click.option(
         "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."
@@ -223,12 +232,15 @@ def overrides(function: Callable[..., R]) -> Callable[..., R]:
         *,
         overrides: Overrides,
         out: Path | None,
+        store: str | None,
         target: str | None,
         trials: int | None,
         width: float | None,
         **rest: object,
     ) -> R:
-        return function(overrides=replace(overrides, out=out, target=target, trials=trials, width=width), **rest)
+        return function(
+            overrides=replace(overrides, out=out, store=store, target=target, trials=trials, width=width), **rest
+        )
 
     return wrapped
 

@@ -32,6 +32,8 @@ class Tally:
     throttled: int = 0
     usd: float = 0.0
     failed: Counter[str] = field(default_factory=Counter)
+    workers: int = 0
+    by_them: int = 0
 
     def line(self, now: float) -> str:
         """All of it in words, zeros left out; the rate and the time left are of what did not come from the store."""
@@ -48,6 +50,8 @@ class Tally:
             (f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")) if n_failed else "",
             f"{self.throttled:,} × 429" if self.throttled else "",
             f"${self.usd:.4f}" if self.usd else "",
+            f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}" if self.workers else "",
+            f"{self.by_them:,} answered by others" if self.by_them else "",
             f"{_duration(left)} left" if left >= 1 else "",
         )
         return ", ".join(part for part in parts if part)
@@ -84,6 +88,12 @@ class Bar:
     def throttled(self) -> None:
         if self._tally is not None:
             self._tally.throttled += 1
+            self._show()
+
+    def beside(self, n_workers: int, *, answered: int) -> None:
+        """So many others ask the same run, and others got so many answers in this pass."""
+        if self._tally is not None:
+            self._tally.workers, self._tally.by_them = n_workers, answered
             self._show()
 
     def say(self, text: str) -> None:

@@ -20,9 +20,10 @@ from youden.nouns import MAX_MISSING, Json, SplitRule, Target
 from youden.resources import find
 from youden.streams import DRAW
 from youden.text.misfits import misfit
+from youden.text.places import shown
 from youden.text.yaml_text import YamlError, read_yaml
 
-_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
+_CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 _POOLS = ("agents", "items")
 
@@ -119,7 +120,8 @@ class RunConfig(BaseModel):
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
     ray: what `youden judge --engine ray` places on a cluster.
-    store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
+    store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for `verdicts.db` in the run's folder. out: the run's
+    folder, None for runs/NAME.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -240,6 +242,12 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
         ) from error
 
 
+def with_usual_store(config: RunConfig, environment: Mapping[str, str]) -> RunConfig:
+    """The config with the store that YOUDEN_STORE names, where it names none itself."""
+    usual = environment.get("YOUDEN_STORE")
+    return config if config.store is not None or not usual else config.model_copy(update={"store": usual})
+
+
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
@@ -254,6 +262,8 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
             del data[key]
     if config.ray == RayWorkers():
         del data["ray"]
+    if config.store is not None:
+        data["store"] = shown(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
 

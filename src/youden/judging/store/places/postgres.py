@@ -19,7 +19,7 @@ from psycopg import errors
 from youden.errors import ConfigError, JudgeError
 from youden.judging.store.places.contract import COLUMNS, Batch, Change, FailureRow, Kept, Member, Row
 from youden.judging.store.places.schema import SCHEMA, TABLES, VERSION
-from youden.judging.store.places.urls import shown, without_secret
+from youden.text.places import shown, without_secret
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -81,7 +81,7 @@ DELETE FROM youden.claims WHERE key IN
 class PostgresPlace:
     """The database at `postgresql://…`; its tables are made where there are none, unless `read_only`.
 
-    Raises: ConfigError [store-missing], [store-newer], [store-older], [store-server-old]; JudgeError [store-away],
+    Raises: ConfigError [store-url], [store-missing], [store-newer], [store-older], [store-server-old]; JudgeError [store-away],
     [store-read-only], [store-full], [store-failed].
     """
 
@@ -93,6 +93,11 @@ class PostgresPlace:
             self._connection = self._connected()
         except psycopg.OperationalError as error:
             raise self._away(error) from None
+        except psycopg.ProgrammingError as error:
+            raise ConfigError(
+                f"{self.name} is no place of a PostgreSQL store: {self._said(error)}. Give postgresql://USER@HOST/DATABASE.",
+                slug="store-url",
+            ) from None
         try:
             self._do(lambda connection: self._prepare(connection, read_only=read_only))
         except BaseException:

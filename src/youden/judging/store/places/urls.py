@@ -7,14 +7,13 @@ password gets it back from YOUDEN_STORE, where that is the same place, or from w
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote
 
 from youden.errors import ConfigError
 from youden.judging.store.places.contract import Place
 from youden.registry import Registry
+from youden.text.places import is_file, shown
 
 VARIABLE = "YOUDEN_STORE"
 
@@ -27,11 +26,6 @@ STORES: Registry[Callable[..., Place]] = Registry(
         "postgres": "youden.judging.store.places.postgres:PostgresPlace",
     },
 )
-
-
-def is_file(place: str | Path) -> bool:
-    """Whether the place is a file on this machine."""
-    return "://" not in str(place) or str(place).startswith("sqlite:///")
 
 
 def open_place(place: str | Path, *, read_only: bool) -> Place:
@@ -52,29 +46,6 @@ def open_place(place: str | Path, *, read_only: bool) -> Place:
             slug="store-package",
         ) from None
     return make(text, read_only=read_only)
-
-
-def shown(place: str | Path) -> str:
-    """The place as it may be shown and kept: a URL without its password and its parameters; a path as it is."""
-    text = str(place)
-    if is_file(text):
-        return text
-    kind, _, rest = text.partition("://")
-    credentials, at, where = rest.rpartition("@")
-    return f"{kind}://{credentials.partition(':')[0]}{at}{re.split('[?#]', where)[0]}"
-
-
-def without_secret(said: str, place: str) -> str:
-    """What a library said of the place, without the password in it."""
-    for secret in _secrets(place):
-        said = said.replace(secret, "…")
-    return said.replace(place, shown(place))
-
-
-def _secrets(place: str) -> set[str]:
-    inside = place.partition("://")[2].rpartition("@")[0].partition(":")[2]
-    parameters = parse_qsl(place.rpartition("?")[2])
-    return {inside, unquote(inside), *(value for name, value in parameters if "password" in name)} - {""}
 
 
 def _with_password(place: str) -> str:
