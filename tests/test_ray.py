@@ -197,8 +197,8 @@ def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: 
 
 
 def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
-    """A run of 400 calls of 20 ms on a judge with 4 in flight, and the command that judges it on Ray."""
-    server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.02)
+    """A run of 400 calls of 80 ms on a judge with 4 in flight, and the command that judges it on Ray."""
+    server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.08)
     write_pool(make_pool(6, 20), folder / "pool")
     judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
     judge |= {"max_tokens": 1}
