@@ -105,15 +105,12 @@ class _Bell:
 class _Worker:
     """Lives on a node, in a process of its own."""
 
-    def __init__(self, bell: Any) -> None:
-        self._bell = bell
-
     def where(self) -> str:
         """The node."""
         node: str = _library().get_runtime_context().get_node_id()
         return node
 
-    def go(self, work: Callable[[], Any], version: str) -> Any:
+    def go(self, work: Callable[[], Any], version: str, bell: Any) -> Any:
         """What `work` returns, or the YoudenError that it raises; the bell stops it as SIGTERM stops any run."""
         if version != __version__:
             return ConfigError(
@@ -121,17 +118,18 @@ class _Worker:
                 slug="ray-package",
             )
         signal.signal(signal.SIGTERM, _stop)
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=_listen, args=(bell,), daemon=True).start()
         try:
             return work()
         except YoudenError as error:
             return error
 
-    def _listen(self) -> None:
-        ray = _library()
-        with suppress(ray.exceptions.RayError):
-            ray.get(self._bell.heard.remote())
-            os.kill(os.getpid(), signal.SIGTERM)
+
+def _listen(bell: Any) -> None:
+    ray = _library()
+    with suppress(ray.exceptions.RayError):
+        ray.get(bell.heard.remote())
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -157,7 +155,7 @@ class _Crew(Generic[T]):
             max_restarts=RESTARTS,
             max_task_retries=-1,
         )
-        self._workers = [worker.remote(self._bell) for _ in range(n)]
+        self._workers = [worker.remote() for _ in range(n)]
 
     async def result(self) -> T:
         """See `on_ray`."""
@@ -198,7 +196,7 @@ class _Crew(Generic[T]):
         )
 
     async def _one(self, number: int, worker: Any) -> T | YoudenError:
-        where, going = worker.where.remote(), worker.go.remote(self._work, __version__)
+        where, going = worker.where.remote(), worker.go.remote(self._work, __version__, self._bell)
         node = await asyncio.wrap_future(where.future())
         self._n_placed += 1
         self._placing.say(f"worker {number} is on node {node[:8]}")
