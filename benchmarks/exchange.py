@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,6 +28,8 @@ IMPORT = 35.0
 """µs of CPU a row."""
 FLAT = 64.0
 BYTES_A_ROW = 200
+REPEATS = 3
+"""Of each step where there are few rows; the least CPU counts, for a busy machine only adds to it."""
 WORDS = 60
 JUDGE = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "price": 0}
 
@@ -45,12 +48,13 @@ def main() -> None:
     n_rows = said.rows or (50_000 if said.smoke else 1_000_000)
     found: dict[str, Any] = {"rows": n_rows}
     missed = []
-    for form in EXPORT:
+    for form, bar_out in EXPORT.items():
         for n in (n_rows // 10, n_rows):
             with tempfile.TemporaryDirectory() as folder:
                 for step in STEPS:
-                    found.setdefault(f"{step} {form}", {})[str(n)] = of_its_own(step, form, n, folder)
-        for step, bar in (("export", EXPORT[form]), ("import", IMPORT)):
+                    tries = [of_its_own(step, form, n, folder) for _ in range(REPEATS if said.smoke else 1)]
+                    found.setdefault(f"{step} {form}", {})[str(n)] = min(tries, key=lambda one: one["us"])
+        for step, bar in (("export", bar_out), ("import", IMPORT)):
             small, large = found[f"{step} {form}"].values()
             grown = large["mb"] - small["mb"] - BYTES_A_ROW * 0.9 * n_rows / 1e6
             found[f"{step} {form}"]["bar"] = bar
@@ -124,50 +128,45 @@ def ready(rows: int) -> tuple[Any, Any, Any]:
 
 
 def export(form: str, rows: int, folder: Path) -> dict[str, float]:
-    from youden.judging.exchange.exporting import export_requests
+    from youden.judging.exchange.exporting import Format, export_requests
     from youden.judging.store.answers import open_store
 
     plan, pool, judge = ready(rows)
-    to = folder / "export"
+    shutil.rmtree(folder / "export", ignore_errors=True)
+    to, written = folder / "export", cast(Format, form)
     with open_store(folder / "empty.db") as store:
         return measured(
-            rows, lambda: export_requests(plan, pool, config=judge, store=store, folder=to, format=form, shards=4)
+            rows, lambda: export_requests(plan, pool, config=judge, store=store, folder=to, format=written, shards=4)
         )
 
 
 def answer(form: str, rows: int, folder: Path) -> dict[str, float]:
     """A toy engine: not measured against a bar."""
+
+    def answered() -> None:
+        for requests in sorted((folder / "export").glob("requests-*")):
+            results = requests.with_name(requests.name.replace("requests", "answers"))
+            if form == "parquet":
+                answer_parquet(requests, results)
+                continue
+            with requests.open("rb") as lines, results.open("w", encoding="utf-8") as file:
+                file.writelines(result_line(json.loads(line)["custom_id"]) for line in lines)
+
+    return measured(rows, answered)
+
+
+def answer_parquet(requests: Path, results: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def answered() -> None:
-        for number, requests in enumerate(sorted((folder / "export").glob("requests-*"))):
-            results = requests.with_name(requests.name.replace("requests", "answers"))
-            if form == "jsonl":
-                with requests.open("rb") as lines, results.open("w", encoding="utf-8") as file:
-                    for line in lines:
-                        file.write(result_line(json.loads(line)["custom_id"]))
-                continue
-            schema = None
-            file = pq.ParquetFile(requests)
-            for batch in file.iter_batches(batch_size=1000, columns=["key"]):
-                n = len(batch)
-                said = {
-                    "key": batch.column(0),
-                    "text": ["YES"] * n,
-                    "finish_reason": ["stop"] * n,
-                    "model": ["m"] * n,
-                    "tokens_in": [150] * n,
-                    "tokens_out": [1] * n,
-                }
-                table = pa.table(said)
-                if schema is None:
-                    schema = pq.ParquetWriter(results, table.schema)
-                schema.write_table(table)
-            if schema is not None:
-                schema.close()
-
-    return measured(rows, answered)
+    words, counts = {"text": "YES", "finish_reason": "stop", "model": "m"}, {"tokens_in": 150, "tokens_out": 1}
+    schema = pa.schema(
+        [("key", pa.string()), *((name, pa.string()) for name in words), *((name, pa.int64()) for name in counts)]
+    )
+    with pq.ParquetWriter(results, schema) as writer:
+        for batch in pq.ParquetFile(requests).iter_batches(batch_size=1000, columns=["key"]):
+            rest = [[value] * len(batch) for value in (*words.values(), *counts.values())]
+            writer.write_table(pa.table([batch.column(0), *rest], schema=schema))
 
 
 def result_line(key: str) -> str:
@@ -193,7 +192,9 @@ def import_(form: str, rows: int, folder: Path) -> dict[str, float]:
     plan, pool, judge = ready(rows)
     files = sorted((folder / "export").glob("answers-*"), reverse=True)
 
-    with open_store(folder / f"{form}.db") as store:
+    for old in folder.glob("import.db*"):
+        old.unlink()
+    with open_store(folder / "import.db") as store:
 
         def taken() -> None:
             came = import_answers(files, plan, pool, config=judge, store=store, payer="run")

@@ -69,7 +69,8 @@ def drawn(browser: Any) -> None:
     script = """
       const root = document.documentElement;
       return root.dataset.figures === "done" && [...document.querySelectorAll("[data-figure]")].every((place) =>
-        place.closest("[hidden], details:not([open])") || (place.dataset.drawn === root.dataset.theme && place.querySelector("svg, canvas")));
+        place.closest("[hidden], details:not([open])") ||
+        (place.dataset.drawn === root.dataset.theme && place.querySelector("svg, canvas")));
     """
     until(lambda: browser.execute_script(script))
 
@@ -100,49 +101,9 @@ def serious(browser: Any) -> list[str]:
     ]
 
 
-LAID_OUT = """
-  const clipped = (element) => {
-    const box = { left: 0, right: innerWidth, top: -Infinity, bottom: Infinity };
-    for (let up = element; up && up !== document.body; up = up.parentElement) {
-      const style = getComputedStyle(up);
-      if (style.overflowX === "visible" && style.overflowY === "visible") continue;
-      const edge = up.getBoundingClientRect();
-      box.left = Math.max(box.left, edge.left); box.right = Math.min(box.right, edge.right);
-      box.top = Math.max(box.top, edge.top); box.bottom = Math.min(box.bottom, edge.bottom);
-    }
-    return box;
-  };
-  const boxes = [], out = [];
-  const walker = document.createTreeWalker(document.querySelector("dialog[open]") ?? document.body, NodeFilter.SHOW_TEXT);
-  for (let node; (node = walker.nextNode());) {
-    const owner = node.parentElement;
-    if (!node.data.trim() || !owner.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
-    if (owner.closest("script, style, option, nav, .skip, #vg-tooltip-element")) continue;
-    const range = document.createRange();
-    range.selectNodeContents(node);
-    const clip = clipped(owner);
-    for (const one of range.getClientRects()) {
-      const box = { left: Math.max(one.left, clip.left), right: Math.min(one.right, clip.right),
-        top: Math.max(one.top, clip.top), bottom: Math.min(one.bottom, clip.bottom), owner, said: node.data.trim().slice(0, 40) };
-      if (one.right > innerWidth + 1 && clip.right > innerWidth - 1 && !owner.closest(".scroll")) out.push(box.said);
-      if (box.right - box.left > 2 && box.bottom - box.top > 4) boxes.push(box);
-    }
-  }
-  boxes.sort((a, b) => a.top - b.top);
-  const over = [];
-  boxes.forEach((one, k) => {
-    for (let n = k + 1; n < boxes.length && boxes[n].top < one.bottom - 3; n += 1) {
-      const two = boxes[n];
-      const deep = Math.min(one.bottom, two.bottom) - two.top;
-      const high = Math.min(one.bottom - one.top, two.bottom - two.top);
-      if (one.owner !== two.owner && deep > Math.max(3, 0.4 * high) && Math.min(one.right, two.right) - Math.max(one.left, two.left) > 2) over.push(`${one.said} | ${two.said}`);
-    }
-  });
-  return { over, out, wide: document.documentElement.scrollWidth > innerWidth ? [`the page is ${document.documentElement.scrollWidth} wide`] : [] };
-"""
-
-
 def badly_laid_out(browser: Any) -> list[str]:
     """Texts, those of figures too, whose boxes lie over each other or stick out of the window, by what they say."""
-    found: dict[str, list[str]] = browser.execute_script(LAID_OUT)
+    found: dict[str, list[str]] = browser.execute_script(
+        (Path(__file__).parent / "data" / "laid_out.js").read_text("utf-8")
+    )
     return [f"{kind}: {said}" for kind, many in found.items() for said in many]

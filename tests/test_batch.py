@@ -299,7 +299,7 @@ async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_pai
                 await ask(server, store)
             assert caught.value.slug == "batch-unknown"
         assert len(server.batches) == 1
-        store.path.with_name("v.db-batches").unlink()
+        Path(store.name).with_name("v.db-batches").unlink()
         assert (await ask(server, store)).answered.all()
 
 
@@ -377,7 +377,7 @@ async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_
     async with BatchServer() as server:
         judge, batching = judge_config(server.url), Batching()
         with pytest.raises(ConfigError, match="price"):
-            await judge_async(PLAN, POOL, judge=judge, store=store.path, max_cost=1.0, batching=batching)
+            await judge_async(PLAN, POOL, judge=judge, store=store.name, max_cost=1.0, batching=batching)
         with pytest.raises(ConfigError) as caught:
             await ask(server, store, changes={"backend": "litellm"})
         assert caught.value.slug == "unknown-batch-provider"

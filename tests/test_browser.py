@@ -137,6 +137,12 @@ def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
         assert "</script><img src=x onerror=" in shown[0]
         assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in shown[0]
         assert browser.title == "hostile – youden"
+        press(browser, "dialog[open] .dialog-head button")
+        press(browser, "[aria-label=Ranking] tbody th a")
+        assert "</script><img src=x onerror=" in until(lambda: texts(browser, "#agent-name"))[0]
+        press(browser, ".worst li a")
+        assert "</script><img" in until(lambda: texts(browser, "dialog[open] .text"))[0]
+        assert browser.title.endswith("hostile – youden")
         assert not browser.find_elements("css selector", "img, iframe, object, embed, main script:not([type])")
         assert complaints(browser) == []
 

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import LEASE
+from youden.judging.store.claims import LEASE, Claims
 from youden.nouns import Completion, Request
 from youden.run.pipeline import judge_async
 
@@ -41,7 +41,7 @@ class Clock:
 
 def opened(path: Path, clock: Clock) -> Store:
     store = open_store(path)
-    store._now = clock
+    store.place.now = clock
     return store
 
 
@@ -70,7 +70,7 @@ def test_a_claim_ends_with_the_answer_and_not_before_it_is_written(tmp_path: Pat
 def test_a_claim_lasts_as_long_as_it_is_renewed(tmp_path: Path) -> None:
     clock = Clock()
     with opened(tmp_path / "v.db", clock) as store:
-        first, second = store.claims(), store.claims()
+        first, second = [Claims(store.place, nullcontext(), now=clock) for _ in range(2)]
         first.take(KEYS)
         for _ in range(4):
             clock.now += LEASE / 3
@@ -135,7 +135,10 @@ async def test_what_was_asked_again_on_demand_by_two_at_once_is_paid_once(tmp_pa
 
 
 async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_path: Path) -> None:
+    begun = asyncio.Event()
+
     def say(request: Request) -> str:
+        begun.set()
         return same_item({"messages": [{"content": request.messages[-1].content}]})
 
     async def asked(cap: float) -> int:
@@ -145,7 +148,11 @@ async def test_whoever_waits_asks_itself_where_the_other_ran_out_of_money(tmp_pa
             await judge_plan(PLAN, POOL, config=config, store=store, judge=judge, asking=Asking(max_cost=cap))
         return judge.n_calls
 
-    poor, rich = await asyncio.gather(asked(0.02), asked(100.0), return_exceptions=True)
+    async def asked_second(cap: float) -> int:
+        await begun.wait()
+        return await asked(cap)
+
+    poor, rich = await asyncio.gather(asked(0.02), asked_second(100.0), return_exceptions=True)
     assert isinstance(poor, BudgetError)
     assert isinstance(rich, int)
     with open_store(tmp_path / "v.db") as store:

@@ -281,7 +281,7 @@ async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store:
         ):
             changed = judge_config(server.url, **changes)
             with pytest.raises(ConfigError) as caught:
-                await judge_async(PLAN, POOL, judge=changed, store=store.path, max_cost=max_cost)
+                await judge_async(PLAN, POOL, judge=changed, store=store.name, max_cost=max_cost)
             assert caught.value.slug == slug
         with pytest.raises(ConfigError, match="store"):
             await judge_plan(PLAN, POOL, config=config, environment=ENVIRONMENT)
@@ -408,11 +408,11 @@ async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -
 
 
 async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
-    store._connection.execute("PRAGMA query_only = 1")
+    store.place._connection.execute("PRAGMA query_only = 1")
     judge = Scripted(say)
     with pytest.raises(JudgeError, match="cannot be opened or written"):
         await scripted(judge, store)
-    store._connection.execute("PRAGMA query_only = 0")
+    store.place._connection.execute("PRAGMA query_only = 0")
     assert judge.n_calls < len(PLAN)
 
 

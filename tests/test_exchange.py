@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import Ended, Youden, write_config
+from judged import dense_plan, judge_config
 from pools import make_pool
 from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
+from youden.judging.exchange.asked import Asked, as_bytes
 from youden.judging.store.answers import open_store
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
@@ -391,3 +395,42 @@ def test_an_extended_run_exports_what_joined_and_still_takes_the_first_answers(y
     ended = youden("judge", "c.yaml", "--import", *map(str, first), *map(str, answer(here / "y")))
     assert ended.code == 0, ended.err
     assert "110 were there already" in ended.err
+
+
+def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
+    """Against the slow way, with texts that are cut and letters of several bytes."""
+    pool = make_pool(4, 10)
+    texts = pool.texts.copy()
+    texts[1, :] = "agent 1 says žluťoučký kůň 🐎 " * 6
+    texts[2, :3] = texts[3, :3]
+    pool = replace(pool, texts=texts)
+    plan = replace(dense_plan(pool, repeat=2), pool_digest=pool.digest)
+    config = judge_config("http://127.0.0.1:9/v1", context=260, truncate="middle", max_tokens=8)
+    questions = config.questions()
+    assert 0 < questions.cut(plan, pool).sum() < len(plan)
+    asked = Asked.of(config, plan, pool, lengths={7, len(plan)})
+    slow = {key: request for _, key, request in questions.all(plan, pool)}
+    assert {asked.name(at) for at in range(len(asked.key))} == set(slow)
+    for at, n_bytes in enumerate(asked.n_bytes.tolist()):
+        messages = slow[asked.name(at)].messages
+        assert (n_bytes, asked.n_messages) == (sum(len(one.content.encode()) for one in messages), len(messages))
+    keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan, pool)]
+    assert asked.digests == {n: hashlib.sha256(b"".join(keys[:n])).hexdigest() for n in (7, len(plan))}
+    places = asked.find([keys[5], b"", b"\0" * 32, keys[0]])
+    assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
+    assert places[1:3] == [-1, -1]
+
+
+@pytest.mark.parametrize("key", ["", "f" * 63, "f" * 62 + "  ", " " * 64, "ž" * 64, 5, None, b"f" * 64])
+def test_what_is_no_key_is_none(key: object) -> None:
+    assert as_bytes(key) is None
+
+
+def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exported(youden)
+    (answers,) = answer(here / "x")
+    monkeypatch.setattr("youden.judging.exchange.reading.MOST_BYTES", 1000)
+    rewrite(answers, lambda lines: ["x" * 2500 + "\n", *lines])
+    ended = youden("judge", "c.yaml", "--import", str(answers))
+    assert ended.code == 0, ended.err
+    assert "3 rows cannot be read" in ended.err

@@ -10,18 +10,23 @@ import duckdb
 import pandas as pd
 import pytest
 import yaml
+from jsonschema import validate
 
 from commands import Youden, write_config
 from pools import make_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _scoring
+from youden.data.exporters.hf_dataset import _without_places
 from youden.data.exporters.tables import pool_table, write_tables
 from youden.data.exporters.terms import Terms
+from youden.data.folder import trial_tables
+from youden.data.folder.run_config import Extension, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
+from youden.data.schemas.shipped import content, schema_file
 from youden.errors import ConfigError, RunFolderError
-from youden.nouns import Agent, Item, Pool
+from youden.nouns import Agent, Item, Json, Pool
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -132,6 +137,42 @@ def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files
     assert pd.read_parquet(tmp_path / "out" / "tables" / "ranking.parquet")["agent"].tolist() == [
         row.agent for row in run.read_ranking()
     ]
+
+
+def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) -> None:
+    members: list[Json] = ["private/m.yaml", {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}]
+    config = RunConfig(
+        name="r",
+        pool="private/pool",
+        judge={"backend": "jury", "judges": members},
+        extensions=[Extension(agents="private/more"), Extension(calls=10)],
+        store="private/store.db",
+        out="private/run",
+    )
+    RunFolder(tmp_path).write_config(_without_places(config, tmp_path))
+    said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    assert "private" not in str(said)
+    assert said["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
+    assert [step.get("agents") for step in said["extensions"]] == ["more", None]
+    assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
+    assert _without_places(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
+
+
+def test_a_run_in_parts_goes_out_in_parts(youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+    write_pool(make_pool(4, 12), tmp_path / "pool")
+    write_config(tmp_path / "c.yaml", pool="pool", calls=200, n_independent=20, out="run")
+    assert youden("run", "c.yaml").code == 0
+    assert (tmp_path / "run" / "verdicts.parquet").is_dir()
+    assert youden("export", "run", "out", "--format", "hf").code == 0
+    run, out = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "out")
+    assert out.read_verdicts(out.read_plan()).plan.digest == run.read_plan().digest
+    (trials,) = [one for one in front(tmp_path / "out" / "README.md")["configs"] if one["config_name"] == "trials"]  # type: ignore[attr-defined]
+    found = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "out").glob(trials["data_files"]))])
+    assert len(found) == len(run.read_plan())
+    schema = schema_file("verdicts.parquet")
+    assert schema is not None
+    validate(content(tmp_path / "out" / "verdicts.parquet"), json.loads(schema.read_text(encoding="utf-8")))
 
 
 def test_a_space_is_the_report_as_it_stands(run: RunFolder, youden: Youden, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A report as whoever gets the file meets it, in a real browser: the first screen, the walk to a trial, boxes as they are laid out."""
+"""A report as whoever gets the file meets it, in a real browser: the first screen, the walk to a trial, boxes as laid out."""
 
 from __future__ import annotations
 
@@ -258,7 +258,8 @@ def test_the_pages_of_studies_lie_apart_and_axe_is_content_with_them(youden: You
 def test_what_lies_over_another_or_sticks_out_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text(
-        "<!doctype html><p style='position:absolute;left:9px;top:9px'>one</p><p style='position:absolute;left:9px;top:12px'>two</p>"
+        "<!doctype html><p style='position:absolute;left:9px;top:9px'>one</p>"
+        "<p style='position:absolute;left:9px;top:12px'>two</p>"
         "<p style='position:absolute;left:700px;top:90px;width:400px'>a line that goes on and on out of the window</p>",
         encoding="utf-8",
     )

@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from commands import Youden, write_config, write_pool
+from youden.data.folder.gate_ledger import FILE, GateLedger, write_ledger
 from youden.data.folder.run_files import MADE_BY
 from youden.data.schemas.building import build_schemas
 from youden.data.schemas.shipped import content, described, schema_file
@@ -24,7 +25,7 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def test_every_file_of_a_run_has_a_schema_and_it_is_current() -> None:
-    assert set(described()) == set(MADE_BY) - WITHOUT
+    assert set(described()) == (set(MADE_BY) | {FILE}) - WITHOUT
     shipped = {name: str(schema_file(name) and schema_file(name).read_text(encoding="utf-8")) for name in described()}  # type: ignore[union-attr]
     assert shipped == build_schemas(), "Write them again: python docs/make_schemas.py"
 
@@ -51,6 +52,8 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     write_config(tmp_path / "c.yaml", pool="p.csv", out="run", **keys)
     (tmp_path / "labels.csv").write_text("agent,score\n" + "".join(f"a{k},{k}\n" for k in range(6)), encoding="utf-8")
     assert youden("run", "c.yaml", "--labels", "labels.csv").code == 0
+    ledger = GateLedger({}).having("a0", "a1", answers="0" * 64)
+    write_ledger(tmp_path / "run" / FILE, ledger)
     there = [name for name in described() if (tmp_path / "run" / name).exists()]
     assert set(described()) - set(there) <= {"holdout.csv"}
     for name in there:

@@ -67,7 +67,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     def behave(_n: int, body: Any) -> Reply:
         nonlocal n_asked
         n_asked += 1
-        for n, event in ((80, dies), (140, comes_back)):
+        for n, event in ((80, dies), (120, comes_back)):
             if n_asked == n:
                 event.set()
         return Reply(well_behaved(0, body).text, delay=0.01)
@@ -81,7 +81,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
         async with WireServer(behave, port=first.port) as back:
             verdicts = await asking
     assert verdicts.answered.all()
-    assert back.n_requests > 10
+    assert back.n_requests > 5
     assert n_asked <= len(PLAN) + 8
     assert any(first.url in said and "was left out" in said for said in verdicts.warnings)
 

@@ -198,3 +198,18 @@ def test_every_filter_that_means_something_is_taken(client: httpx.Client) -> Non
     arms = [client.get("/run/one/trials", params={"arm": arm}).json()["total"] for arm in ("paired", "independent")]
     assert sum(arms) == client.get("/run/one/trials").json()["total"]
     assert min(arms) > 0
+
+
+def test_trials_are_searched_by_words_in_their_texts_agents_and_items(client: httpx.Client) -> None:
+    def found(words: str) -> list[dict[str, object]]:
+        answer = client.get("/run/one/trials", params={"text": words}).json()
+        assert answer["total"] >= len(answer["lines"])
+        lines: list[dict[str, object]] = answer["lines"]
+        return lines
+
+    assert all(1 in (line["first"], line["second"]) for line in found("AGENT 1 says"))
+    assert all(3 in (line["item"], line["other_item"]) for line in found("of item 3"))
+    assert found("a2")
+    assert found("no such words") == []
+    assert client.get("/run/one/trials", params={"text": "x" * 201}).status_code == 400
+    assert client.get("/run/one/trials/0").json()["line"]["row"] == 0

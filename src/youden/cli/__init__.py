@@ -39,6 +39,7 @@ COMMANDS = {
     "calibrate": "youden.cli.ask.calibrate",
     "stress": "youden.cli.ask.stress",
     "salvage": "youden.cli.files.salvage",
+    "store": "youden.cli.files.store",
 }
 
 HEADINGS = {

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from youden.errors import ConfigError, InputError
 from youden.judging.asking.calling import Caller
@@ -34,6 +35,7 @@ from youden.judging.registry import JURY, REPLAY, plan_judge
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.nouns import Judge, Plan, Pool, Verdicts
+from youden.text.places import is_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,15 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
     backend.open()  # what it lacks, such as a key, is known before anything is asked
     ending = Ending()
-    trials = JudgedTrials(run.plan, run.pool, config.questions(), ending=ending, max_missing=run.asking.max_missing)
+    team = run.asking.team
+    trials = JudgedTrials(
+        run.plan,
+        run.pool,
+        config.questions(),
+        ending=ending,
+        max_missing=run.asking.max_missing,
+        first=0.0 if team is None else team.part,
+    )
     caller = Caller(backend, config, run.budget)
     loop = Loop(
         trials,
@@ -163,12 +173,14 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         sight=run.sight,
         retry_failed=run.asking.retry_failed,
         payer=None if run.asking.books is None else run.asking.books.payer,
+        team=team,
     )
     try:
         store.remember_judge(config.public())
         await ask_all([loop], ending, grace=run.asking.grace)
     finally:
         store.flush()
+    trials.correct(store.known(sorted(store.outdone)))
     return _finished(run, config, store, trials.columns, of_the_bill=(*caller.unsaid.warnings(), *backend.warnings()))
 
 
@@ -184,7 +196,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
-        with Jobs(store.path, address=questions.address, model=questions.model) as jobs:
+        with Jobs(_file_of(store), address=questions.address, model=questions.model) as jobs:
             batches = InBatches(
                 run.plan,
                 run.pool,
@@ -210,7 +222,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     name = config.fetching.batch_provider or config.backend
     if name == FOLDER:
-        folder = store.path.with_name("batches")
+        folder = store.place.path.with_name("batches")
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
     policy = RetryPolicy(config.max_tries, config.backoff)
@@ -242,6 +254,17 @@ def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:
     )
 
 
+def _file_of(store: Store) -> Path:
+    """Batches under way are noted beside a store that is a file."""
+    if not is_file(store.name):
+        raise ConfigError(
+            f"Batches are noted in a file beside their store, and {store.name} is no file. Judge into one (--store PATH), then "
+            f"take its answers along: youden store copy PATH {store.name}.",
+            slug="batch-place",
+        )
+    return Path(store.name)
+
+
 def _needed(store: Store | None, config: JudgeConfig) -> Store:
     if store is None:
         raise ConfigError(
@@ -257,7 +280,7 @@ def only_judge(store: Store) -> JudgeConfig:
     if len(judges) != 1:
         names = ", ".join(sorted(str(judge.get("name")) for judge in judges)) or "nobody"
         raise ConfigError(
-            f"The store {store.path} holds answers of {names}, so it is not clear whom to replay. "
+            f"The store {store.name} holds answers of {names}, so it is not clear whom to replay. "
             "Say it in the judge's config: {backend: replay, of: NAME}.",
             slug="replay-whom",
         )

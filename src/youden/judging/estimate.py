@@ -21,7 +21,7 @@ from youden.errors import YoudenError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.duration import expected_duration
 from youden.judging.question.questions import characters
-from youden.judging.store.answers import Store, open_store, store_path
+from youden.judging.store.answers import Store, open_store
 from youden.judging.store.lookup import look_up
 from youden.nouns import Cost, Plan, Pool
 
@@ -58,7 +58,7 @@ def estimate(
             usd = (tokens_in * config.price_in + cost.tokens_out * config.price_out) / 1e6
         cost, tokenizer = replace(cost, tokens_in=tokens_in, usd=usd), str(encoding.name)
     duration = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
-    if store is not None and store_path(store).is_file():
+    if store is not None:
         with suppress(YoudenError), open_store(store, read_only=True) as answers:
             cost = _net_of(cost, plan, pool, config, answers)
     return replace(

@@ -57,7 +57,7 @@ def asked_calls(calls: int | None, percent: float | None, trials: float | None, 
         most = 2 * (size.agents - 1) * size.items
         if trials > most:
             raise PlanError(
-                f"{trials:,g} trials an agent were asked for; on {size.items:,} items with {size.agents - 1:,} partners "
+                f"{trials:,.12g} trials an agent were asked for; on {size.items:,} items with {size.agents - 1:,} partners "
                 f"there are {most:,}. Lower trials, or add items.",
                 slug="trials-many",
             )

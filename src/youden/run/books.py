@@ -11,13 +11,16 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig
 from youden.judging.asking.terms import Books
-from youden.judging.store.answers import Store, store_path
+from youden.judging.store.answers import Store
 from youden.judging.store.payments import Payment
+from youden.judging.store.places.sqlite import path_of
 from youden.nouns import Verdicts
+from youden.text.places import is_file
 
 
 def books_of(config: RunConfig) -> Books:
-    """A run is known by where its folder lies beside its store, so that both can be moved together."""
+    """A run is known by where its folder lies beside its store, so that both can be moved together; in a store on a server by the
+    folder's name, so that it is the same run on every host."""
     payer = _beside(config)
     return Books(payer, tried_by=_tries(payer))
 
@@ -59,7 +62,10 @@ def with_costs(result: Verdicts, earlier: Verdicts) -> Verdicts:
 
 
 def _beside(config: RunConfig) -> str:
-    folder, store = config.folder.resolve(), store_path(config.store_place).resolve().parent
+    folder = config.folder.resolve()
+    if not is_file(config.store_place):
+        return folder.name
+    store = path_of(config.store_place).resolve().parent
     try:
         return Path(os.path.relpath(folder, store)).as_posix()
     except ValueError:  # two drives

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import PoolSummary, RunFolder
@@ -24,6 +24,8 @@ from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
+from youden.judging.store.shared_budget import SharedBudget
+from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.run.books import books_of, carry, with_costs
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
@@ -48,6 +50,12 @@ class PlannedRun:
     plan: Plan
     judge: JudgeConfig
     cost: Cost
+
+
+class Answers(Protocol):
+    """Gets the answers to a run's plan, and writes nothing but the store."""
+
+    def __call__(self, planned: PlannedRun, asking: Asking | None, *, team: Team | None) -> Verdicts: ...
 
 
 @dataclass(frozen=True)
@@ -204,30 +212,46 @@ def _write_config(planned: PlannedRun) -> None:
     planned.folder.write_config(planned.config)
 
 
-def judge_run(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
+def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers | None = None) -> Verdicts:
     """Ask the judge what the store does not hold, and write verdicts.parquet, with what all passes of this run paid, those that
     were interrupted too; an adaptive plan goes on from look to look, and its plan.parquet with it. The cap is of this pass alone.
 
-    asking: the terms; what may be spent and may be missing, the run's config says.
+    asking: the terms; what may be spent and may be missing, the run's config says. by: who gets the answers; None for this
+    process, by `answers_of`.
 
     Raises: as `judge_async`; answers that came are in the store all the same; JudgeError [run-busy].
     """
     folder, config = planned.folder, planned.config
     books = _books(planned)
-    with nullcontext() if books is None else asked_alone(config.store_place, run=folder.path.resolve().name):
+    with nullcontext() if books is None else asked_alone(config.store_place, run=run_name(config)) as team:
         unbooked = None if books is None else _unbooked(planned, books)
-        result = answers_of(planned, asking)
+        result = (by or answers_of)(planned, asking, team=team)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
         _write_config(planned)
     return result
 
 
-def answers_of(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
-    """As `judge_run`, and nothing is written but the store: several processes may ask one run, each learns the whole of it."""
+def run_name(config: RunConfig) -> str:
+    """What a run is called in its store."""
+    return config.folder.resolve().name
+
+
+def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:
+    """As `judge_run`, and nothing is written but the store. team: who asks this run, and spends under its cap, together; each
+    learns the whole of it."""
     config = planned.config
-    terms = replace(asking or Asking(), max_cost=config.max_cost, max_missing=config.max_missing, books=_books(planned))
+    check_cap([planned.judge], config.max_cost)
+    terms = replace(
+        asking or Asking(),
+        max_cost=config.max_cost,
+        max_missing=config.max_missing,
+        books=_books(planned),
+        team=team,
+    )
     budget = Budget(config.max_cost)
+    if team is not None and config.max_cost is not None:
+        budget = SharedBudget(config.max_cost, team)
 
     def answered(plan: Plan) -> Verdicts:
         asked = ask(plan, planned.pool, judge=planned.judge, store=config.store_place, asking=terms, budget=budget)

@@ -9,8 +9,9 @@ from youden.judging.asking.terms import Asking
 from youden.judging.config.reading import load_judge_config
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
+from youden.judging.store.asked_alone import asked_together
 from youden.nouns import Verdicts
-from youden.run.pipeline import PlannedRun, answers_of
+from youden.run.pipeline import PlannedRun, answers_of, run_name
 from youden.run.plan import find_run_plan
 
 
@@ -39,4 +40,10 @@ def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
 
     Raises: as `judge_run`, but for [run-busy].
     """
-    return answers_of(plan_work(config), asking)
+    return work_on(plan_work(config), asking)
+
+
+def work_on(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
+    """As `work`, on a plan that is there already."""
+    with asked_together(planned.config.store_place, run=run_name(planned.config)) as team:
+        return answers_of(planned, asking, team=team)

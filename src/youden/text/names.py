@@ -1,5 +1,4 @@
-"""Says whether a name is safe to show, in a terminal and in a spreadsheet that opens a CSV file with it, and makes a name fit for a
-path.
+"""Says whether a name is safe to show, in a terminal and in a spreadsheet that opens a CSV file with it; fits a name to a path.
 
 A spreadsheet runs a field that begins with `=`, `+`, `-` or `@`, quoted or not. No way of escaping it in the file leaves the
 name as it was for everybody else who reads the file, so such a name is refused where it is read.

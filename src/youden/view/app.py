@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any, TypeVar, cast, get_args
 from urllib.parse import quote
 
-import numpy as np
 import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,7 +23,6 @@ from starlette.routing import Route
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.nouns import Json, Verdicts
-from youden.nouns.arrays import Bools
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import gather, open_texts
 from youden.report.data.openings import Sources, cells_of, find_sources, raw_answers
@@ -39,10 +37,9 @@ from youden.text.printable import printable
 from youden.view.guard import Guard
 from youden.view.live import LiveRun
 from youden.view.runs import Runs, stamp, state_of
+from youden.view.search import cells_with
 
 PAGE_SIZE = 10
-MAX_WORDS = 200
-"""Characters of a search."""
 MAX_TEXT = 1_000_000
 LEVEL = 0.95
 """Of the intervals that `youden.rank` draws."""
@@ -140,7 +137,7 @@ class Viewer:
             arm=asked.get("arm"),
             kind=asked.get("kind"),
             answer=cast(Any, asked.get("answer")),
-            cells=_cells_with(opened, asked.get("text", "").strip()),
+            cells=cells_with(opened.book.result.plan, opened.sources.texts.pool, asked.get("text", "")),
         )
         rows = opened.book.find(chosen, by=cast(Column, by), descending=asked.get("descending") == "true")
         lines = opened.book.lines(rows[page * PAGE_SIZE : (page + 1) * PAGE_SIZE])
@@ -212,21 +209,6 @@ def _open(folder: RunFolder) -> _Opened:
     if result is None:
         raise HTTPException(404, "This run was imported: it has no trials.")
     return _Opened(TrialBook(result), find_sources(folder, open_texts(folder), result))
-
-
-def _cells_with(opened: _Opened, words: str) -> Bools | None:
-    """bool[K, J]: the cells whose response, agent or item holds these words, in upper or lower case; None for no words."""
-    if not words:
-        return None
-    if len(words) > MAX_WORDS:
-        raise HTTPException(400, f"A search is at most {MAX_WORDS} characters long.")
-    plan, pool = opened.book.result.plan, opened.sources.texts.pool
-    sought = words.lower()
-    named = [np.array([sought in name.lower() for name in names]) for names in (plan.agent_ids, plan.item_ids)]
-    held = named[0][:, None] | named[1]
-    if pool is not None:
-        held |= np.array([[text is not None and sought in text.lower() for text in row] for row in pool.texts])
-    return np.asarray(held, dtype=np.bool_)
 
 
 def _against(opened: _Opened, theirs: Verdicts) -> _Opened:

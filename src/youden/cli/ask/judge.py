@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
+from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
     from youden.nouns import Verdicts
     from youden.run.pipeline import PlannedRun
 
@@ -36,11 +39,28 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--poll",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
     help="How often batches are looked at.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["ray"]),
+    help="ray: workers on the Ray cluster of RAY_ADDRESS, or on one of this machine, ask instead of this process.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
+)
+@click.option(
+    "--worker",
+    is_flag=True,
+    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. No file is "
+    "written; it ends when the plan is answered.",
 )
 @options.json
 def command(
@@ -52,6 +72,9 @@ def command(
     asking: options.Asking,
     mode: str,
     poll: float,
+    engine: str | None,
+    workers: int | None,
+    worker: bool,
     as_json: bool,
 ) -> None:
     """Ask the judge what CONFIG plans and nobody answered yet.
@@ -72,6 +95,19 @@ def command(
         raise click.UsageError(f"{answers[0]} would be answers to take. Add --import, or leave it out.")
     if importing and (mode == "batch" or asking.retry_failed):
         raise click.UsageError("--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.")
+    if engine is None and workers is not None:
+        raise click.UsageError("--workers goes with --engine ray.")
+    if engine is not None and (importing or mode == "batch" or asking.log is not None):
+        raise click.UsageError(
+            "--engine ray goes without --import, --mode batch and without --log: its workers ask call by call."
+        )
+    if worker:
+        if importing or engine is not None or mode == "batch":
+            raise click.UsageError(
+                "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one."
+            )
+        _help_out(said, asking, as_json=as_json)
+        return
     planned = plan_run(said, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
@@ -80,6 +116,12 @@ def command(
     elif mode == "batch":
         batching = Batching(poll=poll, say=show.note)
         result = judge_run(planned, asking.terms(batching=batching))
+    elif engine is not None:
+        from youden.run.on_ray import answers_on_ray, placing_of
+
+        with progress_bar() as bar:
+            placing = placing_of(planned.config, workers=workers, say=show.note)
+            result = judge_run(planned, asking.terms(progress=bar), by=partial(answers_on_ray, placing=placing))
     else:
         with progress_bar() as bar:
             result = judge_run(planned, asking.terms(progress=bar))
@@ -114,3 +156,17 @@ def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.As
         if taken.new:
             show.note("what these answers cost was spent elsewhere and is not known here")
     return judge_run(planned, Terms(stored_only=True, log=asking.log))
+
+
+def _help_out(config: RunConfig, asking: options.Asking, *, as_json: bool) -> None:
+    from youden.run.worker import work
+
+    with progress_bar() as bar:
+        result = work(config, asking.terms(progress=bar))
+    n_answered, n = int(result.answered.sum()), len(result)
+    if as_json:
+        show.print_json({"worker": True, "calls": n, "answered": n_answered})
+    else:
+        show.note(
+            f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
+        )

@@ -9,6 +9,7 @@ import click
 
 from youden.cli.terms import options, show
 from youden.cli.terms.groups import Suggesting
+from youden.text.places import shown
 
 FELL_SHORT = 1
 
@@ -62,9 +63,9 @@ def import_(file: Path, store: str, as_json: bool) -> None:
 
     done = import_cassette(file, store)
     if as_json:
-        show.print_json({"store": store, **asdict(done)})
+        show.print_json({"store": shown(store), **asdict(done)})
     else:
-        show.note(f"{done.n_added:,} added to {store}, {done.n_kept:,} were there already")
+        show.note(f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already")
 
 
 @command.command("verify")

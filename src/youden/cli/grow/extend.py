@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import options, ranking, show
+from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ MOST_SHOWN = 10
 @click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
 @click.option(
     "--width",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="W",
     help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
 )

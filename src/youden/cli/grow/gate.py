@@ -11,6 +11,7 @@ from rich.table import Table
 
 from youden.cli import UNDECIDED
 from youden.cli.terms import options, show
+from youden.cli.terms.numbers import Number
 
 if TYPE_CHECKING:
     from youden.practice.gate.decision import Gate
@@ -28,7 +29,9 @@ WORSE = 1
     help="The new agent. Repeatable: several share the error.",
 )
 @click.option("--baseline", required=True, help="The agent it is compared with.")
-@click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
+@click.option(
+    "--margin", type=Number(), default=0.05, show_default=True, help="How much worse still counts as no worse."
+)
 @options.about
 @click.option(
     "--ledger",

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import options, show
+from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 @click.command("baselines")
 @options.run
 @click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Holdouts drawn.")
-@click.option(
-    "--c", type=click.FloatRange(min=0, min_open=True), default=1.6, show_default=True, help="Cells, C of n log n."
-)
+@click.option("--c", type=Number(min=0, min_open=True), default=1.6, show_default=True, help="Cells, C of n log n.")
 @options.held_out
 @click.option("--only", help="Baselines, separated by commas. [default: all]")
 @options.rule

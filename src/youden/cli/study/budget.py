@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import options, show
+from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     help="Whose recall --goal means: the top k. [default: 5, or one under the agents]",
 )
 @click.option("--goal", default="rho=0.97", show_default=True, help="rho=…, recall=… or halfwidth=….")
-@click.option("--usd-per-call", type=click.FloatRange(min=0), help="Price of a call. [default: what RUN's calls cost]")
+@click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
 @options.html
 @options.json
 def command(

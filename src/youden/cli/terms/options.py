@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from youden.cli.terms.numbers import Number
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -32,12 +35,10 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
-max_cost = click.option(
-    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Most that this one command may spend."
-)
+max_cost = click.option("--max-cost", type=Number(min=0), metavar="USD", help="Most that this one command may spend.")
 max_missing = click.option(
     "--max-missing",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="SHARE",
     help="Stop when more than this share of answers is missing. [default: 0.01]",
 )
@@ -47,7 +48,7 @@ retry_failed = click.option(
 log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
 grace = click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=8.0,
     show_default=True,
     metavar="SECONDS",
@@ -113,7 +114,7 @@ rule = click.option(
 )
 held_out = click.option(
     "--holdout",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     metavar="SHARE",
     default=0.2,
     show_default=True,
@@ -191,15 +192,18 @@ class Overrides:
     robust: bool | None = None
     trusted: tuple[str, ...] | None = None
     families: Path | None = None
+    store: str | None = None
 
     def apply(self, path: Path) -> RunConfig:
         """The run config at `path` with these changes.
 
         What it names is looked for before the libraries of a run are loaded, which takes a second.
         """
-        from youden.data.folder.run_config import load_run_config
+        from youden.data.folder.run_config import load_run_config, with_usual_store
         from youden.judging.config.reading import load_judge_config
 
+        if self.robust and self.trusted is not None:
+            raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
         said: dict[str, Json | None] = {
             "judge": self.judge,
             "out": None if self.out is None else str(self.out),
@@ -209,12 +213,13 @@ class Overrides:
             "robust": self.robust if self.trusted is None else False,
             "trusted": [*self.trusted] if self.trusted is not None else [] if self.robust else None,
             "families": None if self.families is None else _families(self.families),
+            "store": self.store,
         }
         changes: dict[str, Json | None] = {name: value for name, value in said.items() if value is not None}
         if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
             changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
             changes |= {} if self.width is not None else {"width_share": None}
-        config = load_run_config(path, changes)
+        config = with_usual_store(load_run_config(path, changes), os.environ)
         load_judge_config(config.judge)
         from youden.data.pools.reader import locate_pool
         from youden.protocol.designs import DESIGNS
@@ -231,17 +236,23 @@ def _families(path: Path) -> dict[str, Json]:
 
 
 def overrides(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --judge, --out, --max-cost, --target, --trials and --width, and hands them over as one `overrides`."""
+    """Adds --judge, --out, --store, --max-cost, --target, --trials and --width, and hands them over as one `overrides`."""
 
     @spending
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
+    @click.option(
+        "--store",
+        metavar="PLACE",
+        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
+        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
+    )
     @target
     @click.option(
         "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."
     )
     @click.option(
         "--width",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=Number(0, 1, min_open=True, max_open=True),
         metavar="W",
         help="Ask in rounds until nine in ten agents have ± W (width_share: in the config for another share).",
     )
@@ -250,12 +261,15 @@ def overrides(function: Callable[..., R]) -> Callable[..., R]:
         *,
         overrides: Overrides,
         out: Path | None,
+        store: str | None,
         target: str | None,
         trials: int | None,
         width: float | None,
         **rest: object,
     ) -> R:
-        return function(overrides=replace(overrides, out=out, target=target, trials=trials, width=width), **rest)
+        return function(
+            overrides=replace(overrides, out=out, store=store, target=target, trials=trials, width=width), **rest
+        )
 
     return wrapped
 

@@ -35,6 +35,8 @@ class Tally:
     throttled: int = 0
     usd: float = 0.0
     failed: Counter[str] = field(default_factory=Counter)
+    workers: int = 0
+    by_them: int = 0
 
     def line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
         """All of it in words, zeros left out; the rate and the time left are of what did not come from the store.
@@ -54,11 +56,13 @@ class Tally:
             "stored": f"{self.cached:,} from the store" if self.cached else "",
             "failed": (f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")) if n_failed else "",
             "throttled": f"{self.throttled:,} × 429" if self.throttled else "",
+            "workers": f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}" if self.workers else "",
+            "by them": f"{self.by_them:,} answered by others" if self.by_them else "",
             "usd": f"${self.usd:.4f}" if self.usd else "",
             "time": took if ended else f"{_duration(left)} left" if left >= 1 else "",
         }
         said = {name: part for name, part in parts.items() if part}
-        for name in ("answered", "stored", "throttled", "failed", "rate", "time", "usd"):
+        for name in ("answered", "stored", "by them", "throttled", "failed", "rate", "time", "usd"):
             if width is None or len(", ".join(said.values())) <= width:
                 break
             said.pop(name, None)
@@ -98,6 +102,12 @@ class Bar:
     def throttled(self) -> None:
         if self._tally is not None:
             self._tally.throttled += 1
+            self._show()
+
+    def beside(self, n_workers: int, *, answered: int) -> None:
+        """So many others ask the same run, and others got so many answers in this pass."""
+        if self._tally is not None:
+            self._tally.workers, self._tally.by_them = n_workers, answered
             self._show()
 
     def say(self, text: str) -> None:

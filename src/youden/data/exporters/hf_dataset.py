@@ -1,7 +1,7 @@
 """Writes a pool or a run as a dataset for the Hugging Face Hub, with a card: `datasets` reads it, and so does youden.
 
-A pool's folder is youden's own form of a pool. A run's folder opens as the run that it is, without its pool's texts, its store
-and its report; of paths in its files only the last part stays, for the rest is nobody's business.
+A pool's folder is youden's own form of a pool. A run's folder opens as the run that it is, without its pool's texts, its store,
+its labels and its report; of paths in its files only the last part stays, for the rest is nobody's business.
 """
 
 from __future__ import annotations
@@ -150,10 +150,10 @@ def _without_places(config: RunConfig, folder: Path) -> RunConfig:
     changes: dict[str, object] = {"out": str(folder), "store": None}
     if not config.pool.startswith("datasets/"):
         changes["pool"] = beside(config.pool)
-    if isinstance(config.judge, str) and config.judge.endswith((".yaml", ".yml")):
+    if isinstance(config.judge, str) and _is_file(config.judge):
         changes["judge"] = beside(config.judge)
-    elif isinstance(config.judge, dict) and isinstance(prompt := config.judge.get("prompt"), str):
-        changes["judge"] = config.judge | {"prompt": _last(prompt)}
+    elif isinstance(config.judge, dict):
+        changes["judge"] = _without_folders(config.judge)
     if config.trials_of is not None:
         changes["trials_of"] = beside(config.trials_of)
     changes["extensions"] = [
@@ -163,3 +163,16 @@ def _without_places(config: RunConfig, folder: Path) -> RunConfig:
         for step in config.extensions
     ]
     return config.model_copy(update=changes)
+
+
+def _without_folders(said: Json) -> Json:
+    """A judge's keys, those of a jury's members too, with files named by their last part."""
+    if isinstance(said, dict):
+        return {key: _without_folders(value) for key, value in said.items()}
+    if isinstance(said, list):
+        return [_without_folders(value) for value in said]
+    return _last(said) if isinstance(said, str) and _is_file(said) else said
+
+
+def _is_file(said: str) -> bool:
+    return said.endswith((".yaml", ".yml", ".md"))

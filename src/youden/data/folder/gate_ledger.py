@@ -30,7 +30,9 @@ class _Pair(BaseModel):
     answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
 
 
-class _File(BaseModel):
+class LedgerFile(BaseModel):
+    """`gates.json` as it stands in the folder."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
     version: Literal[1] = 1
@@ -68,7 +70,7 @@ def read_ledger(path: Path) -> GateLedger:
     if not path.exists():
         return GateLedger({})
     try:
-        pairs = _File.model_validate_json(path.read_bytes()).looks
+        pairs = LedgerFile.model_validate_json(path.read_bytes()).looks
     except ValidationError as error:
         raise _damaged(path, misfit(error)) from error
     looks = {(pair.agent, pair.baseline): tuple(dict.fromkeys(pair.answers)) for pair in pairs}
@@ -84,7 +86,7 @@ def write_ledger(path: Path, ledger: GateLedger) -> None:
         for (a, b), seen in sorted(ledger.looks.items())
     ]
     with replacing(path) as fresh:
-        fresh.write_text(_File(looks=pairs).model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+        fresh.write_text(LedgerFile(looks=pairs).model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
 def _damaged(path: Path, problem: str) -> RunFolderError:

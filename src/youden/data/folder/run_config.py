@@ -20,9 +20,10 @@ from youden.nouns import MAX_MISSING, Json, SplitRule, Target
 from youden.resources import find, roots
 from youden.streams import DRAW
 from youden.text.misfits import misfit
+from youden.text.places import shown
 from youden.text.yaml_text import YamlError, read_yaml
 
-_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
+_CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 _POOLS = ("agents", "items")
 
@@ -43,6 +44,25 @@ _OF_A_DESIGN = (
     "holdout",
     "rule",
 )
+
+
+MEANS = {
+    "calls": "calls of both arms as a whole number, such as 4000",
+    "percent": "percent of the dense calls, above 0 and up to 100, such as 2",
+    "trials": "paired trials an agent as a whole number, such as 100",
+    "width": "a half width between 0 and 1, such as 0.05",
+    "width_share": "a share of the agents above 0 and up to 1, such as 0.9",
+    "top": "as a whole number how many agents are to be told apart as the best, such as 3",
+    "holdout": "a share of the cells below 1, such as 0.2",
+    "seed": "a whole number from 0 on",
+    "robust": "true or false",
+    "trusted": "a list of agents, such as [a, b]",
+    "families": "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
+    "suspected": "a share of the calls from 0 to 1, such as 0.05",
+    "max_cost": "USD from 0 on, such as 2.00",
+    "max_missing": "a share of the answers from 0 to 1, such as 0.01",
+}
+"""What a key may say, for whoever said something else."""
 
 
 class Extension(BaseModel):
@@ -83,6 +103,20 @@ class DrawnAs(BaseModel):
     budget: Annotated[int, Field(ge=1)] | None = None
 
 
+class RayWorkers(BaseModel):
+    """What `--engine ray` places: so many workers (None for one a node), each with so much of a node set aside.
+
+    resources: others that the cluster's nodes were started with, by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    workers: Annotated[int, Field(ge=1)] | None = None
+    num_cpus: Annotated[float, Field(ge=0)] = 1.0
+    num_gpus: Annotated[float, Field(ge=0)] = 0.0
+    resources: dict[_Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+
+
 class RunConfig(BaseModel):
     """One run.
 
@@ -105,7 +139,9 @@ class RunConfig(BaseModel):
     extensions: how the run grew since, in order; each adds to the plan and leaves what was planned in its place.
     drawn: written by youden into a run's folder.
     trials_of: a run's folder; this run asks a balanced part of that run's own trials (`calls` of them), drawn by `seed`.
-    store: a path or an sqlite URL, None for `verdicts.db` in the run's folder. out: the run's folder, None for runs/NAME.
+    ray: what `youden judge --engine ray` places on a cluster.
+    store: a path, an sqlite URL or postgresql://USER@HOST/DATABASE, None for `verdicts.db` in the run's folder. out: the run's
+    folder, None for runs/NAME.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -140,6 +176,7 @@ class RunConfig(BaseModel):
     max_missing: Annotated[float, Field(ge=0, le=1)] = MAX_MISSING
     out: _Text | None = None
     drawn: DrawnAs | None = None
+    ray: RayWorkers = RayWorkers()
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -226,8 +263,21 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
         return RunConfig.model_validate(resolved)
     except ValidationError as error:
         raise ConfigError(
-            f"{place}: {misfit(error, keys=RunConfig.model_fields)}. Correct it.", slug="run-config"
+            f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
         ) from error
+
+
+def _remedy(error: ValidationError) -> str:
+    """What the key that does not fit may say, in words."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    means = MEANS.get(str(first["loc"][0])) if first["loc"] and first["type"] != "value_error" else None
+    return "Correct it." if means is None else f"Give {means}."
+
+
+def with_usual_store(config: RunConfig, environment: Mapping[str, str]) -> RunConfig:
+    """The config with the store that YOUDEN_STORE names, where it names none itself."""
+    usual = environment.get("YOUDEN_STORE")
+    return config if config.store is not None or not usual else config.model_copy(update={"store": usual})
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
@@ -242,6 +292,10 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
+    if config.ray == RayWorkers():
+        del data["ray"]
+    if config.store is not None:
+        data["store"] = shown(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
 

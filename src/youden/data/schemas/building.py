@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import TypeAdapter
 
+from youden.data.folder.gate_ledger import FILE, LedgerFile
 from youden.data.folder.pool_summary import PoolFile
 from youden.data.folder.ranking_file import RankingFile
 from youden.data.folder.run_config import RunConfig
@@ -64,6 +65,7 @@ def build_schemas() -> dict[str, str]:
         "signature.json": _of(SignatureFile),
         "ranking.json": _of(RankingFile),
         "labels.json": _of(Validation),
+        FILE: _of(LedgerFile),
         "plan.parquet": _table(_of(PlanSaid), _TRIAL),
         "verdicts.parquet": _table(_of(VerdictsSaid), _TRIAL | _ANSWER),
         "rates.parquet": _table(_of(RatesSaid), _RATE),

@@ -50,16 +50,20 @@ class Caller:
         self.unsaid = Unsaid()
         self._usual = Usual()
         self._answer_limit = config.answer_limit
-        self._paced: set[asyncio.Timeout] = set()
+        self.paced: set[asyncio.Timeout] = set()
         paced = config if backend.live else config.unpaced()
-        self._pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
+        self.pace = Pace(requests_per_minute=paced.requests_per_minute, tokens_per_minute=paced.tokens_per_minute)
 
     def stop(self) -> None:
         """Send nothing more; who waits to send learns it now."""
         self.stopped = True
         self.outage.wait_no_more()
-        for waiting in self._paced:
+        for waiting in self.paced:
             waiting.reschedule(0)
+
+    def share(self, n: int) -> None:
+        """So many ask side by side: each takes its part of the requests and tokens a minute."""
+        self.pace.share(n)
 
     async def attempt(self, call: Call) -> Completion:
         """One try, for a worker that was let in by `concurrency`.
@@ -84,7 +88,7 @@ class Caller:
             if usage.tokens_in or usage.tokens_out:
                 spent = price(self.config, usage.tokens_in, usage.tokens_out)
                 self._usual.saw(usage.tokens_in, usage.tokens_out, most_in=most_in)
-                self._pace.settle(thought, usage.tokens_in + usage.tokens_out)
+                self.pace.settle(thought, usage.tokens_in + usage.tokens_out)
             else:
                 self.unsaid.count(worst, usage.doubt)
             booked = spent
@@ -104,15 +108,15 @@ class Caller:
     async def _let_through(self, request: Request) -> float:
         """Wait for the pace. Returns the tokens that the call is thought to take; 0 without a pace."""
         thought = 0.0
-        if self._pace.limited:
+        if self.pace.limited:
             thought = characters(request) / 4 + self.config.answer_tokens
             with suppress(TimeoutError):
                 async with asyncio.timeout(0 if self.stopped else None) as waiting:
-                    self._paced.add(waiting)
+                    self.paced.add(waiting)
                     try:
-                        await self._pace.acquire(thought)
+                        await self.pace.acquire(thought)
                     finally:
-                        self._paced.discard(waiting)
+                        self.paced.discard(waiting)
         if self.stopped:
             raise CallError("The run ended before this was sent.", kind="retry")
         return thought

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from youden.errors import BudgetError, TooManyMissingError
 from youden.judging.asking.endings import Ending, out_of_money, too_many, too_many_missing
@@ -17,22 +17,27 @@ from youden.nouns import Completion, Plan, Pool, Request
 class JudgedTrials:
     """All trials of `plan`, one row each. Read `columns` when the loop has ended.
 
-    max_missing: the share of trials without an answer above which they end the run.
+    max_missing: the share of trials without an answer above which they end the run. first: the share of the plan that comes
+    last, so that several who ask one plan begin in different places.
     """
 
-    def __init__(self, plan: Plan, pool: Pool, questions: Questions, *, ending: Ending, max_missing: float) -> None:
+    def __init__(
+        self, plan: Plan, pool: Pool, questions: Questions, *, ending: Ending, max_missing: float, first: float = 0.0
+    ) -> None:
         self.columns = VerdictColumns(len(plan))
         self._plan = plan
         self._pool = pool
         self._questions = questions
         self._ending = ending
         self._max_missing = max_missing
+        self._first = int(first * len(plan))
 
     def __len__(self) -> int:
         return len(self._plan)
 
     def requests(self) -> Iterator[tuple[int, str, Request]]:
-        return self._questions.all(self._plan, self._pool)
+        rows = [*range(self._first, len(self._plan)), *range(self._first)]
+        return self._questions.all(self._plan, self._pool, rows)
 
     def fits(self, request: Request) -> bool:
         return self._questions.fits(request)
@@ -54,6 +59,13 @@ class JudgedTrials:
         if too_many(self.columns.n_missing, self.columns.n_done, max_missing=self._max_missing):
             self._ending.stop(self._too_many_missing)
         return reading.missing
+
+    def correct(self, outcomes: Mapping[str, Completion | Failure]) -> None:
+        """Read what others answered first, and the store keeps, in place of what came here."""
+        for key, outcome in outcomes.items():
+            completion = outcome if isinstance(outcome, Completion) else None
+            reading = no_reading("failed") if completion is None else self._questions.read(completion)
+            self.columns.correct(key, reading, completion=completion)
 
     def out_of_money(self, budget: Budget) -> BudgetError:
         return out_of_money(budget, n_done=self.columns.n_done, n=len(self))

@@ -76,6 +76,20 @@ class Line:
         self._parked.clear()
         self._moved.set()
 
+    def recall(self) -> list[Call]:
+        """Every call that is not under way leaves the line."""
+        calls = [self.open[key] for key in self._asleep] + self._parked
+        for timer in self._asleep.values():
+            timer.cancel()
+        while not self._ready.empty():
+            if (call := self._ready.get_nowait()) is not None:
+                calls.append(call)
+        self._asleep.clear()
+        self._parked.clear()
+        for call in calls:
+            self.close(call)
+        return calls
+
     def moved(self) -> None:
         """Wake who waits in `something_moves`."""
         self._moved.set()

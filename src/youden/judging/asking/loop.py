@@ -7,6 +7,7 @@ what ends a run, and a `Work` says what is asked and takes what came of it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -23,6 +24,7 @@ from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.lookup import Known, look_up
 from youden.judging.store.payments import payment_of
+from youden.judging.store.team import BEAT, Team
 from youden.nouns import Completion, Request
 
 CHUNK = 100
@@ -37,7 +39,10 @@ def at_risk(config: JudgeConfig) -> int:
 class Loop:
     """Asks one backend all of `work` that `store` does not know.
 
+    The store is used by other threads alone, so that no reply waits for it.
+
     retry_failed: also what was rejected or is no answer. payer: under whose name the store notes what is paid; None for nobody's.
+    team: who else asks the same run.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Loop:
         sight: Sight,
         retry_failed: bool = False,
         payer: str | None = None,
+        team: Team | None = None,
     ) -> None:
         self._work = work
         self._caller = caller
@@ -60,6 +66,7 @@ class Loop:
         self._sight = sight
         self._retry_failed = retry_failed
         self._payer = payer
+        self._team = team
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._line = Line(caller.config.concurrency)
         self._early: list[tuple[Call, Failure]] = []
@@ -67,6 +74,8 @@ class Loop:
         self._n_in_flight = self._n_cut = 0
         self._known_good: Request | None = None
         self._once = asyncio.Lock()
+        self._to_write = asyncio.Event()
+        self._written = asyncio.Event()
         ending.on_stop.append(self._stop_sending)
 
     async def go(self) -> None:
@@ -110,15 +119,17 @@ class Loop:
 
     async def _route_all(self) -> None:
         at_once = self._config.concurrency
-        for chunk in look_up(self._work.requests(), self._store, size=CHUNK):
+        if self._team is not None and self._team.others.n:
+            await self._join_in()
+        chunks = look_up(self._work.requests(), self._store, size=CHUNK)
+        while chunk := await asyncio.to_thread(next, chunks, None):
             asked = [known for known in chunk if not self._settle(known)]
             for begin in range(0, len(asked), at_once):
                 while self._is_full and not self._ending.stopped:
                     await self._line.something_moves()
                 if self._ending.stopped:
                     return
-                self._route(asked[begin : begin + at_once])
-            await asyncio.sleep(0)
+                await self._route(asked[begin : begin + at_once])
 
     @property
     def _is_full(self) -> bool:
@@ -143,7 +154,13 @@ class Loop:
         self._record(request, found)
         self._put(rows, key, found, stored=True)
 
-    def _route(self, asked: Sequence[Known]) -> None:
+    async def _join_in(self) -> None:
+        """Where calls are paced, the others learn of this one before it sends its part."""
+        self._share()
+        if self._caller.pace.limited:
+            await asyncio.sleep(2 * BEAT)
+
+    async def _route(self, asked: Sequence[Known]) -> None:
         """Join what is under way, here or elsewhere, and ask the rest."""
         new = []
         for known in asked:
@@ -153,13 +170,13 @@ class Loop:
             else:
                 before = known.completion or known.failure
                 new.append(Call(known.key, known.request, list(known.rows), before))
-        self._ask_or_await(new)
+        await self._ask_or_await(new)
 
-    def _ask_or_await(self, calls: Sequence[Call]) -> None:
+    async def _ask_or_await(self, calls: Sequence[Call]) -> None:
         """Claim the calls and ask them, but for those that somebody else claims or has answered meanwhile."""
-        keys = [call.key for call in calls]
-        mine = self._claims.take(keys)
-        now = self._store.failures(keys) | self._store.answers(keys)
+        if not calls:
+            return
+        mine, now = await asyncio.to_thread(self._claimed, [call.key for call in calls])
         done = []
         for call in calls:
             found = now.get(call.key)
@@ -171,11 +188,14 @@ class Loop:
             elif call.key in mine:
                 self._elsewhere.pop(call.key, None)
                 self._line.add(call)
-            else:
+            elif not self._ending.stopped:
                 self._elsewhere[call.key] = call
         if done:
-            self._store.flush()
-            self._claims.finish(done)
+            await asyncio.to_thread(self._claims.finish, done)
+
+    def _claimed(self, keys: Sequence[str]) -> tuple[set[str], dict[str, Completion | Failure]]:
+        """Those of `keys` that are this loop's to ask, and what the store then holds of all."""
+        return self._claims.take(keys), self._store.known(keys)
 
     async def _work_off(self) -> None:
         concurrency, more = self._caller.concurrency, True
@@ -198,8 +218,13 @@ class Loop:
 
     async def _try(self, call: Call) -> None:
         """One try, and what follows from it."""
-        if self._ending.stopped:
+        while self._store.n_unwritten >= MOST_UNWRITTEN and not self._ending.stopped:
+            self._written.clear()
+            await self._written.wait()
+        if self._ending.stopped or self._claims.doubtful:
             self._line.close(call)
+            if not self._ending.stopped:
+                self._elsewhere[call.key] = call
             return
         self._n_in_flight += 1
         try:
@@ -233,6 +258,8 @@ class Loop:
         self._keep_early()
         self._heard(answer=True)
         self._keep(call, completion)
+        if self._team is not None:
+            self._team.answered += 1
         outcome = self._put(call.rows, call.key, completion, usd=call.usd)
         self._sight.tell(
             "call",
@@ -329,10 +356,9 @@ class Loop:
 
     def _keep(self, call: Call, outcome: Completion | Failure) -> None:
         self._record(call.request, outcome)
-        try:
-            self._store.add(call.key, outcome)
-        except YoudenError as error:
-            self._ending.stop_with(error)
+        self._store.add(call.key, outcome, again=call.known is not None, waits=False)
+        if self._store.n_unwritten >= MOST_UNWRITTEN // 2:
+            self._to_write.set()
 
     def _record(self, request: Request, outcome: Completion | Failure) -> None:
         if self._caller.backend.record is not None:
@@ -353,21 +379,42 @@ class Loop:
 
     async def _now_and_then(self) -> None:
         """Write what came, hold what is claimed, and look for what others were asked."""
+        looked = time.monotonic()
         while True:
-            await asyncio.sleep(LINGER)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER):
+                    await self._to_write.wait()
+            self._to_write.clear()
             try:
-                self._store.flush()
-                self._claims.renew()
+                if self._claims.doubtful:
+                    self._elsewhere |= {call.key: call for call in self._line.recall()}
+                await asyncio.to_thread(self._write)
+                self._written.set()
+                self._share()
                 if self._line.is_empty:
                     self._line.unpark()
-                if self._elsewhere and not self._ending.stopped:
-                    self._ask_or_await(list(self._elsewhere.values()))
+                if time.monotonic() - looked >= LINGER and not self._ending.stopped:
+                    await self._ask_or_await(list(self._elsewhere.values()))
+                    looked = time.monotonic()
                     self._line.moved()
             except YoudenError as error:
                 self._ending.stop_with(error)
 
+    def _write(self) -> None:
+        self._store.flush()
+        self._claims.renew()
+
+    def _share(self) -> None:
+        """Take this member's part of what is allowed to all."""
+        if self._team is not None:
+            self._caller.share(1 + self._team.others.n)
+            self._sight.beside(self._team.others.n, answered=self._team.others.answered)
+            if self._team.lost is not None:
+                self._ending.stop_with(self._team.lost)
+
     def _stop_sending(self) -> None:
         self._caller.stop()
+        self._written.set()
         self._elsewhere.clear()
         self._line.close_sleepers()
 

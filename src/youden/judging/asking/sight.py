@@ -60,6 +60,13 @@ class Speaking(Progress, Protocol):
     def say(self, text: str) -> None: ...
 
 
+@runtime_checkable
+class Accompanied(Progress, Protocol):
+    """A progress that can also be told of others who work on the same."""
+
+    def beside(self, n_workers: int, *, answered: int) -> None: ...
+
+
 class Sight:
     """Tells a progress display and a log, where there are any."""
 
@@ -87,6 +94,11 @@ class Sight:
         """A call met a 429."""
         if self._progress is not None:
             self._progress.throttled()
+
+    def beside(self, n_workers: int, *, answered: int) -> None:
+        """So many others ask the same, and got so many answers."""
+        if isinstance(self._progress, Accompanied):
+            self._progress.beside(n_workers, answered=answered)
 
     def say(self, event: str, text: str) -> None:
         """Something that whoever watches should know now."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from youden.errors import ConfigError
 from youden.judging.config.reading import JudgeConfig
+from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Progress
 
 
@@ -66,8 +67,8 @@ class Asking:
     retry_failed: whether what was refused, cut off, unparsed or rejected is asked again. progress: shown how far it is.
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
     API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
-    and stored. books: under whose name the store notes what is paid. stored_only: nothing is asked; where the store does not hold
-    every answer the run ends.
+    and stored. books: under whose name the store notes what is paid. stored_only: nothing is asked; where the store does not
+    hold every answer the run ends. team: who asks the same run from other processes.
     """
 
     max_cost: float | None = None
@@ -79,6 +80,7 @@ class Asking:
     grace: float = 8.0
     books: Books | None = None
     stored_only: bool = False
+    team: Team | None = None
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:

@@ -47,7 +47,7 @@ class Replay:
 
         def missed(key: str, row: int) -> None:
             raise ReplayMissError(
-                f"The store {self._store.path} has no answer under {key} to {trial_name(plan, row)}. "
+                f"The store {self._store.name} has no answer under {key} to {trial_name(plan, row)}. "
                 "Replay the plan, pool and judge that were judged, or judge this plan first.",
                 slug="replay-miss",
             )

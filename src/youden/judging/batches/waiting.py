@@ -271,7 +271,7 @@ class InBatches:
         if isinstance(outcome, Completion):
             self._n_merged += 1
             self._n_missing += not self._is_answer(outcome)
-            self._store.add(key, outcome)
+            self._store.add(key, outcome, again=self._asking.retry_failed)
             self._answers[key] = outcome
         elif outcome.kind == "stop":
             self._end(self._ending(outcome))
@@ -285,7 +285,7 @@ class InBatches:
         """Keep what failed once anything was answered: until then it may be the provider's fault, and no trial's own."""
         if self._answers or all_of_them:
             for key, failure in self._early.items():
-                self._store.add(key, failure)
+                self._store.add(key, failure, again=self._asking.retry_failed)
             self._early.clear()
         elif len(self._early) >= min(GIVEN_UP_AT_START, len(self._plan)):
             last = list(self._early.values())[-1]

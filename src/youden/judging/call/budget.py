@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 
-_PARTS = 1e12
+PARTS = 1e12
 """Reservations are whole millionths of a millionth of a USD: sums of them are exact, whatever their order."""
 
 
@@ -26,9 +26,14 @@ class Budget:
         self._reserved = 0
         self._freed = asyncio.Event()
 
+    @property
+    def spent_by_all(self) -> float:
+        """USD spent under the cap, by others too where it is shared."""
+        return self.spent
+
     def fits(self, usd: float) -> bool:
         """Whether so much could be set aside now."""
-        return self.cap == math.inf or self.spent + (self._reserved + math.ceil(usd * _PARTS)) / _PARTS <= self.cap
+        return self.cap == math.inf or self.spent + (self._reserved + math.ceil(usd * PARTS)) / PARTS <= self.cap
 
     async def reserve(self, usd: float) -> None:
         """Set `usd` aside, waiting for calls in flight to settle where that helps. Raises: OutOfMoneyError."""
@@ -42,11 +47,11 @@ class Budget:
     def take(self, usd: float) -> None:
         """Set `usd` aside, whether or not it fits."""
         if self.cap != math.inf:
-            self._reserved += math.ceil(usd * _PARTS)
+            self._reserved += math.ceil(usd * PARTS)
 
     def settle(self, reserved: float, spent: float) -> None:
         """Give back what `reserve` set aside and count what was spent."""
         self.spent += spent
         if self.cap != math.inf:
-            self._reserved -= math.ceil(reserved * _PARTS)
+            self._reserved -= math.ceil(reserved * PARTS)
             self._freed.set()

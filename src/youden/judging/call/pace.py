@@ -31,12 +31,22 @@ class Pace:
 
     def __init__(self, *, requests_per_minute: float | None = None, tokens_per_minute: float | None = None) -> None:
         self.limited = requests_per_minute is not None or tokens_per_minute is not None
+        self._rates = (requests_per_minute, tokens_per_minute)
         self._turn = asyncio.Lock()
-        self._requests = None if requests_per_minute is None else request_limiter(requests_per_minute / 60)
-        self._tokens = None
-        if tokens_per_minute is not None:
-            self._tokens = AsyncLimiter(tokens_per_minute / 60 * TOKEN_WINDOW, TOKEN_WINDOW)
         self._owed = 0.0
+        self._n = 0
+        self.share(1)
+
+    def share(self, n: int) -> None:
+        """Let through an `n`-th of what the limits allow, for so many ask side by side."""
+        if n == self._n:
+            return
+        self._n = n
+        requests, tokens = self._rates
+        self._requests = None if requests is None else request_limiter(requests / 60 / n)
+        self._tokens = None
+        if tokens is not None:
+            self._tokens = AsyncLimiter(tokens / 60 / n * TOKEN_WINDOW, TOKEN_WINDOW)
 
     async def acquire(self, tokens: float) -> None:
         """Wait until a request of so many tokens may be sent."""

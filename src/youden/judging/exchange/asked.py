@@ -12,7 +12,7 @@ from youden.judging.config.reading import JudgeConfig
 from youden.judging.question.keys import keys
 from youden.judging.question.prompts import sendable
 from youden.judging.question.questions import Questions
-from youden.nouns import INDEPENDENT, Plan, Pool
+from youden.nouns import INDEPENDENT, Message, Plan, Pool
 from youden.nouns.arrays import Ids, Positions
 
 BYTES = 32
@@ -38,8 +38,7 @@ class Asked:
         every, digests = _digests(questions, plan, pool, lengths=lengths)
         key, row = np.unique(every, return_index=True)
         around = questions.prompt.messages("", "", hint=questions.hint)
-        n_bytes = sum(len(message.content.encode()) for message in around) + _text_bytes(questions, plan, pool)[row]
-        return cls(config, key, row, n_bytes, len(around), digests)
+        return cls(config, key, row, _bytes_of(questions, plan, pool, around=around)[row], len(around), digests)
 
     def find(self, wanted: Sequence[bytes]) -> list[int]:
         """Where each of these keys stands in `key`, −1 for one that is not asked."""
@@ -47,7 +46,8 @@ class Asked:
             return [-1] * len(wanted)
         asked_for = np.array(wanted, dtype=f"S{BYTES}")
         at = np.minimum(np.searchsorted(self.key, asked_for), len(self.key) - 1)
-        return np.where(self.key[at] == asked_for, at, -1).tolist()
+        found: list[int] = np.where(self.key[at] == asked_for, at, -1).tolist()
+        return found
 
     def name(self, at: int) -> str:
         """The key at this place, in hex."""
@@ -80,14 +80,12 @@ def _digests(
     return every, digests
 
 
-def _text_bytes(questions: Questions, plan: Plan, pool: Pool) -> Ids:
-    """int32[N]: the bytes that both texts of each trial are sent in."""
+def _bytes_of(questions: Questions, plan: Plan, pool: Pool, *, around: Sequence[Message]) -> Ids:
+    """int32[N]: the bytes of each trial's messages in UTF-8. around: the messages of two empty texts."""
     length = np.array([[len(sendable(text).encode()) if text else 0 for text in row] for row in pool.texts])
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
-    n_bytes = (length[plan.first, plan.item] + length[plan.second, other]).astype(np.int32)
+    both = length[plan.first, plan.item] + length[plan.second, other]
+    n_bytes: Ids = (both + sum(len(message.content.encode()) for message in around)).astype(np.int32)
     for row in np.flatnonzero(questions.cut(plan, pool)).tolist():
-        sent = sum(len(message.content.encode()) for message in questions.request(plan, pool, row).messages)
-        n_bytes[row] = sent - sum(
-            len(one.content.encode()) for one in questions.prompt.messages("", "", hint=questions.hint)
-        )
+        n_bytes[row] = sum(len(one.content.encode()) for one in questions.request(plan, pool, row).messages)
     return n_bytes

@@ -6,7 +6,7 @@ Only what can change an answer is part of the key: no timeout, no concurrency, n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -72,9 +72,9 @@ class Questions:
         """What the answer to `request` is stored under."""
         return key_of(canonical(request, address=self.address))
 
-    def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
-        """(row, key, request) of every trial, one at a time."""
-        for row in range(len(plan)):
+    def all(self, plan: Plan, pool: Pool, rows: Sequence[int] | None = None) -> Iterator[tuple[int, str, Request]]:
+        """(row, key, request) of every trial, one at a time, or of those in `rows`."""
+        for row in range(len(plan)) if rows is None else rows:
             request = self.request(plan, pool, row)
             yield row, self.key(request), request
 

@@ -56,6 +56,13 @@ class VerdictColumns:
             self._served[row] = model
         self._counts[reading.missing] += len(rows)
 
+    def correct(self, key: str, reading: Reading, *, completion: Completion | None) -> None:
+        """Another reading for the rows that were put under `key`."""
+        rows = np.flatnonzero(self._key == key.encode()).tolist()
+        if rows:
+            self._counts[MISSING_REASONS[self._missing[rows[0]]]] -= len(rows)
+            self.put(rows, key, reading, completion=completion)
+
     def bill(self, row: int, *, usd: float, completion: Completion | None = None) -> None:
         """What the call behind `row` cost; trials that share the call cost nothing more."""
         self._usd[row] = usd

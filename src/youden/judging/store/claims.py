@@ -8,84 +8,74 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 
-import orjson
+from youden.judging.store.places.contract import Place
 
 LEASE = 30.0
-"""Seconds that a claim holds unless it is renewed. An owner that stood still for longer may ask what somebody else asks now."""
+"""Seconds that a claim holds unless it is renewed."""
+LOOKS_EVERY = 0.25
+"""Seconds between two looks whether owners of this machine are gone."""
 
-RENEWED_EVERY = LEASE / 4
 
-TABLE = """
-CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL) WITHOUT ROWID;
-"""
-
-_TAKE = """
-INSERT INTO claims SELECT value, :owner, :expires FROM json_each(:keys) WHERE true
-ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
-WHERE claims.expires < :now OR claims.owner = excluded.owner OR claims.owner IN (SELECT value FROM json_each(:gone))
-RETURNING key
-"""
+def new_owner() -> str:
+    """A name for one who claims: its machine, its process, and nobody else's."""
+    return f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
 
 
 class Claims:
-    """The claims of one asker on a store. explained: the store's way of saying what SQLite says."""
+    """The claims of one asker on a place, `seconds` long. lock: held while the place is used."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        place: Place,
+        lock: AbstractContextManager[object],
         *,
-        explained: Callable[[], AbstractContextManager[None]],
+        seconds: float = LEASE,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._connection = connection
-        self._explained = explained
+        self._place = place
+        self._lock = lock
+        self._seconds = seconds
         self._now = now
-        self._owner = f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
+        self._owner = new_owner()
         self._renewed = now()
+        self._looked = -LOOKS_EVERY
+        self._gone: list[str] = []
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether this process stood still, or could not reach the place, for so long that others may have taken its claims."""
+        return self._now() - self._renewed >= 0.9 * self._seconds
 
     def take(self, keys: Sequence[str]) -> set[str]:
         """Those of `keys` that are this asker's now; somebody else asks the others."""
-        now = self._now()
-        with self._explained(), self._connection:
-            others = self._connection.execute("SELECT DISTINCT owner FROM claims WHERE owner != ?", [self._owner])
-            gone = [owner for (owner,) in others.fetchall() if _is_gone(owner)]
-            values = {
-                "owner": self._owner,
-                "expires": now + LEASE,
-                "now": now,
-                "keys": _json(keys),
-                "gone": _json(gone),
-            }
-            return {key for (key,) in self._connection.execute(_TAKE, values).fetchall()}
+        with self._lock:
+            if time.monotonic() - self._looked >= LOOKS_EVERY:
+                self._gone = [owner for owner in self._place.owners() if owner != self._owner and is_gone(owner)]
+                self._looked = time.monotonic()
+            return self._place.take(keys, self._owner, seconds=self._seconds, gone=self._gone)
 
     def renew(self) -> None:
-        """Hold what is held for another `LEASE`; call it often, it writes every `RENEWED_EVERY` seconds."""
+        """Hold what is held for another lease; call it often, it writes every quarter of one."""
         now = self._now()
-        if now - self._renewed < RENEWED_EVERY:
+        if now - self._renewed < self._seconds / 4:
             return
+        with self._lock:
+            self._place.renew(self._owner, seconds=self._seconds)
         self._renewed = now
-        with self._explained(), self._connection:
-            self._connection.execute("UPDATE claims SET expires = ? WHERE owner = ?", [now + LEASE, self._owner])
 
     def finish(self, keys: Collection[str] | None = None) -> None:
         """Give up the claims on `keys`, or on all: they were not asked, or their outcome is in the store."""
-        with self._explained(), self._connection:
-            self._connection.execute(
-                "DELETE FROM claims WHERE owner = ? AND (? OR key IN (SELECT value FROM json_each(?)))",
-                [self._owner, keys is None, _json(keys or ())],
-            )
+        with self._lock:
+            self._place.release(self._owner, keys)
 
 
-def _json(values: Collection[str]) -> str:
-    return orjson.dumps(list(values)).decode()
-
-
+@cache
 def _machine() -> str:
     """This machine, and on Linux the container in it: where a process's number means that process."""
     inside = ""
@@ -94,7 +84,7 @@ def _machine() -> str:
     return "/".join(f"{platform.node()}/{inside}".split())
 
 
-def _is_gone(owner: str) -> bool:
+def is_gone(owner: str) -> bool:
     """Whether the owner was a process of this machine that has ended."""
     machine, number, _ = owner.split(" ")
     if machine != _machine() or os.name != "posix":

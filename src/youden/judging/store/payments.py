@@ -6,24 +6,9 @@ answer's price with it.
 
 from __future__ import annotations
 
-import math
-import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from youden.nouns import Completion
-
-TABLE = """
-CREATE TABLE IF NOT EXISTS paid
-  (payer TEXT NOT NULL, key TEXT NOT NULL, usd REAL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
-   seconds REAL NOT NULL, PRIMARY KEY (payer, key)) WITHOUT ROWID;
-"""
-
-_ADD = """
-INSERT INTO paid VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SET usd = paid.usd + excluded.usd,
-  tokens_in = paid.tokens_in + excluded.tokens_in, tokens_out = paid.tokens_out + excluded.tokens_out,
-  seconds = paid.seconds + excluded.seconds
-"""
 
 
 @dataclass(frozen=True)
@@ -49,18 +34,3 @@ def payment_of(usd: float, completion: Completion | None) -> Payment:
     if completion is None:
         return Payment(usd)
     return Payment(usd, completion.tokens_in, completion.tokens_out, completion.seconds)
-
-
-def write(connection: sqlite3.Connection, payments: Iterable[tuple[str, str, Payment]]) -> None:
-    """Add (payer, key, payment) to what is there, inside the caller's transaction."""
-    rows = [
-        (payer, key, None if math.isnan(one.usd) else one.usd, one.tokens_in, one.tokens_out, one.seconds)
-        for payer, key, one in payments
-    ]
-    connection.executemany(_ADD, rows)
-
-
-def read(connection: sqlite3.Connection, payer: str) -> dict[str, Payment]:
-    """key → all that `payer` paid for it."""
-    rows = connection.execute("SELECT key, usd, tokens_in, tokens_out, seconds FROM paid WHERE payer = ?", [payer])
-    return {key: Payment(math.nan if usd is None else usd, *rest) for key, usd, *rest in rows}

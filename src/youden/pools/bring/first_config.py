@@ -13,7 +13,7 @@ from typing import NamedTuple
 import yaml
 
 from youden.data.folder.run_config import RunConfig
-from youden.data.importers.loose_table import table_rows
+from youden.data.importers.tables.loose_table import table_rows
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.errors import ConfigError, PoolError, YoudenError
 from youden.judging.config.reading import load_judge_config
@@ -100,11 +100,11 @@ def write_first_config(
     """
     name = re.sub(r"[^\w.+-]", "-", pool.resolve().stem).lstrip(".+-")[:100] or "pool"
     file = Path(f"{name}.yaml") if out is None else out
-    if file.exists():
-        raise ConfigError(f"{file} is there already. Give another --out, or delete it.", slug="init-exists")
     if pool.is_file() and not _fits(pool):
         raise _other_columns(pool, name)
     read = read_pool(pool)
+    if file.exists():
+        raise ConfigError(f"{file} is there already. Give another --out, or delete it.", slug="init-exists")
     reads = load_judge_config(READS)
     chosen = load_judge_config(judge or (READS if environment.get(reads.key_variable or "") else OFFLINE))
     other = reads if chosen.name != READS else load_judge_config(OFFLINE)

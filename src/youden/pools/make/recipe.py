@@ -18,6 +18,7 @@ from youden.judging.config.reading import load_judge_config
 from youden.pools.make.agents import AgentsFile, AgentSpec
 from youden.pools.make.generation import Generation, Instructions
 from youden.pools.make.item_sources import read_items
+from youden.text.places import shown
 
 RECIPE: Final = "generation.json"
 
@@ -51,7 +52,7 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     file = generation.file
     recipe = _File(
         version=VERSION,
-        store=store if "://" in store else Path(os.path.relpath(store, folder)).as_posix(),
+        store=shown(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix(),
         seed=file.seed,
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,

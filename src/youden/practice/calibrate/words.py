@@ -11,6 +11,7 @@ from youden.nouns import Json
 from youden.practice.calibrate.judge_verdict import RULE
 from youden.practice.calibrate.known_truth import KINDS, MEANS
 from youden.practice.calibrate.trying import Calibration, Tried
+from youden.text.places import shown
 
 BASELINES = {
     "lexical": "It is a free similarity baseline and no model: it counts shared words, is blind to contradiction and paraphrase, "
@@ -27,7 +28,7 @@ def asked_in_words(calibration: Calibration) -> str:
     kinds = ", ".join(f"{len(known.rows(kind))} {kind}" for kind in KINDS)
     found = ""
     if any(one.needs_store for one in calibration.judges):
-        found = f" and finds their answers in {config.store_place}"
+        found = f" and finds their answers in {shown(config.store_place)}"
     return (
         f"{len(known.plan):,} trials of known truth a judge ({kinds}); the run '{config.name}' (seed {config.seed}) makes "
         f"{int(known.in_run.sum()):,} of them as well{found}"
@@ -111,7 +112,7 @@ def planned_json(calibration: Calibration) -> dict[str, Json]:
         "run": config.name,
         "pool": config.pool,
         "seed": config.seed,
-        "store": config.store_place,
+        "store": shown(config.store_place),
         "trials": trials,
         "costs": costs,
     }

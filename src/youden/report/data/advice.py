@@ -21,8 +21,11 @@ class Advice:
     todo: str | None = None
 
 
-def advise(summary: Summary, notes: Sequence[str]) -> tuple[Advice, ...]:
-    """Warnings the run itself gave, then what its figures call for, then what this report lacks (`notes`)."""
+def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> tuple[Advice, ...]:
+    """Warnings the run itself gave, then what its figures call for, then what this report lacks (`notes`).
+
+    additivity: whether so many partners were asked that additivity says anything.
+    """
     facts, calls = summary.facts, summary.calls
     found = [Advice("run", warning) for warning in summary.warnings]
     if facts.status != "ok" and facts.message not in summary.warnings:
@@ -53,7 +56,7 @@ def advise(summary: Summary, notes: Sequence[str]) -> tuple[Advice, ...]:
             )
         )
     r2 = [line.facts.r2 for line in summary.links if (line.scores, line.link) == ("symmetric", "identity")]
-    if r2 and r2[0] is not None and r2[0] < LITTLE_R2:
+    if additivity and r2 and r2[0] is not None and r2[0] < LITTLE_R2:
         found.append(
             Advice(
                 "additivity",

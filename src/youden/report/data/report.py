@@ -72,8 +72,8 @@ class ReportData:
 
     @property
     def curl_tells(self) -> bool:
-        """Whether so many partners were asked that curl and additivity speak of the scores, and not of noise."""
-        return bool(self.summary.links) and self.partners_seen is not None and self.partners_seen >= LEAST_PARTNERS
+        """Whether curl and additivity speak of the scores, and not of noise."""
+        return _tells(self.summary, self.partners_seen)
 
 
 def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = None) -> ReportData:
@@ -104,7 +104,8 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
         cost = count_cost(folder, evidence.result)
         alarms = false_alarms(evidence.result)
     seen = partners_seen(evidence.rates)
-    advice, doubts = advise(summary, notes), look_for_doubts(evidence, summary)
+    advice = advise(summary, notes, additivity=_tells(summary, seen))
+    doubts = look_for_doubts(evidence, summary)
     agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
     return ReportData(
         summary=summary,
@@ -121,10 +122,14 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
         cost=cost,
         trials=trials,
         item_ids=evidence.rates.item_ids,
-        pages=agent_pages(evidence, summary, agents, doubts, alarms, worst),
+        pages=agent_pages(evidence, summary, agents, doubts, worst),
         judge=judge,
         partners_seen=seen,
     )
+
+
+def _tells(summary: Summary, seen: float | None) -> bool:
+    return bool(summary.links) and seen is not None and seen >= LEAST_PARTNERS
 
 
 def _tied(evidence: Evidence, summary: Summary) -> Tied:

@@ -48,7 +48,10 @@ class TrialLine:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Which trials are asked for; None asks for all. agent, item: positions; cells: bool[K, J], those of which a trial reads one."""
+    """Which trials are asked for; None asks for all.
+
+    agent, item: positions; cells: bool[K, J], of which a trial reads one.
+    """
 
     agent: int | None = None
     item: int | None = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats, Positions
-from youden.report.data.checks import FalseAlarm
 from youden.report.data.doubts.doubts import Doubts
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import AgentGrid
@@ -49,7 +49,6 @@ def agent_pages(
     summary: Summary,
     grid: AgentGrid,
     doubts: Doubts,
-    alarms: Sequence[FalseAlarm],
     worst: Sequence[Sequence[int]],
 ) -> tuple[AgentPage, ...]:
     """One page an agent, in the order of the rates. worst: as `worst_trials` gives them."""
@@ -63,7 +62,7 @@ def agent_pages(
         pages.append(
             AgentPage(
                 position=k,
-                found=tuple(_findings(agent, summary, doubts, alarms)),
+                found=tuple(findings(agent, summary, doubts)),
                 high=tuple(Near(i, float(agreement[k, i])) for i in high),
                 low=tuple(Near(i, float(agreement[k, i])) for i in low),
                 gains=tuple(Near(j, float(score[k, j]), float(residual[k, j])) for j in gains if residual[k, j] > 0),
@@ -93,7 +92,7 @@ def worst_trials(result: Verdicts, predicted: Floats | None, *, most: int = N_SH
     ends = np.searchsorted(agent[order], np.arange(plan.n_agents + 1))
     row = asked[order % len(asked)] if len(asked) else asked
     pair = np.sort(np.stack(cell_keys(plan)), axis=0)
-    return tuple(_of_each_pair(row[start:end], pair, most=most) for start, end in zip(ends[:-1], ends[1:], strict=True))
+    return tuple(_of_each_pair(row[start:end], pair, most=most) for start, end in pairwise(ends.tolist()))
 
 
 def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, ...]:
@@ -105,25 +104,21 @@ def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, 
     return tuple(found.values())
 
 
-def _findings(agent: str, summary: Summary, doubts: Doubts, alarms: Sequence[FalseAlarm]) -> Iterator[str]:
-    yield from (text for text in summary.warnings if f"'{agent}'" in text)
-    for alarm in alarms:
-        if alarm.agent == agent and alarm.alarmed:
-            yield (
-                f"False-positive alarm: on unrelated items the judge called its texts and another's the same source {alarm.n_yes} "
-                f"of {alarm.n} times. Look for a template or a clone."
-            )
+def findings(agent: str, summary: Summary, doubts: Doubts) -> Iterator[str]:
+    """What the run's warnings and this report's checks say of one agent, a sentence or two each."""
+    named = (f"'{agent}'", f"texts of {agent} on", f"texts of {agent} and", f"and {agent} on unrelated items")
+    yield from (text for text in summary.warnings if any(words in text for words in named))
     for pair in () if doubts.pairs is None else doubts.pairs.beyond:
         if agent in (pair.first, pair.second):
             other = pair.second if agent == pair.first else pair.first
             yield f"It agrees with {other} far beyond what their two abilities explain (agreement {pair.agreement:.2f})."
-    for named, places in () if summary.facts.partners is None else summary.facts.partners.agents:
-        if named == agent:
+    for one, places in () if summary.facts.partners is None else summary.facts.partners.agents:
+        if one == agent:
             yield f"Its place depends on who else is in the pool: {places:.1f} places between random halves of its partners."
     for label in () if summary.labels is None else summary.labels.labels:
-        for one in label.disagreements:
-            if one.agent == agent:
-                yield f"By {label.name} it stands at place {one.label_low}, by ability at {one.place}."
+        for line in label.disagreements:
+            if line.agent == agent:
+                yield f"By {label.name} it stands at place {line.label_low}, by ability at {line.place}."
 
 
 def _both_orders(value: Floats) -> Floats:

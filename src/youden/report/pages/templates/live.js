@@ -27,7 +27,7 @@
       [agent.places, agent.agent, agent.group ?? "–", fixed(agent.ability), fixed(agent.low), fixed(agent.high), count(agent.n_trials)].forEach((value, k) => {
         const cell = document.createElement(k === 1 ? "th" : "td");
         if (k === 1) cell.scope = "row";
-        if (k > 2) cell.className = "n";
+        cell.className = ["", "", "wide", "n", "n", "n", "n wide"][k];
         cell.textContent = value;
         row.append(cell);
       });

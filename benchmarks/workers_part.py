@@ -1,0 +1,65 @@
+"""One worker of `benchmarks/workers.py`: `CONFIG STORE LEADS LEASE`. Prints `ready`, waits for a line, judges, prints JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from youden.data.folder.run_config import load_run_config
+from youden.errors import YoudenError
+from youden.judging.asking.calling import worst_price
+from youden.judging.config.reading import load_judge_config
+from youden.judging.store.answers import Store
+from youden.judging.store.asked_alone import asked_together
+from youden.run.pipeline import answers_of, judge_run, plan_run
+from youden.run.worker import plan_work, work
+
+
+def worst_of(config: Path) -> float:
+    """The most that one call of the run can cost, in USD."""
+    planned = plan_work(load_run_config(config, {"max_cost": 1.0}))
+    judge = load_judge_config(planned.config.judge)
+    return max(worst_price(judge, request) for _, _, request in judge.questions().all(planned.plan, planned.pool))
+
+
+def main() -> None:
+    path, store, leads, lease = sys.argv[1:]
+    options: Any = Store.__init__.__kwdefaults__
+    options["lease"] = float(lease)
+    longest = 0.0
+    plain = Store.add
+
+    def timed(*words: Any, **options: Any) -> None:
+        nonlocal longest
+        began = time.monotonic()
+        plain(*words, **options)
+        longest = max(longest, time.monotonic() - began)
+
+    Store.add = timed  # type: ignore[method-assign]
+    config = load_run_config(path, {"store": store})
+    planned = plan_work(config)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    slug = None
+    try:
+        if leads == "True":
+            judge_run(plan_run(config))
+        elif leads == "False":
+            work(config)
+        else:  # the asking alone: what planning and writing take is the same for all
+            with asked_together(store, run="r") as team:
+                answers_of(planned, team=team)
+    except YoudenError as error:
+        slug = error.slug
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    print(json.dumps({"cpu": cpu, "longest_add": longest, "slug": slug, "trials": len(planned.plan)}))
+
+
+if __name__ == "__main__":
+    main()

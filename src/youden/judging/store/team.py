@@ -1,0 +1,186 @@
+"""All who ask one run: one of them may lead, and what one spends, all know. Rows in the store, so that any host can join.
+
+A member that stops renewing its row has ended. What it may have spent by then counts as spent; what it had set aside beyond that
+is free for the others again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+from youden.errors import JudgeError, YoudenError
+from youden.judging.call.budget import PARTS
+from youden.judging.store.answers import Store
+from youden.judging.store.claims import is_gone, new_owner
+from youden.judging.store.places.contract import Member
+
+BEAT = 1.0
+"""Seconds between two reports of a member that spends nothing; one that spends reports before it spends more."""
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+"""Any number of its multiples, without their whole parts, are well spread over 0 to 1."""
+
+
+class Money(NamedTuple):
+    """Of one member, in whole parts of a USD (`PARTS`). least: what was spent and what calls under way can cost; most: what it
+    would like to have been granted."""
+
+    spent: int
+    least: int
+    most: int
+
+    def beyond(self, counted: int) -> Money:
+        """Without what is counted elsewhere."""
+        return Money(*(max(0, parts - counted) for parts in self))
+
+
+class Purse(Protocol):
+    """What a member spends from. It uses no more than `most` of the last `wants` until `granted` says how much there is."""
+
+    @property
+    def cap(self) -> float:
+        """USD."""
+        ...
+
+    def wants(self, wanted: int) -> Money: ...
+
+    def granted(self, parts: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Others:
+    """The other members. n: those who live. spent: by all but this one, in parts of a USD, with what the dead may have spent.
+    at_risk: what the living have set aside and not spent. answered: calls of this pass that were answered."""
+
+    n: int = 0
+    spent: int = 0
+    at_risk: int = 0
+    answered: int = 0
+
+
+class Team:
+    """This process's place among those who ask `run`. Use it as a context manager. leads: as the one that there can be.
+
+    answered: calls that were answered here; to be counted by whoever asks. lost: why this member has to stop, None while it need
+    not. limited: whether it was granted less than it wanted the last time. part: how much
+    of the plan it leaves to others at first. Only a leader that finds nobody alive begins a new pass, with the whole cap.
+
+    Raises: JudgeError [run-busy] where somebody else leads.
+    """
+
+    def __init__(self, store: Store, run: str, *, leads: bool, purse: Purse | None = None, beat: float = BEAT) -> None:
+        self.answered = 0
+        self.others = Others()
+        self.lost: YoudenError | None = None
+        self.part = 0.0
+        self.limited = False
+        self._store = store
+        self._run = run
+        self._leads = leads
+        self._purse = purse
+        self._beat = beat
+        self._name = new_owner()
+        self._joined = False
+        self._counted = 0
+        self._one_at_a_time = threading.Lock()
+        self._over = threading.Event()
+        self._beating = threading.Thread(target=self._go_on, name="youden team", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.sync()
+        self.part = 0.0 if self._leads else self.others.n * _GOLDEN % 1
+        self._beating.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._beating.join()
+        with suppress(YoudenError):
+            self._report(0, ends=True)
+
+    def spend_from(self, purse: Purse) -> None:
+        """From now on it is `purse` that is reported."""
+        self._purse = purse
+        self.sync()
+
+    def sync(self, wanted: int = 0) -> None:
+        """Report, and ask for `wanted` parts of a USD to spend. Raises: JudgeError [run-busy], [lease-lost]; as the store."""
+        self._report(wanted, ends=False)
+
+    def _report(self, wanted: int, *, ends: bool) -> None:
+        with self._one_at_a_time:
+            money = Money(0, 0, 0) if self._purse is None else self._purse.wants(wanted)
+            seen: list[Sequence[Member]] = []
+
+            def change(now: float, rows: Sequence[Member]) -> Sequence[Member]:
+                seen[:] = [rows]
+                return self._changed(now, rows, money.beyond(self._base(rows, money)), ends=ends)
+
+            made = self._store.members(self._run, change)
+            self._counted = self._base(seen[0], money)
+            self._joined = True
+            mine, living = made[-1], [one for one in made[:-1] if one.expires]
+            self.others = Others(
+                len(living),
+                sum(one.spent for one in made[:-1]),
+                sum(one.granted - one.spent for one in living),
+                sum(one.answered for one in made[:-1]),
+            )
+            self.limited = mine.granted < money.beyond(self._counted).most
+            if self._purse is not None:
+                self._purse.granted(mine.granted + self._counted)
+
+    def _base(self, rows: Sequence[Member], money: Money) -> int:
+        """What of this member's money is not in its row: all it could spend before it was taken for dead was counted."""
+        forgotten = self._joined and all(one.name != self._name for one in rows)
+        return money.least if forgotten else self._counted
+
+    def _changed(self, now: float, rows: Sequence[Member], money: Money, *, ends: bool) -> Sequence[Member]:
+        """The rows as they are to be: those who live, one for all who have ended, and this one's last."""
+        others = [one for one in rows if one.name != self._name]
+        living = [one for one in others if one.name and one.expires >= now and not is_gone(one.name)]
+        if self._leads and any(one.leads for one in living):
+            raise self._busy()
+        ended = [one for one in others if one not in living]
+        if self._leads and not self._joined and not living:
+            ended = []
+        past = sum(one.granted for one in ended)
+        memory = [Member("", False, past, past, sum(one.answered for one in ended), 0.0)] if ended else []
+        granted = money.least if ends else money.most
+        if self._purse is not None and self._purse.cap < math.inf:
+            left = int(self._purse.cap * PARTS) - past - sum(one.granted for one in living)
+            granted = max(money.least, min(granted, left))
+        expires = 0.0 if ends else now + self._store.lease
+        mine = Member(self._name, self._leads, granted, money.spent, self.answered, expires)
+        return [*living, *memory, mine]
+
+    def _busy(self) -> JudgeError:
+        if self._joined:
+            return JudgeError(
+                f"This process stood still, or could not reach the store, for more than {self._store.lease:g} s, and another "
+                f"one leads the run '{self._run}' now. What was answered is kept; let that one go on.",
+                slug="lease-lost",
+            )
+        return JudgeError(
+            f"The run '{self._run}' is being judged by another process, and both would pay for the same answers. Wait until "
+            f"that one has ended ({self._store.lease:g} s where its machine is gone), or stop it; then the same command goes on. "
+            "With --worker this one helps it.",
+            slug="run-busy",
+        )
+
+    def _go_on(self) -> None:
+        while not self._over.wait(self._beat):
+            try:
+                self.sync()
+            except YoudenError as error:
+                self.lost = error
+                return

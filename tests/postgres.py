@@ -1,0 +1,137 @@
+"""A PostgreSQL cluster of the tests' own, in a temporary folder, on a port and a socket of its own.
+
+PostgreSQL refuses to run as root; there it runs as `postgres`, the user that comes with its package, or as `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+ABSENT = "PostgreSQL (initdb and postgres, as in Debian's package postgresql) is not installed"
+
+
+def binaries() -> Path | None:
+    """The folder with initdb and postgres; None where they are not installed."""
+    found = shutil.which("initdb")
+    folders = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "postgres").exists()), None)
+
+
+class Cluster:
+    """A running cluster. The role `youden` owns its databases and has no other right; its password is in the URL."""
+
+    PASSWORD = "planted-pg-0123"  # noqa: S105
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self._folder = folder
+        self._programs = programs
+        self._as = self._user()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._n = 0
+        self._server: subprocess.Popen[bytes] | None = None
+        words = ["initdb", "-D", str(folder / "data"), "-A", "scram-sha-256", "-U", "admin", "--no-sync"]
+        password = folder / "password"
+        password.write_text(self.PASSWORD)
+        for path in (folder, password):
+            if self._as is not None:
+                shutil.chown(path, self._as)
+        self._run([*words, f"--pwfile={password}"])
+        self.start()
+        with self.admin() as connection:
+            connection.execute(f"CREATE ROLE youden LOGIN PASSWORD '{self.PASSWORD}'".encode())
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = {"port": self.port, "listen_addresses": "127.0.0.1", "unix_socket_directories": self._folder}
+        options |= {"fsync": "off", "max_connections": 60}  # a process that is killed loses nothing that the kernel has
+        words = [str(self._programs / "postgres"), "-D", str(self._folder / "data")]
+        words += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        with (self._folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(words, user=self._as, cwd=self._folder, stdout=log, stderr=log)
+        for _ in range(600):
+            try:
+                self.admin().close()
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+            else:
+                return
+        raise AssertionError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """The postmaster dies at once, and with it every connection."""
+        assert self._server is not None
+        self._server.send_signal(signal.SIGKILL)
+        self._server.wait()
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self._server.send_signal(signal.SIGINT)
+        self._server.wait(20)
+
+    def url(self, database: str, *, role: str = "youden") -> str:
+        return f"postgresql://{role}:{self.PASSWORD}@127.0.0.1:{self.port}/{database}"
+
+    def new(self) -> str:
+        """The URL of a new database."""
+        self._n += 1
+        name = f"d{self._n}"
+        with self.admin() as connection:
+            connection.execute(f"CREATE DATABASE {name} OWNER youden".encode())
+        return self.url(name)
+
+    def admin(self, database: str = "postgres") -> psycopg.Connection:
+        return psycopg.connect(self.url(database, role="admin"), autocommit=True)
+
+    def _run(self, words: list[str]) -> None:
+        done = subprocess.run(
+            [str(self._programs / words[0]), *words[1:]],
+            user=self._as,
+            cwd=self._folder,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+
+    @staticmethod
+    def _user() -> str | None:
+        if os.geteuid():
+            return None
+        names = {one.pw_name for one in pwd.getpwall()}
+        return "postgres" if "postgres" in names else "nobody"
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A cluster that is gone afterwards; where PostgreSQL is not installed the test is skipped, saying so."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip(ABSENT)
+    folder = Path(tempfile.mkdtemp(prefix="youden-pg-", dir="/tmp"))
+    running = Cluster(folder, programs)
+    try:
+        yield running
+    finally:
+        running.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """One cluster for all tests of this process; take a `new()` database each."""
+    with cluster() as running:
+        yield running

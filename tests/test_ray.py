@@ -1,0 +1,282 @@
+"""Workers on a Ray cluster of this machine: two nodes, of which one is lost; what is refused before anything is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import Youden, write_config
+from pools import make_pool
+from postgres import Cluster
+from wire_server import WireServer, well_behaved
+from youden.data.pools.writer import write_pool
+from youden.engines.ray import Placing, on_ray
+from youden.errors import ConfigError, JudgeError, ShortRunError
+from youden.judging.store.answers import MOST_UNWRITTEN
+
+on_a_cluster = pytest.mark.slow
+NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    """Ray, or a skip that says so; in CI it has to be there."""
+    return pytest.importorskip("ray", reason="Ray is not installed: pip install 'youden[ray]'")
+
+
+@pytest.fixture(scope="module")
+def two_nodes(library: Any) -> Iterator[Any]:
+    """A cluster with room for one worker on each node. A node's processes start in the environment of this one."""
+    from ray.cluster_utils import Cluster as RayCluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        started = RayCluster(initialize_head=True, head_node_args=NODE)
+        try:
+            started.add_node(**NODE)
+            started.wait_for_nodes()
+            yield started
+        finally:
+            started.shutdown()
+
+
+@pytest.fixture
+def cluster(two_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`two_nodes`, to which RAY_ADDRESS leads."""
+    monkeypatch.setenv("RAY_ADDRESS", two_nodes.address)
+    return two_nodes
+
+
+def node_here(folder: Path, ends: Path) -> str:
+    """The node's id, left in `folder` at once, returned once `ends` is there."""
+    import ray
+
+    node: str = ray.get_runtime_context().get_node_id()
+    (folder / node).touch()
+    until(ends.exists)
+    return node
+
+
+def refuse() -> None:
+    raise JudgeError("The key is wrong. Set another.", slug="judge-key")
+
+
+def die() -> None:
+    os._exit(1)
+
+
+def work_for_ever(folder: Path) -> None:
+    """As a run: SIGTERM ends it after it stored what was under way."""
+    (folder / f"began {os.getpid()}").touch()
+    try:
+        until(lambda: False)
+    finally:
+        time.sleep(0.5)
+        (folder / f"stored {os.getpid()}").touch()
+
+
+def until(there: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@on_a_cluster
+def test_what_a_worker_says_ends_the_run_as_if_it_were_said_here(cluster: Any) -> None:
+    said: list[str] = []
+    with pytest.raises(JudgeError) as caught:
+        on_ray(refuse, Placing(workers=2, say=said.append))
+    assert (caught.value.slug, caught.value.message) == ("judge-key", "The key is wrong. Set another.")
+    assert said[0] == "2 workers on a Ray cluster of 2 nodes (num_cpus 1 each)"
+
+
+@on_a_cluster
+def test_a_file_is_no_store_for_several_nodes(cluster: Any) -> None:
+    with pytest.raises(ConfigError, match=r"has 2 nodes.*--store postgresql://") as caught:
+        on_ray(die, Placing(one_machine=True))
+    assert caught.value.slug == "ray-sqlite"
+
+
+@on_a_cluster
+def test_nodes_have_to_have_the_same_version(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youden.engines.ray.__version__", "99.0")
+    with pytest.raises(ConfigError, match=r"started by 99\.0\. Install the same") as caught:
+        on_ray(die, Placing())
+    assert caught.value.slug == "ray-package"
+
+
+@on_a_cluster
+def test_where_all_workers_are_lost_the_run_says_so(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youden.engines.ray.RESTARTS", 0)
+    with pytest.raises(ShortRunError, match="All 2 workers were lost") as caught:
+        on_ray(die, Placing())
+    assert (caught.value.slug, caught.value.exit_code) == ("ray-workers", 1)
+
+
+@on_a_cluster
+def test_a_run_that_is_told_to_stop_lets_its_workers_store_what_is_under_way(cluster: Any, tmp_path: Path) -> None:
+    code = (
+        "import sys; from functools import partial; from pathlib import Path; from test_ray import *; "
+        "on_ray(partial(work_for_ever, Path(sys.argv[1])), Placing())"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    running = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    try:
+        until(lambda: len(list(tmp_path.glob("began *"))) == 2)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == -signal.SIGTERM
+    finally:
+        running.kill()
+    began, stored = ({path.name.split()[1] for path in tmp_path.glob(f"{what} *")} for what in ("began", "stored"))
+    assert stored == began
+
+
+@on_a_cluster
+def test_the_others_go_on_when_a_node_is_lost(cluster: Any, tmp_path: Path) -> None:
+    third = cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
+    seen, end, said = tmp_path / "seen", tmp_path / "end", list[str]()
+    seen.mkdir()
+
+    def lose_a_node() -> None:
+        until(lambda: len(list(seen.iterdir())) == 3)
+        cluster.remove_node(third, allow_graceful=False)
+        end.touch()
+
+    with ThreadPoolExecutor(1) as beside:
+        losing = beside.submit(lose_a_node)
+        node = on_ray(partial(node_here, seen, end), Placing(say=said.append))
+        losing.result()
+    assert node in {path.name for path in seen.iterdir()} - {third.node_id}
+    assert sum("is on node" in line for line in said) == 3
+
+
+def test_a_cluster_that_is_not_there_and_a_library_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'youden\[ray\]'") as caught:
+        on_ray(die, Placing())
+    assert caught.value.slug == "ray-extra"
+
+
+@on_a_cluster
+def test_a_cluster_that_does_not_answer(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
+    with pytest.raises(ConfigError, match=r"no way to the Ray cluster at 127\.0\.0\.1:9") as caught:
+        on_ray(die, Placing())
+    assert caught.value.slug == "ray-away"
+
+
+@pytest.mark.parametrize("also", [["--mode", "batch"], ["--log", "x.jsonl"]])
+def test_what_does_not_go_with_workers_is_refused(youden: Youden, also: list[str]) -> None:
+    assert "--engine ray goes without" in youden("judge", "r.yaml", "--engine", "ray", *also).err
+    assert "--workers goes with --engine ray" in youden("judge", "r.yaml", "--workers", "2").err
+
+
+def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    write_config(tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, ray={"num_gpus": 1, "workers": 3})
+    assert "[ray-offline]" in youden("judge", "r.yaml", "--engine", "ray").err
+    assert "num_gpus: 1" in (tmp_path / "runs/r/config.yaml").read_text(encoding="utf-8")
+    write_config(tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, ray={"num_gpu": 1})
+    assert "'ray.num_gpu'" in youden("judge", "r.yaml", "--engine", "ray").err
+
+
+def run_of(folder: Path, server: WireServer, **keys: Any) -> list[str]:
+    """A run of 400 calls of 20 ms on a judge with 4 in flight, and the command that judges it on Ray."""
+    server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.02)
+    write_pool(make_pool(6, 20), folder / "pool")
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 1, "concurrency": 4}
+    judge |= {"max_tokens": 1}
+    write_config(folder / "r.yaml", pool="pool", calls=400, n_independent=80, max_cost=1, judge=judge, **keys)
+    return [sys.executable, "-m", "youden", "judge", "r.yaml", "--engine", "ray", "--json"]
+
+
+def same_tables(youden: Youden, folder: Path) -> bool:
+    """Whether the tables of the run are those that one process makes in a store of its own."""
+    lines = (folder / "r.yaml").read_text(encoding="utf-8").splitlines()
+    alone = "\n".join(line for line in lines if not line.startswith(("store:", "ray:")))
+    (folder / "alone.yaml").write_text(alone, encoding="utf-8")
+    assert youden("judge", "alone.yaml").code == 0
+    for run in ("runs/r", "runs/alone"):
+        assert youden("fit", run).code == 0
+    tables = ("ranking.csv", "items.csv", "scores.csv")
+    return all((folder / "runs/r" / one).read_bytes() == (folder / "runs/alone" / one).read_bytes() for one in tables)
+
+
+@on_a_cluster
+def test_on_this_machine_workers_share_a_file_and_the_tables_are_those_of_one_process(
+    library: Any, youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    command = run_of(tmp_path, server, ray={"workers": 2, "num_cpus": 0.5})
+    environment = {**os.environ, "RAY_ADDRESS": "local", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["judge"] == "m"
+    assert "2 workers on a Ray cluster of 1 nodes (num_cpus 0.5 each)" in ended.stderr
+    n_asked = server.n_requests
+    assert same_tables(youden, tmp_path)
+    assert server.n_requests == 2 * n_asked
+
+
+@on_a_cluster
+def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_tables(
+    cluster: Any, postgres: Cluster, youden: Youden, tmp_path: Path, server: WireServer
+) -> None:
+    """Each node has room for one worker; the rows of the run's members say how many calls each had answered."""
+    store = postgres.new()
+    command = run_of(tmp_path, server, store=store)
+    lost = list(cluster.worker_nodes)[-1]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+    )
+    try:
+        with postgres.admin(store.rpartition("/")[2]) as connection:
+            until(lambda: running.poll() is not None or len(workers_that_answered(connection)) == 2)
+            cluster.remove_node(lost, allow_graceful=False)
+            n_then = server.n_requests
+        out, err = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 0, err
+    n_asked = server.n_requests
+    assert n_then < 380
+    assert "worker 1 is on node" in err
+    assert "worker 2 is on node" in err
+    assert Cluster.PASSWORD not in out + err + (tmp_path / "runs/r/config.yaml").read_text(encoding="utf-8")
+    assert same_tables(youden, tmp_path)
+    n_twice = n_asked - (server.n_requests - n_asked)
+    assert 0 <= n_twice <= 4 + MOST_UNWRITTEN
+
+
+def workers_that_answered(connection: Any) -> list[tuple[str, int]]:
+    """The workers with five answered calls or more, where the tables are there already."""
+    from psycopg.errors import Error
+
+    try:
+        return list(
+            connection.execute("SELECT name, answered FROM youden.members WHERE NOT leads AND answered >= 5").fetchall()
+        )
+    except Error:
+        return []

@@ -1,0 +1,254 @@
+"""What every place keeps to in which answers are stored: one suite over SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from postgres import Cluster
+from youden.errors import ConfigError, JudgeError
+from youden.judging.call.failures import Failure
+from youden.judging.store.answers import MOST_UNWRITTEN, Store, open_store
+from youden.judging.store.asked_alone import asked_alone, asked_together
+from youden.judging.store.claims import LEASE
+from youden.judging.store.payments import Payment
+from youden.judging.store.places.contract import Batch
+from youden.nouns import Completion
+
+KEYS = ["a", "b", "c"]
+
+
+def answer(text: str = "YES") -> Completion:
+    return Completion(text, "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("\0NO\ud7ff😀", -2.5)))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "v.db")
+    cluster: Cluster = request.getfixturevalue("postgres")
+    return cluster.new()
+
+
+@pytest.fixture
+def later(place: str) -> Callable[[float], None]:
+    """Lets all that ends in time end so many seconds earlier."""
+
+    def pass_by(seconds: float) -> None:
+        with open_store(place) as store:
+            schema = "youden." if "://" in place else ""
+            for table in ("claims", "members"):
+                store.place._connection.execute(f"UPDATE {schema}{table} SET expires = expires - {seconds}")
+
+    return pass_by
+
+
+def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
+    failure = Failure("retry", 500, "broke \0 \ud800")
+    with open_store(place) as store:
+        store.add("a", answer())
+        store.add("b", failure)
+        assert store.known(KEYS) == {"a": answer(), "b": failure}
+    with open_store(place, read_only=True) as store:
+        assert store.answers(KEYS) == {"a": answer()}
+        assert store.failures(KEYS) == {"b": Failure("retry", 500, "broke \ufffd ?")}
+        assert len(store) == 1
+    with open_store(place) as store:
+        store.add("b", answer("NO"))
+    with open_store(place) as store:
+        assert store.known(KEYS) == {"a": answer(), "b": answer("NO")}
+
+
+def test_what_is_read_only_cannot_be_written_and_what_is_not_there_not_read(place: str) -> None:
+    with pytest.raises(ConfigError, match="store-missing"):
+        open_store(place, read_only=True)
+
+
+def test_the_first_answer_stands_unless_it_was_asked_again(place: str) -> None:
+    with open_store(place) as one, open_store(place) as two:
+        one.add("a", answer("YES"))
+        one.flush()
+        two.add("a", answer("NO"))
+        two.add("b", answer("NO"))
+        two.flush()
+        assert (one.answers(["a"]), two.outdone) == ({"a": answer("YES")}, {"a"})
+        two.add("a", Failure("rejected", 400, "late"))
+        two.flush()
+        assert one.known(["a"]) == {"a": answer("YES")}
+        two.add("a", answer("NO"), again=True)
+        two.flush()
+        assert one.answers(["a"]) == {"a": answer("NO")}
+
+
+def test_many_writers_of_the_same_keys_keep_one_answer_each(place: str) -> None:
+    keys = [f"k{n}" for n in range(3 * MOST_UNWRITTEN)]
+
+    def write(who: int) -> set[str]:
+        with open_store(place) as store:
+            for key in keys if who % 2 else reversed(keys):
+                store.add(key, answer(str(who)))
+            store.flush()
+            return store.outdone
+
+    with ThreadPoolExecutor(4) as threads:
+        outdone = list(threads.map(write, range(4)))
+    with open_store(place) as store:
+        kept = store.answers(keys)
+    for who, lost in enumerate(outdone):
+        assert {key for key, one in kept.items() if one.text != str(who)} == lost
+
+
+def test_payments_add_up_over_stores_and_passes(place: str) -> None:
+    with open_store(place) as one, open_store(place) as two:
+        one.pay("p", "a", Payment(1.0, 5, 1, 0.5))
+        two.pay("p", "a", Payment(2.0))
+        two.pay("q", "a", Payment(float("nan")))
+        one.flush()
+        two.flush()
+        assert one.paid("p") == {"a": Payment(3.0, 5, 1, 0.5)}
+        assert str(one.paid("q")["a"].usd) == "nan"
+
+
+def test_judges_and_names_they_were_served_under_are_remembered_once(place: str) -> None:
+    with open_store(place) as store:
+        for name in ("b", "a", "b"):
+            store.remember_judge({"name": name})
+        store.remember_served({"name": "a"}, ["m1", "m2"])
+        store.remember_served({"name": "a"}, ["m2"])
+        assert store.judges() == [{"name": "b"}, {"name": "a"}]
+        assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
+
+
+def test_claims_are_one_askers_until_given_up_answered_or_past_their_end(
+    place: str, later: Callable[[float], None]
+) -> None:
+    with open_store(place) as one, open_store(place) as two:
+        first, second = one.claims(), two.claims()
+        assert first.take(KEYS) == set(KEYS)
+        assert second.take([*KEYS, "d"]) == {"d"}
+        first.finish(["a"])
+        one.add("b", answer())
+        one.flush()
+        assert second.take(KEYS) == {"a", "b"}
+        later(LEASE + 1)
+        assert second.take(KEYS) == set(KEYS)
+        assert first.take(KEYS) == set()
+
+
+def test_claims_that_are_renewed_hold(place: str, later: Callable[[float], None]) -> None:
+    with open_store(place) as one, open_store(place) as two:
+        first, second = one.claims(), two.claims()
+        first.take(KEYS)
+        later(LEASE * 0.9)
+        first._renewed -= LEASE * 0.9
+        assert first.doubtful
+        first.renew()
+        assert not first.doubtful
+        later(LEASE * 0.9)
+        assert second.take(KEYS) == set()
+
+
+def test_whoever_follows_sees_every_row_once_whatever_order_transactions_end_in(place: str) -> None:
+    """In PostgreSQL rows are numbered before they are committed: a slow writer's row must not be skipped."""
+    with open_store(place) as one, open_store(place) as two, open_store(place, read_only=True) as reader:
+        one.add("a", answer())
+        one.flush()
+        mark, seen = reader.since(0)
+        assert set(seen) == {"a"}
+        if "://" in place:
+            slow = one.place._connection
+            slow.execute("BEGIN")
+            one.add("b", answer())
+            one.flush()
+            two.add("c", answer())
+            two.flush()
+            mark, seen = reader.since(mark)
+            assert set(seen) <= {"c"}
+            slow.execute("COMMIT")
+        else:
+            for store, key in ((one, "b"), (two, "c")):
+                store.add(key, answer())
+                store.flush()
+        mark, more = reader.since(mark)
+        assert set(seen) ^ set(more) == {"b", "c"} or set(more) == {"b", "c"}
+        assert reader.since(mark)[1] == {}
+        one.add("b", answer("NO"), again=True)
+        one.flush()
+        assert reader.since(mark)[1] == {"b": answer("NO")}
+
+
+def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
+    with asked_alone(place, run="r") as leader, asked_together(place, run="r") as worker:
+        worker.answered = 7
+        worker.sync()
+        leader.sync()
+        assert (leader.others.n, leader.others.answered) == (1, 7)
+        with pytest.raises(JudgeError, match="run-busy"), asked_alone(place, run="r"):
+            pass
+        with asked_alone(place, run="other"):
+            pass
+        later(LEASE + 1)
+        with asked_alone(place, run="r"), pytest.raises(JudgeError, match="lease-lost"):
+            leader.sync()
+    with asked_alone(place, run="r"):
+        pass
+
+
+def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
+    """Adding never waits: while one writer stands in the way, answers are taken and found."""
+    with open_store(place) as one, open_store(place) as two:
+        block = two.place._connection
+        if "://" in place:
+            block.execute("BEGIN")
+            block.execute("LOCK TABLE youden.answers IN ACCESS EXCLUSIVE MODE")
+        else:
+            block.execute("BEGIN IMMEDIATE")
+        one.add("a", answer(), waits=False)
+        writing = threading.Thread(target=one.flush)
+        writing.start()
+        longest = 0.0
+        for n in range(200):
+            began = time.monotonic()
+            one.add(f"k{n}", answer(), waits=False)
+            longest = max(longest, time.monotonic() - began)
+        assert longest < 0.25
+        assert one.n_unwritten == 201
+        block.execute("ROLLBACK")
+        writing.join()
+    with open_store(place) as store:
+        assert len(store) == 201
+
+
+def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
+    with open_store(place) as store, open_store(tmp_path / "other.db") as other:
+        store.place.write(Batch([("a", "{}"), ("b", "{}")], [("c", "retry", None, "x")], [("p", "a", None, 1, 2, 0.5)]))
+        for kept, n in (("answers", 2), ("failures", 1), ("paid", 1)):
+            rows = store.place.rows(kept, None, n=10)
+            assert other.place.put_rows(kept, rows) == n
+            assert other.place.put_rows(kept, rows) == 0
+            assert other.place.rows(kept, None, n=10) == rows
+            assert len(store.place.rows(kept, rows[0], n=10)) == n - 1
+
+
+def test_a_store_can_be_used_from_several_threads(place: str) -> None:
+    with open_store(place) as store, ThreadPoolExecutor(4) as threads:
+
+        def use(who: int) -> None:
+            for n in range(30):
+                store.add(f"{who} {n}", answer(), waits=False)
+                store.flush()
+                assert store.answers([f"{who} {n}"])
+
+        list(threads.map(use, range(4)))
+        assert len(store) == 120
+
+
+def test_a_store_says_where_it_is_and_no_password(place: str) -> None:
+    with open_store(place) as store:
+        assert Cluster.PASSWORD not in store.name
+        assert isinstance(store, Store)
