@@ -154,7 +154,7 @@ def figure(rows: Sequence[Row]) -> dict[str, Json]:
         "kind:N", scale=alt.Scale(domain=["model", "games a judge"], range=["#2b6cb0", "#c2410c"]), legend=None
     )
     win = alt.Y("win:Q", title="published win rate, %", scale=alt.Scale(domain=[0, 90]))
-    base = alt.Chart(alt.Data(values=values))  # type: ignore[no-untyped-call]
+    base = alt.Chart(alt.InlineData(values=values))
     ability = alt.X("ability:Q", title="ability, with 95 % intervals (no labels used)")
     left = alt.layer(
         base.mark_rule(opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q", y=win, color=colour),

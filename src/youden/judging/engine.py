@@ -222,7 +222,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     name = config.fetching.batch_provider or config.backend
     if name == FOLDER:
-        folder = store.place.path.with_name("batches")
+        folder = _file_of(store).with_name("batches")
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
     policy = RetryPolicy(config.max_tries, config.backoff)

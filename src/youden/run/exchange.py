@@ -44,7 +44,7 @@ def stage_of(planned: PlannedRun) -> Stage:
     if plan.rounds is None and not planned.config.suspected:
         return Stage(plan, None)
     try:
-        plan = answers_of(planned, Asking(stored_only=True)).plan
+        plan = answers_of(planned, Asking(stored_only=True), team=None).plan
     except AnswersMissingError as short:
         plan = short.plan
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)

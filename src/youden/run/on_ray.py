@@ -13,11 +13,12 @@ from youden.errors import ConfigError
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.registry import REPLAY
-from youden.judging.store.places.urls import VARIABLE, is_file
+from youden.judging.store.places.urls import VARIABLE
 from youden.judging.store.team import Team
 from youden.nouns import Verdicts
 from youden.run.pipeline import PlannedRun
 from youden.run.worker import work_on
+from youden.text.places import is_file
 
 
 def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | None, placing: Placing) -> Verdicts:

@@ -91,21 +91,17 @@ def command(
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
-    if answers and not importing:
-        raise click.UsageError(f"{answers[0]} would be answers to take. Add --import, or leave it out.")
-    if importing and (mode == "batch" or asking.retry_failed):
-        raise click.UsageError("--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.")
-    if engine is None and workers is not None:
-        raise click.UsageError("--workers goes with --engine ray.")
-    if engine is not None and (importing or mode == "batch" or asking.log is not None):
-        raise click.UsageError(
-            "--engine ray goes without --import, --mode batch and without --log: its workers ask call by call."
-        )
+    if wrong := _not_together(
+        answers,
+        importing=importing,
+        batch=mode == "batch",
+        asking=asking,
+        engine=engine,
+        workers=workers,
+        worker=worker,
+    ):
+        raise click.UsageError(wrong)
     if worker:
-        if importing or engine is not None or mode == "batch":
-            raise click.UsageError(
-                "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one."
-            )
         _help_out(said, asking, as_json=as_json)
         return
     planned = plan_run(said, batched=mode == "batch")
@@ -138,6 +134,30 @@ def command(
             f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
             f"rank with: youden fit {planned.folder.path}"
         )
+
+
+def _not_together(
+    answers: tuple[Path, ...],
+    *,
+    importing: bool,
+    batch: bool,
+    asking: options.Asking,
+    engine: str | None,
+    workers: int | None,
+    worker: bool,
+) -> str | None:
+    """What is wrong with options that do not go together, in words."""
+    if answers and not importing:
+        return f"{answers[0]} would be answers to take. Add --import, or leave it out."
+    if importing and (batch or asking.retry_failed):
+        return "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it."
+    if engine is None and workers is not None:
+        return "--workers goes with --engine ray."
+    if engine is not None and (importing or batch or asking.log is not None):
+        return "--engine ray goes without --import, --mode batch and --log: its workers ask call by call."
+    if worker and (importing or engine is not None or batch):
+        return "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one."
+    return None
 
 
 def _spent(usd: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from youden.cli.terms import options, show
 
 MARKS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED ", "skipped": "skipped"}
 NOT_USABLE = 2
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
 
 
 @click.command("doctor")
@@ -54,8 +58,10 @@ def _installed(*, as_json: bool) -> None:
     keys = {judge.name: judge.key_variable for judge in judges}
     by_litellm = {judge.name for judge in judges if judge.backend == "litellm"}
     if as_json:
-        extras = {name: {**extra._asdict(), "missing": extra.missing} for name, extra in EXTRAS.items()}
-        are_set = {name: {"variable": key, "set": bool(key and os.environ.get(key))} for name, key in keys.items()}
+        extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
+        are_set: Json = {
+            name: {"variable": key, "set": bool(key and os.environ.get(key))} for name, key in keys.items()
+        }
         show.print_json({"version": __version__, "extras": extras, "keys": are_set})
         return
     click.echo(

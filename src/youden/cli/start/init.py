@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
 from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
 
 
 @click.command("init")
@@ -29,8 +33,12 @@ def command(pool: Path | None, judge: str | None, out: Path | None, as_json: boo
     begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, environment=os.environ)
     cost, file = begun.cost, shlex.quote(str(begun.file))
     if as_json:
-        found = {"agents": begun.pool.n_agents, "items": begun.pool.n_items, "missing": begun.pool.n_missing}
-        asked = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
+        found: dict[str, Json] = {
+            "agents": begun.pool.n_agents,
+            "items": begun.pool.n_items,
+            "missing": begun.pool.n_missing,
+        }
+        asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
         show.print_json({"config": str(begun.file), **found, **asked, "next": f"youden check {file}"})
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"

@@ -175,7 +175,7 @@ class Models:
             f"--model-map {one.model}={asked[0] if len(asked) == 1 else 'JUDGE'}. Else replay"
         )
         return ReplayMissError(
-            f"The store {self._store.path} has no answer of {one} (under {one.key}), and a replay asks nobody. "
+            f"The store {self._store.name} has no answer of {one} (under {one.key}), and a replay asks nobody. "
             f"{mapped if flag else 'Replay'} the agents, items and models that were asked, or generate without --replay.",
             slug="replay-miss",
         )

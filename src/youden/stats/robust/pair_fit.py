@@ -51,5 +51,5 @@ def _least_squares(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> 
     weight = np.zeros((K, K))
     np.add.at(weight, (i, k), w)
     weight += weight.T
-    total: Floats = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
-    return effects_of_pairs(weight, total)
+    total = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
+    return effects_of_pairs(weight, total.astype(np.float64))

@@ -28,7 +28,7 @@ AWAY = 60.0
 """Seconds that a server which was there may be away before the run stops."""
 OLDEST = 130000
 
-_ALIVE = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_ALIVE: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 _KNOWN = """
@@ -224,7 +224,7 @@ class PostgresPlace:
                 raise self._explained(error) from None
 
     def _connected(self) -> Connection:
-        user_timeout = {"tcp_user_timeout": 30_000} if os.name == "posix" else {}
+        user_timeout: dict[str, Any] = {"tcp_user_timeout": 30_000} if os.name == "posix" else {}
         return psycopg.connect(self._place, autocommit=True, application_name="youden", **_ALIVE, **user_timeout)
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:
