@@ -21,7 +21,7 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RUN = ("python", "sh", "yaml")
-"""What a block that runs is called: a config is written into the file that its first line names. `console` and `py` are shown only."""
+"""What a block that runs is called: a config is written into the file that its first line names. Others are shown only."""
 
 
 class Block(NamedTuple):
