@@ -6,7 +6,6 @@ Both are made by the commands that the pages show, from the files of the runs. N
 from __future__ import annotations
 
 import csv
-import json
 import math
 import shutil
 import sys
@@ -54,13 +53,7 @@ def current(page: str, table: str) -> str:
 def alpaca_rows(folder: Path) -> list[Row]:
     """A row a model, best first: ranking.csv, published win rates, mean length of the responses in words."""
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
-        for source in sorted(folder.glob("results/*/model_outputs.json")):  # the folder's name is the leaderboard's
-            renamed = source.read_text(encoding="utf-8")
-            Path("results", source.parent.name).mkdir(parents=True)
-            Path("results", source.parent.name, "model_outputs.json").write_text(
-                _without_generator(renamed), encoding="utf-8"
-            )
-        _youden("import", "alpaca-eval", "results", "--out", "alpaca-eval")
+        _youden("import", "alpaca-eval", str(folder / "results"), "--out", "alpaca-eval")
         Path("alpaca.yaml").write_text("pool: alpaca-eval\n", encoding="utf-8")
         _youden("run", "alpaca.yaml")
         rows = _table(Path("runs/alpaca/ranking.csv"))
@@ -147,11 +140,11 @@ def figure(rows: Sequence[Row]) -> dict[str, Json]:
     values = [
         {
             "agent": row["agent"],
-            "ability": float(row["ability"]),
-            "low": float(row["low"]),
-            "high": float(row["high"]),
-            "length": row["length"],
-            "win": float(row["win_rate"]),
+            "ability": round(float(row["ability"]), 4),
+            "low": round(float(row["low"]), 4),
+            "high": round(float(row["high"]), 4),
+            "length": round(row["length"], 1),
+            "win": round(float(row["win_rate"]), 2),
             "kind": "games a judge" if row["agent"] in GAMED else "model",
             "name": row["agent"] if row["agent"] in NAMED else "",
         }
@@ -189,10 +182,6 @@ def figure(rows: Sequence[Row]) -> dict[str, Json]:
     )
     spec: dict[str, Json] = chart.to_dict()
     return spec
-
-
-def _without_generator(text: str) -> str:
-    return json.dumps([{key: value for key, value in row.items() if key != "generator"} for row in json.loads(text)])
 
 
 def _number(text: str) -> str:

@@ -20,8 +20,6 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-RUN = ("python", "sh", "yaml")
-"""What a block that runs is called: a config is written into the file that its first line names. `console` is shown only."""
 
 
 class Block(NamedTuple):
@@ -86,7 +84,10 @@ def furnish(folder: Path, port: int) -> None:
 
 
 def run_page(page: Path, folder: Path, command: Callable[[list[str]], int]) -> None:
-    """Runs a page's blocks in order. command: runs one `youden …` in this process and gives its exit code."""
+    """Runs a page's blocks of python and sh in order; a config is written into the file that its first line names.
+
+    command: runs one `youden …` in this process and gives its exit code.
+    """
     names: dict[str, object] = {}
     for block in blocks(page):
         if block.language == "yaml" and (named := re.match(r"# (\S+\.ya?ml)\n", block.code)):

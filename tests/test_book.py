@@ -115,6 +115,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
         assert named in page
 
 
+@pytest.mark.slow
 def test_the_files_of_a_run_and_their_columns_are_in_the_reference(youden: Youden, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -38,6 +38,7 @@ def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "place_low" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_example_run(youden: Youden, tmp_path: Path) -> None:
     _first, commands, _tests = code(README, "sh")
     book.furnish(tmp_path, port=9)

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from making.marks import cell
+from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
@@ -99,6 +100,6 @@ def _bounds(metadata: list[Any]) -> str:
 
 def _default(field: Any) -> str:
     if field.is_required():
-        return "needed"
+        return "" if field is RunConfig.model_fields["name"] else "needed"
     value = field.get_default(call_default_factory=True)
     return "" if value in (None, PydanticUndefined, "", (), [], {}) else f"`{value}`"

@@ -67,8 +67,8 @@ def messages() -> tuple[Message, ...]:
 
 
 def _in(path: Path) -> Iterator[Message]:
-    module = path.relative_to(SOURCE).with_suffix("").as_posix()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    module, code = path.relative_to(SOURCE).with_suffix("").as_posix(), path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(code if "slug=" in code else "")):
         if isinstance(node, ast.Call):
             for keyword in node.keywords:
                 if keyword.arg == "slug":
