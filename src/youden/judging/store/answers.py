@@ -129,7 +129,10 @@ class Store:
         self.flush()
         with self._one_at_a_time:
             rows = self.place.paid(payer)
-        return {key: Payment(math.nan if usd is None else usd, *rest) for key, usd, *rest in rows}
+        return {
+            key: Payment(math.nan if usd is None else usd, n_in, n_out, seconds)
+            for key, usd, n_in, n_out, seconds in rows
+        }
 
     def flush(self) -> None:
         """Write everything added so far, in one transaction, which also ends the claims on it."""
