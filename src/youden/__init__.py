@@ -5,8 +5,8 @@ What is public, here and nowhere else:
 - the names in `__all__` of `youden`, of `youden.stats` and of `youden.inspect`, and the errors in `youden.errors`
 - the command line, and the files it reads and writes
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
-- for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.importers`,
-  `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and `youden.attacks`; the
+- for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
+  `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and `youden.attacks`; the
   types in `__all__` of `youden.nouns`; and what these contracts are written with, `youden.judging.call.connection`,
   `youden.judging.call.failures`, `youden.judging.batches.provider` and `youden.practice.stress.attack`
 

@@ -145,8 +145,8 @@ class Store:
         with self._one_at_a_time:
             rows = self.place.paid(payer)
         return {
-            key: Payment(math.nan if usd is None else usd, tokens_in, tokens_out, seconds)
-            for key, usd, tokens_in, tokens_out, seconds in rows
+            key: Payment(math.nan if usd is None else usd, n_in, n_out, seconds)
+            for key, usd, n_in, n_out, seconds in rows
         }
 
     def flush(self) -> None:

@@ -224,8 +224,10 @@ class PostgresPlace:
                 raise self._explained(error) from None
 
     def _connected(self) -> Connection:
-        user_timeout: dict[str, Any] = {"tcp_user_timeout": 30_000} if os.name == "posix" else {}
-        return psycopg.connect(self._place, autocommit=True, application_name="youden", **_ALIVE, **user_timeout)
+        options: dict[str, Any] = {**_ALIVE, "application_name": "youden"}
+        if os.name == "posix":
+            options["tcp_user_timeout"] = 30_000
+        return psycopg.connect(self._place, autocommit=True, **options)
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:
         if connection.info.server_version < OLDEST:
