@@ -13,7 +13,7 @@ from pools import make_pool
 from wire_server import WireServer, well_behaved
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.writer import write_pool
-from youden.run.worker import work
+from youden.run.elsewhere.worker import work
 
 
 @pytest.fixture

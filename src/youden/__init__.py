@@ -6,9 +6,10 @@ What is public, here and nowhere else:
 - the command line, and the files it reads and writes
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
 - for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
-  `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and `youden.attacks`; the
-  types in `__all__` of `youden.nouns`; and what these contracts are written with, `youden.judging.call.connection`,
-  `youden.judging.call.failures`, `youden.judging.batches.provider` and `youden.practice.stress.attack`
+  `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and
+  `youden.attacks`; the types in `__all__` of `youden.nouns`; and what these contracts are written with,
+  `youden.judging.call.connection`, `youden.judging.call.failures`, `youden.judging.batches.provider` and
+  `youden.practice.stress.attack`
 
 Any other module may change in any release.
 """

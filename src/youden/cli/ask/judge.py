@@ -113,7 +113,7 @@ def command(
         batching = Batching(poll=poll, say=show.note)
         result = judge_run(planned, asking.terms(batching=batching))
     elif engine is not None:
-        from youden.run.on_ray import answers_on_ray, placing_of
+        from youden.run.elsewhere.on_ray import answers_on_ray, placing_of
 
         with progress_bar() as bar:
             placing = placing_of(planned.config, workers=workers, say=show.note)
@@ -166,7 +166,7 @@ def _spent(usd: float | None) -> str:
 
 def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.Asking) -> Verdicts:
     from youden.judging.asking.terms import Asking as Terms
-    from youden.run.exchange import import_run
+    from youden.run.elsewhere.exchange import import_run
     from youden.run.pipeline import judge_run
 
     if answers:
@@ -179,7 +179,7 @@ def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.As
 
 
 def _help_out(config: RunConfig, asking: options.Asking, *, as_json: bool) -> None:
-    from youden.run.worker import work
+    from youden.run.elsewhere.worker import work
 
     with progress_bar() as bar:
         result = work(config, asking.terms(progress=bar))

@@ -87,7 +87,7 @@ def command(
 def _exported(
     planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
 ) -> dict[str, Json]:
-    from youden.run.exchange import export_run, stage_of
+    from youden.run.elsewhere.exchange import export_run, stage_of
 
     stage = stage_of(planned)
     done = export_run(planned, stage, folder, format=format, shards=shards)

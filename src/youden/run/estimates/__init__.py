@@ -1,1 +1,0 @@
-"""Which estimator ranks a plan, its abilities, their covariance, and the table that comes of them."""

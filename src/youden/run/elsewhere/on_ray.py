@@ -16,8 +16,8 @@ from youden.judging.registry import REPLAY
 from youden.judging.store.places.urls import VARIABLE
 from youden.judging.store.team import Team
 from youden.nouns import Verdicts
+from youden.run.elsewhere.worker import work_on
 from youden.run.pipeline import PlannedRun
-from youden.run.worker import work_on
 from youden.text.places import is_file
 
 
