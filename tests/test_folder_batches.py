@@ -65,7 +65,7 @@ async def ask(
 
 @pytest.mark.parametrize("backend", ["wire", "openai", "litellm"])
 async def test_a_plan_is_worked_off_from_a_folder_for_any_backend_without_a_key(store: Store, backend: str) -> None:
-    worker, said = Worker(store.path.with_name("batches")), []
+    worker, said = Worker(Path(store.name).with_name("batches")), []
     verdicts = await ask(store, worker, backend=backend, limits=Limits(requests=20), said=said)
     np.testing.assert_array_equal(verdicts.answer, TRUTH)
     assert len(worker.worked) == 3
@@ -73,7 +73,7 @@ async def test_a_plan_is_worked_off_from_a_folder_for_any_backend_without_a_key(
 
 
 async def test_a_file_that_is_still_being_written_is_waited_for(store: Store) -> None:
-    worker = Worker(store.path.with_name("batches"))
+    worker = Worker(Path(store.name).with_name("batches"))
     worker.cut = [0, 3000, 7000]
     said: list[str] = []
     verdicts = await ask(store, worker, said=said)
@@ -83,7 +83,7 @@ async def test_a_file_that_is_still_being_written_is_waited_for(store: Store) ->
 
 
 async def test_what_a_batch_left_out_is_asked_again_in_another(store: Store) -> None:
-    worker = Worker(store.path.with_name("batches"))
+    worker = Worker(Path(store.name).with_name("batches"))
     worker.cut = [3000]
 
     async def done_short(seconds: float) -> None:
@@ -104,7 +104,7 @@ async def test_failed_lines_are_asked_again_though_their_file_would_be_the_same(
         tries.append(n)
         return Reply(status=500) if len(tries) <= len(PLAN) else well_behaved(n, body)
 
-    worker = Worker(store.path.with_name("batches"), decide=behave)
+    worker = Worker(Path(store.name).with_name("batches"), decide=behave)
     verdicts = await ask(store, worker)
     assert verdicts.answered.all()
     assert len(set(worker.worked)) == 2
@@ -116,14 +116,14 @@ async def test_a_process_that_ends_goes_on_with_the_same_file(store: Store) -> N
 
     with pytest.raises(KeyboardInterrupt):
         await ask(store, die)
-    worker = Worker(store.path.with_name("batches"))
+    worker = Worker(Path(store.name).with_name("batches"))
     assert (await ask(store, worker)).answered.all()
     assert len(list(worker.folder.glob("requests-*"))) == 1
 
 
 async def test_a_batch_whose_files_are_gone_is_said_to_be(store: Store) -> None:
     async def lose(_: float) -> None:
-        for path in store.path.with_name("batches").iterdir():
+        for path in Path(store.name).with_name("batches").iterdir():
             path.unlink()
 
     with pytest.raises(JudgeError, match="is not there") as caught:
@@ -132,7 +132,7 @@ async def test_a_batch_whose_files_are_gone_is_said_to_be(store: Store) -> None:
 
 
 async def test_a_folder_that_cannot_be_used_says_so(store: Store) -> None:
-    store.path.with_name("batches").write_text("a file")
+    Path(store.name).with_name("batches").write_text("a file")
     with pytest.raises(JudgeError) as caught:
         await ask(store, None)
     assert caught.value.slug == "batch-folder"

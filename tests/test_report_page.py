@@ -153,7 +153,6 @@ def test_every_format_from_the_command_line(youden: Youden, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "slug"),
     [
-        (["--format", "svg", "--chart", "pie"], "unknown-chart"),
         (["--format", "md", "--against", "run"], "report-against"),
         (["--against", "nowhere"], "run-missing"),
     ],

@@ -35,6 +35,12 @@ EXTRAS = {
         "runs larger than memory, and DuckDB files",
         ("youden fit --engine duckdb", "youden export SOURCE FILE.duckdb"),
     ),
+    "hub": Extra(
+        ("huggingface_hub",), "datasets and Spaces on the Hugging Face Hub", ("youden export --push OWNER/NAME",)
+    ),
+    "mlflow": Extra(("mlflow",), "runs logged to MLflow", ("youden run --mlflow", "youden report --mlflow")),
+    "postgres": Extra(("psycopg",), "one store for many hosts", ("every command with --store postgresql://…",)),
+    "ray": Extra(("ray",), "workers on a Ray cluster", ("youden judge --engine ray",)),
     "litellm": Extra(
         ("litellm",),
         "judges at any host that litellm reaches",

@@ -240,10 +240,11 @@ def run_name(config: RunConfig) -> str:
 def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:
     """As `judge_run`, and nothing is written but the store. team: who asks this run, and spends under its cap, together; each
     learns the whole of it."""
-    config = planned.config
-    check_cap([planned.judge], config.max_cost)
+    config, asking = planned.config, asking or Asking()
+    if not asking.stored_only:
+        check_cap([planned.judge], config.max_cost)
     terms = replace(
-        asking or Asking(),
+        asking,
         max_cost=config.max_cost,
         max_missing=config.max_missing,
         books=_books(planned),

@@ -85,12 +85,6 @@ def command(
     With --import nothing is asked: ANSWERS are taken into the store, any number of times, in any order, and verdicts are written
     once every trial has one.
     """
-    said = overrides.apply(config)
-    from youden.judging.asking.terms import Batching
-    from youden.run.analysis import call_facts
-    from youden.run.pipeline import judge_run, plan_run
-    from youden.run.precision import expected_of_run
-
     if wrong := _not_together(
         answers,
         importing=importing,
@@ -101,6 +95,12 @@ def command(
         worker=worker,
     ):
         raise click.UsageError(wrong)
+    said = overrides.apply(config)
+    from youden.judging.asking.terms import Batching
+    from youden.run.analysis import call_facts
+    from youden.run.pipeline import judge_run, plan_run
+    from youden.run.precision import expected_of_run
+
     if worker:
         _help_out(said, asking, as_json=as_json)
         return

@@ -11,7 +11,7 @@ from youden.cli.terms import options, show
 
 @click.group("store")
 def command() -> None:
-    """Copy answers between stores: files, and databases for many hosts."""
+    """Copy answers between stores, files or PostgreSQL."""
 
 
 @command.command("copy")

@@ -37,7 +37,9 @@ def command(
     public: bool,
     as_json: bool,
 ) -> None:
-    """Write SOURCE, a pool or a run's folder, to OUT in another form.
+    """Write a pool or a run to OUT, for other tools.
+
+    SOURCE is a pool or a run's folder.
 
     tables: a file, by its ending .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent, item, text, prompt,
     group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items and trials: in a .duckdb
