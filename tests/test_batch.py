@@ -315,6 +315,7 @@ async def test_lines_without_quota_end_the_run_with_all_answers_kept(store: Stor
         assert [len(lines) for lines in server.inputs] == [240, 140]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_cap_is_kept_at_the_price_of_a_batch_and_the_same_command_resumes(tmp_path: Path, seed: int) -> None:
     dice = np.random.default_rng(seed)

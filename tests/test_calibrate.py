@@ -146,6 +146,7 @@ def here(tmp_path: Path, server: WireServer) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml")
     assert ended.code == 0, ended.err

@@ -364,6 +364,7 @@ def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Yo
     assert "nan" not in youden("study", "links", "equal", "--draws", "20").out.lower()
 
 
+@pytest.mark.slow
 def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "mine.csv", n_agents=8, n_items=20)
     write_config(tmp_path / "thin.yaml", pool="mine.csv", percent=20)
@@ -418,6 +419,7 @@ def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_ra
     assert youden("report", "X").code == 0
 
 
+@pytest.mark.slow
 def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
     youden: Youden, peer_prediction: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def relation_of(first: Ids, second: Ids, one: Floats) -> tuple[Floats, Floats, F
     return agents, a, one - agents @ a
 
 
+@pytest.mark.slow
 def test_score_and_shift_equal_dense_generalised_least_squares() -> None:
     first, second, one, other = threshold_judges(0, times=2)
     agents, a, luck = relation_of(first, second, one)
@@ -92,6 +93,7 @@ def test_judges_that_draw_the_line_elsewhere_move_nobody_and_one_that_favours_do
     assert found >= 36
 
 
+@pytest.mark.slow
 def test_abilities_known_with_error_do_not_make_the_strongest_look_favoured() -> None:
     """Two judges of one mind, whose abilities are seen with noise: the plain fit leaves part of them to the label."""
     first, second = (np.tile(part, 4).astype(np.int32) for part in np.nonzero(~np.eye(30, dtype=bool)))

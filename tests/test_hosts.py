@@ -135,6 +135,7 @@ def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written(tmp_pa
         assert set(store.answers(["a", "b"])) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_back(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
 

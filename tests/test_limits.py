@@ -242,6 +242,7 @@ def generate_40(url: str, folder: Path) -> int:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask_40", [judge_40, generate_40])
 def test_calls_that_are_told_to_wait_hold_up_nobody_who_asks(ask_40: Any, tmp_path: Path) -> None:
     """Two at once, and both first calls are told to wait 3 s: the other 38 are asked meanwhile."""

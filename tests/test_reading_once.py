@@ -52,6 +52,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_run_and_its_extension_read_pools_and_plan_once(here: Path) -> None:
     run, extended = opened(here, ["run", "r.yaml"], ["extend", "runs/r", "--agents", "new"])
     assert run["old", "responses.jsonl"] == 1

@@ -105,6 +105,7 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
     assert "second against first" in shown.out
 
 
+@pytest.mark.slow
 def test_the_part_is_a_run_like_any_other(youden: Youden, here: Path, server: WireServer) -> None:
     words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "300", "--json")
     assert youden(*words).code == 0
