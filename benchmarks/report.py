@@ -90,6 +90,8 @@ def look(page: Path) -> dict[str, float]:
             paints = []
             for _ in range(5):
                 browser.get(page.as_uri())
+                while not browser.execute_script("return performance.getEntriesByType('paint').length"):
+                    time.sleep(0.01)
                 paints.append(browser.execute_script("return performance.getEntriesByType('paint')[0].startTime"))
             began = time.monotonic()
             while browser.execute_script("return document.documentElement.dataset.figures") != "done":
