@@ -38,7 +38,13 @@ from youden.run.estimates.places_table import Groups, ranking_table
 from youden.run.extension import extension_facts
 from youden.run.learning import Learned, learn
 from youden.run.ranking import ranking_warnings
-from youden.run.robust.standings import answers_with_follow_ups, ordered_by, standings_of, with_standings
+from youden.run.robust.standings import (
+    answers_with_follow_ups,
+    ordered_by,
+    paired_answers,
+    standings_of,
+    with_standings,
+)
 from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
@@ -158,20 +164,10 @@ def analyse(
 
 def partner_facts(rates: Rates, split: Split | None) -> PartnerFacts | None:
     """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents."""
-    used = rates.n_paired > 0
-    if split is not None:
-        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
-    own_rate = rates.fpr if rates.independent == "twin" else np.zeros(len(rates))
-    value = rates.tpr - np.nan_to_num(own_rate)
+    of = paired_answers(rates, split)
     try:
         found = partner_halves(
-            rates.first[used],
-            rates.second[used],
-            rates.item[used],
-            value[used],
-            weight=rates.n_paired[used].astype(np.float64),
-            n_agents=rates.n_agents,
-            rng=own_stream(0),
+            of.first, of.second, of.item, of.value, weight=of.weight, n_agents=rates.n_agents, rng=own_stream(0)
         )
     except StatisticsError:
         return None
