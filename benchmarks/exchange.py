@@ -30,7 +30,7 @@ FLAT = 64.0
 BYTES_A_ROW = 200
 REPEATS = 3
 """Of each step where there are few rows; the least CPU counts, for a busy machine only adds to it."""
-SMOKE = 1.5
+SMOKE = 5.0
 """How many times a bar a smoke run may take: it only shows that nothing grew out of hand, on whatever machine."""
 WORDS = 60
 JUDGE = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "price": 0}

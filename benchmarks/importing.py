@@ -81,7 +81,7 @@ def main() -> None:
     assert (said["agents"], said["items"]) == (n_models, n_instructions), said
     assert n_written == n_models * n_instructions
     assert not said["left_out"]
-    if seconds > SECONDS or gigabytes > GB:
+    if "--smoke" not in sys.argv and (seconds > SECONDS or gigabytes > GB):
         raise SystemExit(f"bars: {SECONDS} CPU seconds, {GB} GB")
 
 

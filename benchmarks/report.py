@@ -114,7 +114,9 @@ def look(page: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true")
-    large = parser.parse_args().large
+    parser.add_argument("--smoke", action="store_true", help="write it once; bars are said, not enforced")
+    options = parser.parse_args()
+    large = options.large
     bars = Bars(20, 8) if large else Bars(5, 3)
     with tempfile.TemporaryDirectory() as folder:
         size = (
@@ -124,7 +126,7 @@ def main() -> None:
         )
         run = make_run(Path(folder), **size)
         walls, processor = [], []
-        for _ in range(1 if large else 5):
+        for _ in range(1 if large or options.smoke else 5):
             vega.script.cache_clear()
             began, spent = time.perf_counter(), time.process_time()
             write_report(run)
@@ -151,7 +153,7 @@ def main() -> None:
         if value > bar
     ]
     print("missed: " + ", ".join(missed) if missed else "all bars met")
-    sys.exit(bool(missed))
+    sys.exit(bool(found["complaints"] if options.smoke else missed))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Install: the size of each package that the project, and each of its extras, brin
 files (.pyc) aside. A package counts where it is needed first, in the order of pyproject.toml. `--fresh` also makes new
 environments, as README's first command does, and measures seconds and megabytes of the whole folder.
 
-`python benchmarks/start.py [--smoke] [--fresh]` prints two tables, and exits 1 where the bar is missed.
+`python benchmarks/start.py [--smoke] [--fresh]` prints two tables, and exits 1 where the bar is missed (a smoke only says so).
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ def fresh(extra: str) -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="three starts of each in place of nine")
+    parser.add_argument(
+        "--smoke", action="store_true", help="three starts of each in place of nine; no bar is enforced"
+    )
     parser.add_argument("--fresh", action="store_true", help="install into new environments too")
     said = parser.parse_args()
     found = starts(times=3 if said.smoke else 9)
@@ -154,7 +156,7 @@ def main() -> int:
         print(f"\nfresh install of youden{extra}: {seconds:.0f} s, {size:.0f} MB")
     worst = max(seconds for name, seconds in found.items() if name.startswith("config error"))
     print(f"\nconfig error: {worst:.2f} CPU s, bar {BAR}: {'met' if worst <= BAR else 'MISSED'}")
-    return 0 if worst <= BAR else 1
+    return 0 if said.smoke or worst <= BAR else 1
 
 
 if __name__ == "__main__":
