@@ -2,7 +2,8 @@
 
 `python benchmarks/robust.py [--draws 100] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON: clones of the
 worst agent and rings of the lowest (places, dense), false links in random half pools and in cyclic draws at 2 % of the calls,
-what is found at 2 % with further calls on suspected pairs, and MT-Bench by families.
+what is found at 2 % with further calls on suspected pairs, how often the intervals of a ring counted as one, of three families
+and of a trusted panel of eight hold when items are drawn anew, and MT-Bench by families.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from youden.nouns import Agent, Item, PartnerRules, Pool
 from youden.nouns.arrays import Floats, Ids
 from youden.protocol.rates import tally
 from youden.run.analysis import analyse
+from youden.run.estimates.ability import TRIALS, Abilities
 from youden.run.robust.follow_ups import EACH, most_suspected
-from youden.run.robust.standings import PairedAnswers
+from youden.run.robust.standings import PairedAnswers, moved_abilities
+from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.robust.links import Linked, linked_pairs
 from youden.stats.robust.pair_means import pair_means
-from youden.stats.robust.partners import Partners, all_partners, group_balanced
+from youden.stats.robust.partners import Partners, all_partners, group_balanced, panel
 from youden.stats.robust.reweighted import reweighted
+from youden.stats.trials.item_contributions import item_contributions
 
 SHARED = Path(__file__).parents[2] / "shared"
 DOMAINS = {
@@ -174,6 +178,76 @@ def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
     )
     said["no attack, dense, a link"] = bool(links(dense(D), K).clusters)
     said["no attack, 2 %"] = sparse(D, [], draws=draws)
+    return {**said, **intervals(D, draws=draws)}
+
+
+def moved(D: Floats, of: PairedAnswers, partners: Partners) -> Abilities:
+    """Means of trials, for items like these, moved by what `partners` change."""
+    J, K, _ = D.shape
+    agent = np.append(of.first, of.second)
+    n_trials = np.bincount(agent, minlength=K)
+    ability = np.bincount(agent, np.tile(of.value, 2), K) / n_trials
+    items = item_contributions(
+        of.first,
+        of.second,
+        of.item,
+        of.value,
+        ability=ability,
+        first_weight=of.weight,
+        second_weight=of.weight,
+        n_items=J,
+    )
+    covariance = covariance_over_clusters(items.by_item, items.weight, size=1 / n_trials)
+    plain = Abilities(ability, covariance, n_trials.astype(np.int32), 0.0, TRIALS, "by item", "items-like-these")
+    return moved_abilities(of, plain, partners)
+
+
+def held(D: Floats, partners: Partners, *, percent: float, draws: int) -> dict[str, float]:
+    """How often intervals hold the dense value where a run's items are drawn from the domain's, and mean half-widths."""
+    truth = moved(D, dense(D), partners).ability
+    rows = []
+    for seed in range(draws):
+        items = np.random.default_rng([seed, 11]).integers(0, len(D), len(D))
+        run = D[items]
+        found = moved(run, cyclic(run, percent=percent, seed=seed), partners)
+        off = found.ability - found.ability.mean() - (truth - truth.mean())
+        half = found.covariance.half_width(0.95)
+        rows.append((np.abs(off) <= half, half))
+    covered, half = (np.array(column) for column in zip(*rows, strict=True))
+    share = covered.mean(axis=1)
+    return {
+        "covered": round(float(share.mean()), 3),
+        "se": round(float(share.std(ddof=1) / draws**0.5), 3),
+        "worst_agent": round(float(covered.mean(axis=0).min()), 2),
+        "half_width": round(float(half.mean()), 4),
+    }
+
+
+def intervals(D: Floats, *, draws: int) -> dict[str, object]:
+    """Three ways to weigh partners that are known beforehand: a planted ring of five, three families, a panel of eight."""
+    J, K, _ = D.shape
+    rng = np.random.default_rng(1)
+    plain = places(dense(D), all_partners(K), J)
+    worst = np.argsort(-plain)[:5].tolist()
+    ring = agreeing(D, worst, 1.0, rng)
+    cluster = np.arange(K, dtype=np.int32)
+    cluster[worst] = worst[0]
+    family = rng.permutation(np.arange(K, dtype=np.int32) % 3)
+    trusted = np.isin(np.arange(K), rng.permutation(K)[:8])
+    said: dict[str, object] = {}
+    for name, data, partners in (
+        ("robust, ring of 5", ring, group_balanced(cluster)),
+        ("family, 3 at random", D, group_balanced(family)),
+        ("trusted, 8 at random", D, panel(trusted)),
+    ):
+        for percent in (2.0, 5.0, 10.0):
+            said[f"{name}, {percent:g} %"] = held(data, partners, percent=percent, draws=draws)
+    panels = [panel(np.isin(np.arange(K), rng.permutation(K)[:8])) for _ in range(draws)]
+    rho = [float(spearmanr(places(dense(D), one, J), plain).statistic) for one in panels]
+    said["trusted, 8 at random, dense: ρ with plain"] = {
+        "mean": round(float(np.mean(rho)), 3),
+        "least": round(float(np.min(rho)), 3),
+    }
     return said
 
 
