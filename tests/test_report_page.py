@@ -120,6 +120,22 @@ def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch
     assert 'id="trial-table"' in page
 
 
+def test_the_chart_library_is_bundled_once_and_kept_where_that_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(home: Path) -> str:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+        vega.script.cache_clear()
+        return vega.script()
+
+    first = made(tmp_path / "cache")
+    (kept,) = (tmp_path / "cache" / "youden").iterdir()
+    kept.write_text("kept();", encoding="utf-8")
+    assert "kept();" in made(tmp_path / "cache")
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    assert made(tmp_path / "file") == first
+
+
 def test_pictures_without_the_chart_library_are_a_clear_error(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

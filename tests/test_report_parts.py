@@ -18,6 +18,7 @@ from youden.report.charts import vega
 from youden.report.data.advice import Advice
 from youden.report.data.agents.pages import findings, worst_trials
 from youden.report.data.doubts.doubts import Doubt, Doubts
+from youden.report.data.evidence import Predictions
 from youden.report.data.front.warnings import first_sentence, grouped
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.trust.judge import judge_quality, partners_seen
@@ -115,10 +116,10 @@ def test_partners_seen_are_those_a_compared_cell_met() -> None:
 
 def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -> None:
     rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
-    predicted = np.array([[0.9, 0.9, 0.5], [0.8, 0.5, 0.5], [0.4, 0.5, 0.5], [0.3, 0.1, 0.5]])
+    predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
     answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
     found = worst_trials(answer_with(plan_of(*rows), answers), predicted)
-    # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1 (mean .5): .5 of 0 and 3.
+    # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
     # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
     assert found == ((1, 2, 3, 4), (1,), (2, 4), (3,))
 

@@ -13,7 +13,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mred\n")
     'a\\x1b[31mred\\n'
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return "".join(_spelt(character) if unicodedata.category(character) in _ACTING else character for character in text)
 

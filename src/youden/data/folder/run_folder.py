@@ -72,7 +72,8 @@ class RunFolder:
     Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or newer than
     this package; every `write_…` replaces the file in one step.
 
-    The plan, the verdicts and the pool are kept in memory by this object, and read again only where their files have changed.
+    The plan, the verdicts, the pool and the items are kept in memory by this object, and read again only where their files have
+    changed.
     """
 
     path: Path
@@ -226,7 +227,7 @@ class RunFolder:
         sheets.write_items(self.file("items.csv"), items)
 
     def read_items(self) -> tuple[ItemRow, ...]:
-        return sheets.read_items(self.file("items.csv"))
+        return self._once("items.csv", sheets.read_items)
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 
+from youden.data.atomic import replacing
 from youden.errors import ConfigError
 from youden.nouns import Json
 
@@ -28,11 +33,27 @@ def need_charts() -> None:
 @cache
 def script() -> str:
     """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`."""
+    # Within a function of its own, or the bundle's short names would be everybody's.
+    return f"(() => {{\n{_bundle()}\n}})();".replace("</script", "<\\/script")
+
+
+def _bundle() -> str:
+    """Made in more time than most reports, so kept in the user's cache, where that can be written."""
+    with suppress(OSError, RuntimeError):
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        kept = home / "youden" / f"vega-{version('vl-convert-python')}.js"
+        if not kept.exists():
+            with replacing(kept) as fresh:
+                fresh.write_text(_make(), encoding="utf-8", newline="\n")
+        return kept.read_text(encoding="utf-8")
+    return _make()
+
+
+def _make() -> str:
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # Within a function of its own, or the bundle's short names would be everybody's.
-    return f"(() => {{\n{bundle}\n}})();".replace("</script", "<\\/script")
+    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return made
 
 
 def svg(spec: dict[str, Json]) -> str:

@@ -75,9 +75,11 @@ def holdout_points(evidence: Evidence) -> HoldoutPoints | None:
     """Predictions of held-out cells beside what was observed; None without a holdout or a fit."""
     if evidence.holdout is None or evidence.predicted is None:
         return None
-    both = ~np.isnan(evidence.holdout.value) & ~np.isnan(evidence.predicted)
-    cells = np.flatnonzero(both)
-    if not len(cells):
+    held = evidence.holdout.value
+    cells = np.flatnonzero(~np.isnan(held))
+    predicted = evidence.predicted.at(*np.divmod(cells, held.shape[1]))
+    known = np.flatnonzero(~np.isnan(predicted))
+    if not len(known):
         return None
-    drawn = own_stream(0).choice(cells, min(MAX_POINTS, len(cells)), replace=False)
-    return HoldoutPoints(evidence.predicted.ravel()[drawn], evidence.holdout.value.ravel()[drawn], len(cells))
+    drawn = own_stream(0).choice(known, min(MAX_POINTS, len(known)), replace=False)
+    return HoldoutPoints(predicted[drawn], held.ravel()[cells[drawn]], len(known))

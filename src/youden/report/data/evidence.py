@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.errors import YoudenError
 from youden.nouns import Pool, Rates, Scores, Target, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns.arrays import Floats, Ids, Positions
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.run.learning import Learned, learn
@@ -15,18 +17,30 @@ from youden.stats.trials.places import Differences
 
 
 @dataclass(frozen=True, eq=False)
+class Predictions:
+    """What the fit predicts, cell by cell where it is asked for. ability: float[K]; difficulty: float[J]."""
+
+    ability: Floats
+    difficulty: Floats
+
+    def at(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
+        """clip(θ_i − b_j, −1, 1) of cells by position; NaN for agents and items never seen."""
+        return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """A run as nouns.
 
-    result: None for an imported run. predicted: float[K, J], the fit's predictions, NaN where it can give none; apart: who is
-    told from whom; both None where nothing could be fitted. holdout: None where nothing was held out.
+    result: None for an imported run. predicted: the fit's predictions; apart: who is told from whom; both None where nothing
+    could be fitted. holdout: None where nothing was held out.
     """
 
     folder: RunFolder
     pool: PoolSummary
     rates: Rates
     scores: Scores
-    predicted: Floats | None
+    predicted: Predictions | None
     holdout: Scores | None
     result: Verdicts | None
     apart: Differences | None
@@ -62,7 +76,7 @@ def gather(folder: RunFolder, *, learned: Learned | None = None) -> Evidence:
         pool=folder.read_pool(),
         rates=learned.rates,
         scores=learned.scores,
-        predicted=learned.model.predict(),
+        predicted=Predictions(learned.model.ability_, learned.model.difficulty_),
         holdout=learned.holdout,
         result=learned.result,
         apart=learned.apart,

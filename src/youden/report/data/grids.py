@@ -110,14 +110,20 @@ def cell_grid(evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX
     rows = np.array([place[agent] for agent in ranked], dtype=np.int64)
     seen = ~np.isnan(scores.value)
     n = seen.sum(axis=0)
-    ease = np.divide(np.where(seen, scores.value, 0).sum(axis=0), n, out=np.full(len(n), -2.0), where=n > 0)
+    total = np.add.reduce(scores.value, axis=0, where=seen)
+    ease = np.divide(total, n, out=np.full(len(n), -2.0), where=n > 0)
     columns = np.argsort(-ease, kind="stable")
-    score = scores.value[np.ix_(rows, columns)]
-    fitted = np.full_like(score, np.nan) if evidence.predicted is None else evidence.predicted[np.ix_(rows, columns)]
-    per_row, per_column = bin_sizes(score.shape, max_tiles)
+    per_row, per_column = bin_sizes(scores.value.shape, max_tiles)
+    score, residual = [], []
+    for start in range(0, len(rows), per_row):
+        block = rows[start : start + per_row, None]
+        value = scores.value[block, columns]
+        fitted = np.full_like(value, np.nan) if evidence.predicted is None else evidence.predicted.at(block, columns)
+        score.append(binned(value, per_row, per_column))
+        residual.append(binned(value - fitted, per_row, per_column))
     return CellGrid(
-        score=binned(score, per_row, per_column),
-        residual=binned(score - fitted, per_row, per_column),
+        score=np.concatenate(score),
+        residual=np.concatenate(residual),
         rows=edges([scores.agent_ids[i] for i in rows], per_row),
         columns=edges([scores.item_ids[j] for j in columns], per_column),
         agents_per_row=per_row,

@@ -110,12 +110,12 @@ def sample_trials(
     max_bytes: int = MAX_BYTES,
 ) -> Sample:
     """Every surprising trial before ordinary ones, until the page is full. Half of it at most is kept for the rows `ahead`."""
-    ordered = book.by_surprise(rng).tolist()
+    ordered = book.by_surprise(rng)
     texts: dict[tuple[int, int], int] = {}
     shown: list[str] = []
     pairs: dict[int, tuple[int, int]] = {}
     left = max_bytes
-    for candidates, spare in ((ahead[: MAX_TRIALS // 2], max_bytes // 2), (ordered[:MAX_TRIALS], 0)):
+    for candidates, spare in ((ahead[: MAX_TRIALS // 2], max_bytes // 2), (ordered[:MAX_TRIALS].tolist(), 0)):
         for row in candidates:
             if row in pairs or len(pairs) == MAX_TRIALS:
                 continue
@@ -129,7 +129,7 @@ def sample_trials(
                 texts[cell] = -1 if text is None else len(shown)
                 shown += [] if text is None else [text]
             pairs[row] = (texts[cells[0]], texts[cells[1]])
-    rows = [row for row in ordered if row in pairs]
+    rows = ordered[np.isin(ordered, list(pairs))].tolist()
     return Sample(
         lines=tuple(book.lines(rows)),
         texts=tuple(shown),

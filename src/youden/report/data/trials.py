@@ -106,7 +106,7 @@ class TrialBook:
     def line(self, row: int) -> TrialLine:
         """One trial."""
         plan, result = self.result.plan, self.result
-        answered = bool(result.answered[row])
+        answered = bool(result.missing[row] == 0)
         independent = bool(plan.arm[row] == INDEPENDENT)
         other = np.nan if self.against is None else float(self.against[row])
         return TrialLine(

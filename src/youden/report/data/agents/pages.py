@@ -11,7 +11,7 @@ import numpy as np
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats, Positions
 from youden.report.data.doubts.doubts import Doubts
-from youden.report.data.evidence import Evidence
+from youden.report.data.evidence import Evidence, Predictions
 from youden.report.data.grids import AgentGrid
 from youden.report.data.summary import Summary
 from youden.report.data.trials import cell_keys
@@ -53,27 +53,30 @@ def agent_pages(
 ) -> tuple[AgentPage, ...]:
     """One page an agent, in the order of the rates. worst: as `worst_trials` gives them."""
     score = evidence.scores.value
-    residual = np.full_like(score, np.nan) if evidence.predicted is None else score - evidence.predicted
     agreement = _both_orders(grid.value)
     pages = []
     for k, agent in enumerate(grid.agents):
         high, low = _ends(agreement[k])
-        gains, loses = _ends(residual[k])
+        fitted = np.nan if evidence.predicted is None else evidence.predicted.at(k, np.s_[:])
+        beyond = score[k] - fitted
+        gains, loses = _ends(beyond)
         pages.append(
             AgentPage(
                 position=k,
                 found=tuple(findings(agent, summary, doubts)),
                 high=tuple(Near(i, float(agreement[k, i])) for i in high),
                 low=tuple(Near(i, float(agreement[k, i])) for i in low),
-                gains=tuple(Near(j, float(score[k, j]), float(residual[k, j])) for j in gains if residual[k, j] > 0),
-                loses=tuple(Near(j, float(score[k, j]), float(residual[k, j])) for j in loses if residual[k, j] < 0),
+                gains=tuple(Near(j, float(score[k, j]), float(beyond[j])) for j in gains if beyond[j] > 0),
+                loses=tuple(Near(j, float(score[k, j]), float(beyond[j])) for j in loses if beyond[j] < 0),
                 worst=tuple(worst[k]) if worst else (),
             )
         )
     return tuple(pages)
 
 
-def worst_trials(result: Verdicts, predicted: Floats | None, *, most: int = N_SHOWN) -> tuple[tuple[int, ...], ...]:
+def worst_trials(
+    result: Verdicts, predicted: Predictions | None, *, most: int = N_SHOWN
+) -> tuple[tuple[int, ...], ...]:
     """For each agent the rows of the answered trials that lie furthest below what one would expect, worst first; of several
     trials of the same two texts the worst.
 
@@ -83,24 +86,37 @@ def worst_trials(result: Verdicts, predicted: Floats | None, *, most: int = N_SH
     plan = result.plan
     asked = np.flatnonzero(result.answered)
     answer, paired = result.answer[asked], plan.arm[asked] == PAIRED
-    known = np.full((plan.n_agents, plan.n_items), 0.5) if predicted is None else np.nan_to_num(predicted, nan=0.5)
-    item = plan.item[asked]
-    expected = known[plan.first[asked], item] + known[plan.second[asked], item] - known.mean(axis=0)[item]
+    first, second, item = plan.first[asked], plan.second[asked], plan.item[asked]
+    expected = np.full(len(asked), 0.5)
+    if predicted is not None:
+        everybody = np.arange(plan.n_agents)
+        mean = np.full(plan.n_items, 0.5)
+        for j in np.flatnonzero(np.bincount(item, minlength=plan.n_items)).tolist():
+            mean[j] = _known(predicted.at(everybody, j)).mean()
+        expected = _known(predicted.at(first, item)) + _known(predicted.at(second, item)) - mean[item]
     short = np.where(paired, expected - answer, answer)
-    agent = np.concatenate([plan.first[asked], plan.second[asked]])
-    order = np.lexsort((-np.tile(short, 2), agent))
-    ends = np.searchsorted(agent[order], np.arange(plan.n_agents + 1))
-    row = asked[order % len(asked)] if len(asked) else asked
+    agent = np.concatenate([first, second])
+    by_agent = np.argsort(agent.astype(np.uint16 if plan.n_agents < 2**16 else np.uint32), kind="stable")
+    ends = np.searchsorted(agent[by_agent], np.arange(plan.n_agents + 1))
     pair = np.sort(np.stack(cell_keys(plan)), axis=0)
-    return tuple(_of_each_pair(row[start:end], pair, most=most) for start, end in pairwise(ends.tolist()))
+    found = []
+    for start, end in pairwise(ends.tolist()):
+        mine = by_agent[start:end] % len(asked)
+        found.append(_of_each_pair(asked[mine[np.argsort(-short[mine], kind="stable")]], pair, most=most))
+    return tuple(found)
+
+
+def _known(predicted: Floats) -> Floats:
+    """Predictions, .5 where the fit gives none."""
+    return np.nan_to_num(predicted, nan=0.5)
 
 
 def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, ...]:
     found: dict[tuple[int, int], int] = {}
-    for row in rows.tolist():
+    for row in rows:
         if len(found) == most:
             break
-        found.setdefault((int(pair[0, row]), int(pair[1, row])), row)
+        found.setdefault((int(pair[0, row]), int(pair[1, row])), int(row))
     return tuple(found.values())
 
 
@@ -131,6 +147,7 @@ def _both_orders(value: Floats) -> Floats:
 
 def _ends(value: Floats) -> tuple[list[int], list[int]]:
     """Positions of the highest, highest first, and of the lowest, lowest first; none stands in both."""
-    order: Positions = np.argsort(value, kind="stable")[: int((~np.isnan(value)).sum())]
+    known = np.flatnonzero(~np.isnan(value))
+    order: Positions = known[np.argsort(value[known], kind="stable")]
     n = min(N_SHOWN, len(order) // 2)
     return order[::-1][: min(N_SHOWN, len(order) - n)].tolist(), order[:n].tolist()
