@@ -72,6 +72,13 @@ def test_two_items_have_figures_without_intervals() -> None:
     assert found.within.method == "none: 2 items are too few"
 
 
+def test_items_that_all_have_one_correlation_make_no_interval() -> None:
+    found = cell_correlation(np.arange(12.0).reshape(4, 3), np.arange(12.0).reshape(4, 3)).within
+    assert found.value == pytest.approx(1)
+    assert np.isnan([found.low, found.high]).all()
+    assert found.method == "none: all 3 items have the same"
+
+
 def test_matrices_of_two_shapes_are_refused() -> None:
     with pytest.raises(StatisticsError, match="metric-shape"):
         cell_correlation(np.ones((2, 3)), np.ones((3, 2)))

@@ -19,8 +19,12 @@ from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PAIRED, Rates, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
+from youden.report.data.comparison import compare_runs
+from youden.report.pages.page import render_comparison
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
+from youden.stats.judges.judge_ranking import ranking_seen
+from youden.stats.judges.judge_shift import judge_shift
 from youden.study.judges.agreement import predicted_on, study_judges
 from youden.study.judges.judged_runs import JudgedRun, side_by_side
 
@@ -190,3 +194,27 @@ def test_the_command_prints_tables_and_json_under_both_names(tmp_path: Path) -> 
     about = CliRunner().invoke(youden, ["compare", *runs, "--target", "these-items", "--json"], catch_exceptions=False)
     assert json.loads(about.stdout)["judges"]["target"] == "these-items"
     assert "Where they differ most" in CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
+
+
+def test_a_perfect_rank_correlation_has_no_interval_in_text_json_and_report(tmp_path: Path) -> None:
+    one, two = (write_run(tmp_path / name) for name in ("one", "two"))
+    runs = [str(one.path), str(two.path)]
+    said = CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
+    reason = "(no interval: a perfect rank correlation gives none)"
+    assert f"one and two rank agents alike at ρ = 1.00 {reason}; on" in said
+    assert "1.00 [1.00" not in said
+    assert "1.000 [1.000" not in said
+    found = json.loads(CliRunner().invoke(youden, ["compare", *runs, "--json"], catch_exceptions=False).stdout)
+    ranking = found["judges"]["pairs"][0]["ranking"]
+    assert ranking["value"] == pytest.approx(1)
+    assert (ranking["low"], ranking["high"]) == (None, None)
+    assert f"Spearman 1.00 {reason} between" in render_comparison(compare_runs(one, two))
+
+
+def test_draws_that_all_rank_alike_make_no_interval() -> None:
+    result = verdicts(make_pool(8, 60), noise=0.0)
+    paired = result.plan.arm == PAIRED
+    first, second, answer = result.plan.first[paired], result.plan.second[paired], result.answer[paired]
+    found = ranking_seen(judge_shift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0))
+    assert found.rho == pytest.approx(1)
+    assert np.isnan([found.low, found.high]).all()

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import options, show
+from youden.text.intervals import with_interval
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -139,8 +140,4 @@ def _show_shifts(shifts: JudgeShifts) -> None:
 
 
 def _with_interval(metric: Metric | None) -> str:
-    if metric is None:
-        return "–"
-    if metric.low != metric.low:
-        return show.fixed(metric.value)
-    return f"{show.fixed(metric.value)} [{show.fixed(metric.low)}, {show.fixed(metric.high)}]"
+    return "–" if metric is None else with_interval(metric.value, metric.low, metric.high, digits=3)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 
 import click
 
 from youden.cli.terms import options, ranking, show
 from youden.cli.terms.progress import progress_bar
+from youden.text.intervals import with_interval
 
 COMPARED = (("faithful", "low-effort"), ("faithful", "strategic"))
 CONFIG = "runs/field-notes.yaml"
@@ -43,10 +45,10 @@ def command(out: Path, as_json: bool) -> None:
         return
     click.echo()
     for group in run_group_aucs(planned.folder, COMPARED):
-        click.echo(
-            f"AUC of {group.above} ({group.n_above}) against {group.below} ({group.n_below}): {group.auc.value:.2f} "
-            f"[{show.fixed(group.auc.low, 2)}, {show.fixed(group.auc.high, 2)}] ({group.auc.level:.0%}, {group.auc.method})"
-        )
+        auc = group.auc
+        found = with_interval(auc.value, auc.low, auc.high, why=auc.method)
+        how = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
+        click.echo(f"AUC of {group.above} ({group.n_above}) against {group.below} ({group.n_below}): {found}{how}")
     click.echo(
         "These intervals are about these agents' abilities; so few agents say little of other agents of their kind."
     )

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import show
+from youden.text.intervals import with_interval
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def show_labels(found: Validation) -> None:
 def _agreement(found: Agreement | None) -> str:
     if found is None or found.value is None:
         return "–"
-    return f"{found.value:.2f}" + ("" if found.low is None else f" [{found.low:.2f}, {show.fixed(found.high, 2)}]")
+    return with_interval(found.value, found.low, found.high)
 
 
 def show_result(data: Summary, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from youden.nouns import Agreement, Disagreement, LabelFacts
+from youden.text.intervals import with_interval
 
 WIDE = 0.5
 """Width of ρ's interval from which on it says little of other agents."""
@@ -68,5 +69,4 @@ def _apart(found: LabelFacts, differing: Sequence[Disagreement]) -> list[str]:
 def _figure(found: Agreement) -> str:
     if found.value is None:
         return "–"
-    ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
-    return f"{found.value:.2f}{ends}"
+    return with_interval(found.value, found.low, found.high)

@@ -24,6 +24,7 @@ from youden.report.data.comparison import Comparison
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData, Trials
 from youden.report.data.trials import TrialLine
+from youden.text.intervals import with_interval
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ def environment() -> Environment:
     made.filters["coded"] = coded
     made.filters["address"] = lambda text: quote(printable(text), safe="")
     made.filters["fixed"] = _fixed
+    made.filters["with_interval"] = lambda found: with_interval(found.value, found.low, found.high, why=found.method)
     made.filters["count"] = lambda value: f"{value:,}"
     return made
 

@@ -86,7 +86,8 @@ def auc_interval(
 
     AUC of draws θ_i + (high_i − low_i)/(2 z)·N(0, 1), independent, z the normal quantile of `level`; percentiles of the draws.
     Draws are noisier than the estimates, so they lean towards ½; the interval is widened to hold the estimate.
-    low, high: float[K], the abilities' intervals at the same `level`. Without one for every agent, low and high are NaN.
+    low, high: float[K], the abilities' intervals at the same `level`. Without one for every agent, low and high are NaN; as they
+    are where both percentiles are the estimate, for no interval is a point.
 
     Raises: StatisticsError as `ranking_auc`, [level], and [interval-order] where low exceeds high.
     """
@@ -101,9 +102,12 @@ def auc_interval(
     draws = _auc(ability + error * rng.standard_normal((n_draws, len(ability))), positive)
     tail = (1 - level) / 2
     ends = np.quantile(draws, [tail, 1 - tail])
-    return Metric(
-        value, min(value, float(ends[0])), max(value, float(ends[1])), level, f"percentile of {n_draws} normal draws"
-    )
+    below, above = min(value, float(ends[0])), max(value, float(ends[1]))
+    if below == above:
+        return Metric(
+            value, np.nan, np.nan, level, f"none: the errors of abilities leave it as it is in {level:.0%} of draws"
+        )
+    return Metric(value, below, above, level, f"percentile of {n_draws} normal draws")
 
 
 def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Metric:
@@ -133,7 +137,7 @@ def sampled_auc(ability: Floats, positive: Bools, *, level: float = 0.95) -> Met
 def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     """√mean (predicted − observed)² over the cells that were observed, any shape; NaN in `observed` is not a cell.
 
-    Interval: mean of squared errors ± z·SE, then the root, cells taken as independent.
+    Interval: mean of squared errors ± z·SE, then the root, cells taken as independent; NaN where all errors are alike.
 
     Raises: StatisticsError [metric-missing] where an observed cell has no prediction, [metric-shape], [rmse-no-cells], [level].
     """
@@ -147,7 +151,8 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     if np.isnan(squared).any():
         raise _missing(int(np.isnan(squared).sum()), "observed cells have no prediction")
     mean = float(squared.mean())
-    margin = _z(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if len(squared) > 1 else np.nan
+    varies = len(squared) > 1 and np.ptp(squared) > 0
+    margin = _z(level) * float(squared.std(ddof=1)) / np.sqrt(len(squared)) if varies else np.nan
     low, high = np.sqrt(np.maximum([mean - margin, mean + margin], 0.0)).tolist()
     return Metric(float(np.sqrt(mean)), low, high, level, "normal, on squared errors of cells")
 
@@ -164,7 +169,7 @@ def _fisher(value: float, variance: float, *, n: int, level: float, method: str)
     if n < _FISHER_MIN:
         return Metric(value, np.nan, np.nan, level, f"none: {n} agents are too few")
     if 1 - abs(value) < 1e-12:
-        return Metric(value, np.nan, np.nan, level, "none: a perfect correlation has no interval by this method")
+        return Metric(value, np.nan, np.nan, level, "none: a perfect rank correlation gives none")
     margin = _z(level) * np.sqrt(variance)
     low, high = np.tanh(np.arctanh(value) + np.array([-margin, margin])).tolist()
     return Metric(value, low, high, level, method)

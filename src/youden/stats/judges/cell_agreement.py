@@ -31,7 +31,7 @@ def cell_correlation(one: Floats, other: Floats, *, level: float = 0.95) -> Cell
     """Two matrices float[K, J], NaN where a cell has none; cells with both are compared. Items are the sample.
 
     Overall: tanh(atanh ρ ± t·SE), SE by the jackknife of atanh ρ over items, in at most 50 groups. Within: mean ± t·SE of items'
-    ρ. A figure is NaN where nothing varies, its interval with fewer than three items.
+    ρ. A figure is NaN where nothing varies, its interval with fewer than three items, and where all have the same ρ.
 
     Raises: StatisticsError [metric-shape], [level].
     """
@@ -59,8 +59,10 @@ def _mean(rhos: Floats, *, level: float) -> Metric:
     n = len(rhos)
     if n < _MIN_ITEMS:
         return Metric(float(rhos.mean()) if n else np.nan, np.nan, np.nan, level, f"none: {n} items are too few")
-    margin = float(student.ppf((1 + level) / 2, n - 1) * rhos.std(ddof=1) / np.sqrt(n))
     mean = float(rhos.mean())
+    if np.ptp(rhos) < 1e-12:
+        return Metric(mean, np.nan, np.nan, level, f"none: all {n} items have the same")
+    margin = float(student.ppf((1 + level) / 2, n - 1) * rhos.std(ddof=1) / np.sqrt(n))
     return Metric(mean, max(-1.0, mean - margin), min(1.0, mean + margin), level, f"Student t over {n} items")
 
 

@@ -13,7 +13,10 @@ from youden.stats.judges.judge_shift import JudgeShift
 
 @dataclass(frozen=True)
 class RankingSeen:
-    """ρ of two judges' rankings, had both judged the whole plan: median and interval at `level`, NaN where neither varies."""
+    """ρ of two judges' rankings, had both judged the whole plan: median and interval at `level`, NaN where neither varies.
+
+    low and high are NaN where all but 1 − level of the draws have one ρ: no interval is a point.
+    """
 
     rho: float
     low: float
@@ -49,6 +52,8 @@ def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 
     rho = _spearman_rows(along[:, None] * line[:, 1] + apart_drawn @ basis.T, a)
     z = (1 + shift.level) / 2
     low, middle, high = np.quantile(rho, [1 - z, 0.5, z]).tolist()
+    if low == high:
+        low = high = np.nan
     return RankingSeen(middle, low, high, shift.level)
 
 

@@ -21,6 +21,7 @@ from youden.study.judges.judge_shifts import JudgeShifts, judge_shifts
 from youden.study.judges.judged_runs import SideBySide
 from youden.study.judges.orders import Orders, order_words, orders
 from youden.study.judges.shift_words import shift_words
+from youden.text.intervals import with_interval
 
 MOST_SHOWN = 5
 
@@ -216,10 +217,11 @@ def _words(pairings: tuple[Pairing, ...], units: str, target: Target) -> list[st
         if pair.ranking is None:
             said.append(f"{names}: one of them ranks no agent above another, so nothing correlates.")
             continue
-        sure = "" if np.isnan(pair.ranking.low) else f" [{pair.ranking.low:.2f}, {pair.ranking.high:.2f}]"
+        found = pair.ranking
+        rho = with_interval(found.value, found.low, found.high, why=found.method)
         kappa = "undefined (one answer throughout)" if pair.kappa is None else f"{pair.kappa:.2f}"
         said.append(
-            f"{names} rank agents alike at ρ = {pair.ranking.value:.2f}{sure}; on {pair.n_units:,} {units} both answered they "
+            f"{names} rank agents alike at ρ = {rho}; on {pair.n_units:,} {units} both answered they "
             f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
         )
         said.append(order_words((pair.one, pair.other), pair.orders, target))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from youden.study.judges.judge_shifts import LEAST_AGENTS, FamilyShift, JudgeShifts
+from youden.text.intervals import with_interval
 
 MOST_NAMED = 6
 
@@ -19,7 +20,7 @@ def _ranking(shifts: JudgeShifts) -> list[str]:
     said = [
         f"On the {shifts.n_trials:,} paired trials both answered, {other} ranks agents like {one} ranks them on all it judged at "
         f"ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these trials alone, reaches {shifts.rho_same:.2f}. "
-        f"Had {other} judged all of them: ρ = {shifts.rho.rho:.2f} [{shifts.rho.low:.2f}, {shifts.rho.high:.2f}]."
+        f"Had {other} judged all of them: ρ = {with_interval(shifts.rho.rho, shifts.rho.low, shifts.rho.high)}."
     ]
     if shifts.slope < 0.8:
         said.append(
