@@ -128,17 +128,19 @@ def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
     asked = config.of or only_judge(store)
     questions = asked.questions()
     advance = partial(run.sight.advance, stored=True)
-    result = Replay(questions, store, judge=asked.describe(), advance=advance).answer_many(run.pool, run.plan)
+    replay = Replay(questions, store, judge=asked.describe(), advance=advance, keys=run.asking.keys)
+    result = replay.answer_many(run.pool, run.plan)
     return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
 
 
 def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
-    store = _needed(run.store, config)
+    store, questions = _needed(run.store, config), config.questions()
     columns = stored_columns(
-        config.questions(),
+        questions,
         run.plan,
         run.pool,
         store,
+        run.asking.keys(questions, run.plan, run.pool),
         advance=partial(run.sight.advance, stored=True),
         missed=lambda *_: None,
     )
@@ -163,6 +165,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         ending=ending,
         max_missing=run.asking.max_missing,
         first=0.0 if team is None else team.part,
+        keys=run.asking.keys,
     )
     caller = Caller(backend, config, run.budget)
     loop = Loop(

@@ -9,7 +9,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -20,10 +20,11 @@ from typing import Any
 from youden.errors import YoudenError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.duration import expected_duration
-from youden.judging.question.questions import characters
+from youden.judging.question.keys import Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.lookup import look_up
-from youden.nouns import Cost, Plan, Pool
+from youden.judging.store.lookup import CHUNK
+from youden.nouns import Completion, Cost, Plan, Pool
+from youden.nouns.arrays import Positions
 
 SAMPLE = 200
 """Texts that are really tokenized; the others have as many tokens a character."""
@@ -38,14 +39,17 @@ def estimate(
     *,
     environment: Mapping[str, str] | None = None,
     store: str | Path | None = None,
+    keys: Keys = keys,
 ) -> Cost:
     """Cells, calls, tokens, USD and minutes of asking `config` the whole plan; for a jury, all its judges, one after another.
 
     Tokens by tiktoken's encoding of the model where that is on disk, else characters / 4. environment: says where tiktoken
-    keeps its files; None for the process's. store: where answers are kept, whether or not there are any yet.
+    keeps its files; None for the process's. store: where answers are kept, whether or not there are any yet. keys: where the
+    keys of the plan come from.
     """
     if config.judges:
-        return _together([estimate(plan, pool, one, environment=environment, store=store) for one in config.judges])
+        ballots = [estimate(plan, pool, one, environment=environment, store=store, keys=keys) for one in config.judges]
+        return _together(ballots)
     cost = plan.cost(config)
     if not config.makes_calls:
         return cost
@@ -60,7 +64,9 @@ def estimate(
     duration = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store(store, read_only=True) as answers:
-            cost = _net_of(cost, plan, pool, config, answers)
+            questions = config.questions()
+            of_trial = questions.characters(plan, pool)
+            cost = _net_of(cost, config, answers, keys(questions, plan, pool), of_trial)
     return replace(
         cost,
         tokenizer=tokenizer,
@@ -70,21 +76,20 @@ def estimate(
     )
 
 
-def _net_of(cost: Cost, plan: Plan, pool: Pool, config: JudgeConfig, store: Store) -> Cost:
-    """`cost` with what `store` answers of it. What is left is priced by its share of the characters."""
-    n_asked, in_all, left = 0, 0, 0
-    stored = 0
-    for chunk in look_up(config.questions().all(plan, pool), store):
-        for known in chunk:
-            n_characters = characters(known.request)
-            in_all += n_characters * len(known.rows)
-            if known.settled(lambda _: True) is None:
-                n_asked, left = n_asked + 1, left + n_characters
-            else:
-                stored += len(known.rows)
+def _net_of(cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[Keyed], characters: Positions) -> Cost:
+    """`cost` with what `store` answers of it. What is left is priced by its share of the `characters` of all trials."""
+    n_asked, stored, left = 0, 0, 0
+    while chunk := list(islice(keys, CHUNK)):
+        rows = {key: row for row, key in chunk}
+        found = store.known(list(rows))
+        settled = {key for key, one in found.items() if isinstance(one, Completion) or one.kind == "rejected"}
+        asked = [row for key, row in rows.items() if key not in settled]
+        n_asked, left = n_asked + len(asked), left + int(characters[asked].sum())
+        stored += sum(key in settled for _, key in chunk)
     usd = None
     if stored and config.price_in is not None and config.price_out is not None:
-        tokens_in, tokens_out = cost.tokens_in * left / in_all, cost.tokens_out * n_asked / len(plan)
+        in_all, n = int(characters.sum()), len(characters)
+        tokens_in, tokens_out = cost.tokens_in * left / in_all, cost.tokens_out * n_asked / n
         usd = (tokens_in * config.price_in + tokens_out * config.price_out) / 1e6
     return replace(cost, stored=stored, usd_left=usd)
 

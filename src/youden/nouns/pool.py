@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from youden.nouns.arrays import Bools, Objects, freeze
+from youden.nouns.arrays import Bools, Objects, Positions, freeze
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -60,6 +60,13 @@ class Pool:
     def present(self) -> Bools:
         """bool[K, J]: whether the agent responded to the item."""
         return np.array([[text is not None for text in row] for row in self.texts], dtype=np.bool_).reshape(
+            self.texts.shape
+        )
+
+    @cached_property
+    def lengths(self) -> Positions:
+        """int64[K, J]: characters of each response, 0 where there is none."""
+        return np.array([[len(text or "") for text in row] for row in self.texts], dtype=np.int64).reshape(
             self.texts.shape
         )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from youden.nouns import Plan, Pool, Trials
 from youden.nouns.arrays import Bools, Positions
 
@@ -24,8 +22,5 @@ def with_more(plan: Plan, pool: Pool, more: Trials) -> Plan:
 
 def characters(pool: Pool, trials: Trials) -> int:
     """Characters of all judged texts together."""
-    cells = pool.texts.ravel().tolist()
-    length = np.fromiter((len(text or "") for text in cells), dtype=np.int64, count=len(cells))
-    length = length.reshape(pool.texts.shape)
     item, other_item = trials.text_cells
-    return int(length[trials.first, item].sum() + length[trials.second, other_item].sum())
+    return int(pool.lengths[trials.first, item].sum() + pool.lengths[trials.second, other_item].sum())

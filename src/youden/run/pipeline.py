@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -15,6 +16,7 @@ from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.reader import RESPONSES, read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import ConfigError, ImportFormatError
+from youden.judging.asking.sight import Sight
 from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.call.budget import Budget
@@ -28,6 +30,7 @@ from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.run.books import books_of, carry, with_costs
+from youden.run.keys import keep_keys, kept_keys
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
 from youden.run.robust.rules import partner_rules, rules_of
 from youden.run.robust.standings import check_rules
@@ -197,9 +200,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     pool, plan = found.pool, found.plan
     check_rules(rules_of(config), plan.agent_ids)
     folder.remember(pool, config)
-    planned = PlannedRun(
-        as_drawn(config, plan), folder, pool, plan, judge, estimate(plan, pool, judge, store=config.store_place)
-    )
+    cost = estimate(plan, pool, judge, store=config.store_place, keys=kept_keys(folder))
+    planned = PlannedRun(as_drawn(config, plan), folder, pool, plan, judge, cost)
     if not (folder.has("verdicts.parquet") and folder.judged_plan() != plan.digest):
         if plan is not found.kept:
             folder.write_plan(plan)
@@ -216,6 +218,8 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     """Ask the judge what the store does not hold, and write verdicts.parquet, with what all passes of this run paid, those that
     were interrupted too; an adaptive plan goes on from look to look, and its plan.parquet with it. The cap is of this pass alone.
 
+    Before a large plan is asked, the keys of its requests are written beside it.
+
     asking: the terms; what may be spent and may be missing, the run's config says. by: who gets the answers; None for this
     process, by `answers_of`.
 
@@ -225,6 +229,8 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     books = _books(planned)
     with nullcontext() if books is None else asked_alone(config.store_place, run=run_name(config)) as team:
         unbooked = None if books is None else _unbooked(planned, books)
+        sight = Sight(None if asking is None else asking.progress)
+        keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(sight.say, "keys"))
         result = (by or answers_of)(planned, asking, team=team)
         folder.write_plan(result.plan)
         folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
@@ -249,6 +255,7 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
         max_missing=config.max_missing,
         books=_books(planned),
         team=team,
+        keys=kept_keys(planned.folder),
     )
     budget = Budget(config.max_cost)
     if team is not None and config.max_cost is not None:

@@ -14,6 +14,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.sheets import ranking_rows
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.config.reading import load_judge_config, price
+from youden.judging.question.keys import keys
 from youden.judging.store.answers import open_store
 from youden.nouns import MISSING_REASONS, Verdicts
 from youden.report.data.ranking import RankedAgent, rank_agents
@@ -60,7 +61,7 @@ class LiveRun:
         if pool.digest != self._plan.pool_digest:
             raise RunFolderError("The pool has changed since this run was planned. Plan it again.", slug="live-pool")
         self._rows: dict[str, list[int]] = {}
-        for row, key, _ in self._questions.all(self._plan, pool):
+        for row, key in keys(self._questions, self._plan, pool):
             self._rows.setdefault(key, []).append(row)
         n = len(self._plan)
         self._answer, self._hard = np.full(n, np.nan), np.full(n, np.nan)

@@ -45,7 +45,7 @@ def missing(path: Path) -> RunFolderError:
             slug="run-missing",
         )
     return RunFolderError(
-        f"{path.parent} has no {path.name}. Make it with `{MADE_BY[path.name]}`; `youden run CONFIG` makes all files.",
+        f"{path.parent} has no {path.name}. Make it with `{_made_by(path)}`; `youden run CONFIG` makes all files.",
         slug="run-file-missing",
     )
 
@@ -53,9 +53,13 @@ def missing(path: Path) -> RunFolderError:
 def damaged(path: Path, problem: str) -> RunFolderError:
     """The error for a file that is there and not what it has to be. `problem`: what was expected, what arrived."""
     return RunFolderError(
-        f"{path}: {problem}. Make it again with `{MADE_BY[path.name]}`, or take it out of the folder.",
+        f"{path}: {problem}. Make it again with `{_made_by(path)}`, or take it out of the folder.",
         slug="run-file-damaged",
     )
+
+
+def _made_by(path: Path) -> str:
+    return MADE_BY.get(path.name, MADE_BY["verdicts.parquet"])  # keys are called after their judge
 
 
 def read_bytes(path: Path) -> bytes:

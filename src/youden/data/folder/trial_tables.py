@@ -180,7 +180,7 @@ def write_plan(path: Path, plan: Plan) -> None:
             holdout=_packed(plan.split.holdout),
         ),
     )
-    write_table(path, _trials(plan), said, cuts=_cuts(plan))
+    write_table(path, _trials(plan), said, cuts=cuts_of(plan))
 
 
 def read_plan(path: Path) -> Plan:
@@ -265,7 +265,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         measured=tuple(name for name in _MEASURES if getattr(verdicts, name) is not None),
         usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
-    write_table(path, columns, said, cuts=_cuts(verdicts.plan))
+    write_table(path, columns, said, cuts=cuts_of(verdicts.plan))
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
@@ -403,7 +403,7 @@ def _trials(plan: Plan) -> dict[str, pa.Array]:
     }
 
 
-def _cuts(plan: Plan) -> list[int]:
+def cuts_of(plan: Plan) -> list[int]:
     """Rows at which parts begin: after at most `ROWS_OF_A_PART`, at the end of a slot where there is one."""
     cuts, start = [], 0
     while len(plan) - start > ROWS_OF_A_PART:

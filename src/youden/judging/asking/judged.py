@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from youden.errors import BudgetError, TooManyMissingError
 from youden.judging.asking.endings import Ending, out_of_money, too_many, too_many_missing
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import Failure
+from youden.judging.question.keys import Keys, keys
 from youden.judging.question.parsing import no_reading
 from youden.judging.question.questions import Questions
 from youden.judging.store.arriving import VerdictColumns
@@ -18,11 +20,19 @@ class JudgedTrials:
     """All trials of `plan`, one row each. Read `columns` when the loop has ended.
 
     max_missing: the share of trials without an answer above which they end the run. first: the share of the plan that comes
-    last, so that several who ask one plan begin in different places.
+    last, so that several who ask one plan begin in different places. keys: where the keys come from.
     """
 
     def __init__(
-        self, plan: Plan, pool: Pool, questions: Questions, *, ending: Ending, max_missing: float, first: float = 0.0
+        self,
+        plan: Plan,
+        pool: Pool,
+        questions: Questions,
+        *,
+        ending: Ending,
+        max_missing: float,
+        first: float = 0.0,
+        keys: Keys = keys,
     ) -> None:
         self.columns = VerdictColumns(len(plan))
         self._plan = plan
@@ -31,13 +41,17 @@ class JudgedTrials:
         self._ending = ending
         self._max_missing = max_missing
         self._first = int(first * len(plan))
+        self._keys = keys
 
     def __len__(self) -> int:
         return len(self._plan)
 
-    def requests(self) -> Iterator[tuple[int, str, Request]]:
-        rows = [*range(self._first, len(self._plan)), *range(self._first)]
-        return self._questions.all(self._plan, self._pool, rows)
+    def keys(self) -> Iterator[tuple[int, str]]:
+        of = self._questions, self._plan, self._pool
+        return chain(self._keys(*of, start=self._first), islice(self._keys(*of), self._first))
+
+    def request(self, row: int, key: str) -> Request:
+        return self._questions.request_under(key, self._plan, self._pool, row)
 
     def fits(self, request: Request) -> bool:
         return self._questions.fits(request)

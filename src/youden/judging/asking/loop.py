@@ -25,7 +25,7 @@ from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.lookup import Known, look_up
 from youden.judging.store.payments import payment_of
 from youden.judging.store.team import BEAT, Team
-from youden.nouns import Completion, Request
+from youden.nouns import Completion
 
 CHUNK = 100
 """Requests looked up at once: a few milliseconds of work, so that replies do not wait for it."""
@@ -72,7 +72,7 @@ class Loop:
         self._early: list[tuple[Call, Failure]] = []
         self._elsewhere: dict[str, Call] = {}
         self._n_in_flight = self._n_cut = 0
-        self._known_good: Request | None = None
+        self._known_good: Call | Known | None = None
         self._once = asyncio.Lock()
         self._to_write = asyncio.Event()
         self._written = asyncio.Event()
@@ -121,7 +121,7 @@ class Loop:
         at_once = self._config.concurrency
         if self._team is not None and self._team.others.n:
             await self._join_in()
-        chunks = look_up(self._work.requests(), self._store, size=CHUNK)
+        chunks = look_up(self._work.keys(), self._store, ask=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
             asked = [known for known in chunk if not self._settle(known)]
             for begin in range(0, len(asked), at_once):
@@ -139,20 +139,20 @@ class Loop:
         """Whether it need not be asked: the store has what came of it, or it cannot be sent."""
         found = known.settled(self._work.is_answer, retry_failed=self._retry_failed)
         if found is not None:
-            self._take(known.key, known.request, known.rows, found)
+            self._take(known, found)
             return True
         if not self._work.fits(known.request):
             self._put(known.rows, known.key, None, stored=True)
             return True
         return False
 
-    def _take(self, key: str, request: Request, rows: Sequence[int], found: Completion | Failure) -> None:
+    def _take(self, asked: Call | Known, found: Completion | Failure) -> None:
         """Take what the store holds."""
         if isinstance(found, Completion):
             self._caller.outage.answered_before = True
-            self._known_good = request
-        self._record(request, found)
-        self._put(rows, key, found, stored=True)
+            self._known_good = asked
+        self._record(asked, found)
+        self._put(asked.rows, asked.key, found, stored=True)
 
     async def _join_in(self) -> None:
         """Where calls are paced, the others learn of this one before it sends its part."""
@@ -183,7 +183,7 @@ class Loop:
             settled = isinstance(found, Completion) or (found is not None and found.kind == "rejected")
             if found is not None and settled and found != call.known:
                 self._elsewhere.pop(call.key, None)
-                self._take(call.key, call.request, call.rows, found)
+                self._take(call, found)
                 done.append(call.key)
             elif call.key in mine:
                 self._elsewhere.pop(call.key, None)
@@ -254,7 +254,7 @@ class Loop:
 
     def _answered(self, call: Call, completion: Completion) -> None:
         self._ending.answered()
-        self._known_good = call.request
+        self._known_good = call
         self._keep_early()
         self._heard(answer=True)
         self._keep(call, completion)
@@ -320,7 +320,7 @@ class Loop:
         """
         if self._known_good is None:
             return
-        other = Call(call.key, self._known_good, [])
+        other = Call(call.key, self._known_good.request, [])
         try:
             await self._caller.attempt(other)
         except CallError as error:
@@ -355,14 +355,14 @@ class Loop:
             self._keep(*self._early.pop())
 
     def _keep(self, call: Call, outcome: Completion | Failure) -> None:
-        self._record(call.request, outcome)
+        self._record(call, outcome)
         self._store.add(call.key, outcome, again=call.known is not None, waits=False)
         if self._store.n_unwritten >= MOST_UNWRITTEN // 2:
             self._to_write.set()
 
-    def _record(self, request: Request, outcome: Completion | Failure) -> None:
+    def _record(self, asked: Call | Known, outcome: Completion | Failure) -> None:
         if self._caller.backend.record is not None:
-            self._caller.backend.record(request, outcome)
+            self._caller.backend.record(asked.request, outcome)
 
     def _put(
         self,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from youden.errors import ConfigError
 from youden.judging.config.reading import JudgeConfig
+from youden.judging.question.keys import Keys, keys
 from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Progress
 
@@ -68,7 +69,7 @@ class Asking:
     log: a file that gets a line of JSON for every call and failure. batching: send everything through the provider's Batch
     API, at its prices, instead of calling. grace: seconds that calls in flight get, once the run is told to stop, to be answered
     and stored. books: under whose name the store notes what is paid. stored_only: nothing is asked; where the store does not
-    hold every answer the run ends. team: who asks the same run from other processes.
+    hold every answer the run ends. team: who asks the same run from other processes. keys: where the keys of a plan come from.
     """
 
     max_cost: float | None = None
@@ -81,6 +82,7 @@ class Asking:
     books: Books | None = None
     stored_only: bool = False
     team: Team | None = None
+    keys: Keys = keys
 
 
 def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:

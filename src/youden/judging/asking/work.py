@@ -18,8 +18,12 @@ class Work(Protocol):
         """How many rows there are."""
         ...
 
-    def requests(self) -> Iterator[tuple[int, str, Request]]:
-        """(row, key, request) of every row, in order; rows with the same key share a call."""
+    def keys(self) -> Iterator[tuple[int, str]]:
+        """(row, key) of every row, in order; rows with the same key share a call."""
+        ...
+
+    def request(self, row: int, key: str) -> Request:
+        """What has to be sent for this row, whose key is `key`."""
         ...
 
     def fits(self, request: Request) -> bool:

@@ -5,11 +5,11 @@ What the store does not hold is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from youden.errors import ReplayMissError
-from youden.judging.question.keys import keys
+from youden.judging.question.keys import Keyed, Keys, keys
 from youden.judging.question.parsing import MissingReason, no_reading
 from youden.judging.question.questions import Questions, trial_name
 from youden.judging.store.answers import Store
@@ -21,7 +21,7 @@ from youden.nouns import Json, Plan, Pool, Verdicts
 class Replay:
     """What the judge described by `judge` answered to `questions`, as `store` has it.
 
-    advance: told how many more trials were answered.
+    advance: told how many more trials were answered. keys: where the keys of a plan come from.
     """
 
     name = "replay"
@@ -33,11 +33,13 @@ class Replay:
         *,
         judge: Mapping[str, Json],
         advance: Callable[[int], None] = lambda n: None,
+        keys: Keys = keys,
     ) -> None:
         self._questions = questions
         self._store = store
         self._judge = judge
         self._advance = advance
+        self._keys = keys
 
     def answer_many(self, pool: Pool, plan: Plan) -> Verdicts:
         """The verdicts of the original run, without its costs.
@@ -52,7 +54,8 @@ class Replay:
                 slug="replay-miss",
             )
 
-        columns = stored_columns(self._questions, plan, pool, self._store, advance=self._advance, missed=missed)
+        rows = self._keys(self._questions, plan, pool)
+        columns = stored_columns(self._questions, plan, pool, self._store, rows, advance=self._advance, missed=missed)
         return columns.verdicts(plan, self._judge)
 
 
@@ -61,14 +64,15 @@ def stored_columns(
     plan: Plan,
     pool: Pool,
     store: Store,
+    keys: Iterator[Keyed],
     *,
     advance: Callable[[int], None],
     missed: Callable[[str, int], None],
 ) -> VerdictColumns:
-    """What `store` holds of every trial. missed: told the key and the first trial of each request that it knows nothing of."""
+    """What `store` holds of every trial, by their `keys`. missed: told the key and the first trial of each request that it
+    knows nothing of."""
     columns = VerdictColumns(len(plan))
-    rest = keys(questions, plan, pool)
-    while chunk := list(islice(rest, CHUNK)):
+    while chunk := list(islice(keys, CHUNK)):
         rows: dict[str, list[int]] = {}
         for row, key in chunk:
             rows.setdefault(key, []).append(row)

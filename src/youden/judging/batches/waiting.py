@@ -299,7 +299,9 @@ class InBatches:
         return price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
 
     def _chunks(self) -> Iterator[list[Known]]:
-        return look_up(self._questions.all(self._plan, self._pool), self._store)
+        of = self._plan, self._pool
+        keys = self._asking.keys(self._questions, *of)
+        return look_up(keys, self._store, ask=lambda row, key: self._questions.request_under(key, *of, row))
 
     def _settled(self, known: Known) -> Reading | None:
         """What is known without a batch; None where the judge has to be asked."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
+from youden.judging.question.keys import keys
 from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical, key_of
 from youden.judging.store.answers import Store
@@ -125,7 +126,8 @@ def entry(key: str, request: Mapping[str, object], outcome: Completion | Failure
 def recorded(questions: Questions, plan: Plan, pool: Pool, store: Store) -> Iterator[tuple[str, Entry | None]]:
     """(key, entry) of every distinct request of `plan`, None where the store knows nothing of it."""
     seen: set[str] = set()
-    for known in (one for chunk in look_up(questions.all(plan, pool), store) for one in chunk):
+    chunks = look_up(keys(questions, plan, pool), store, ask=lambda row, _: questions.request(plan, pool, row))
+    for known in (one for chunk in chunks for one in chunk):
         if known.key not in seen:
             seen.add(known.key)
             outcome = known.completion or known.failure

@@ -6,7 +6,7 @@ Only what can change an answer is part of the key: no timeout, no concurrency, n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from youden.judging.question.parsing import Reading, read_answer
 from youden.judging.question.prompts import Prompt
 from youden.judging.question.truncation import Truncation, shortened
 from youden.nouns import INDEPENDENT, Completion, Json, Plan, Pool, Request
-from youden.nouns.arrays import Bools
+from youden.nouns.arrays import Bools, Positions
 
 SCHEMA = 1
 """Version of the canonical request; a new one makes every stored key unknown."""
@@ -61,6 +61,20 @@ class Questions:
             )
         return self.about(first, second, replicate=plan.replicate.item(row))
 
+    def request_under(self, key: str, plan: Plan, pool: Pool, row: int) -> Request:
+        """As `request`, which has to have the key under which its answer will be kept.
+
+        Raises: InputError [keys-other] where it has another; as `request`.
+        """
+        request = self.request(plan, pool, row)
+        if (made := self.key(request)) != key:
+            raise InputError(
+                f"The key kept for {trial_name(plan, row)} is {key[:12]}, and its request has {made[:12]}: the file of keys in "
+                "the run's folder was changed by hand. Delete it, and the same command makes it again.",
+                slug="keys-other",
+            )
+        return request
+
     def about(self, first: str, second: str, *, replicate: int = 0) -> Request:
         """The request about these two texts."""
         if self.room is not None:
@@ -72,9 +86,9 @@ class Questions:
         """What the answer to `request` is stored under."""
         return key_of(canonical(request, address=self.address))
 
-    def all(self, plan: Plan, pool: Pool, rows: Sequence[int] | None = None) -> Iterator[tuple[int, str, Request]]:
-        """(row, key, request) of every trial, one at a time, or of those in `rows`."""
-        for row in range(len(plan)) if rows is None else rows:
+    def all(self, plan: Plan, pool: Pool) -> Iterator[tuple[int, str, Request]]:
+        """(row, key, request) of every trial, one at a time."""
+        for row in range(len(plan)):
             request = self.request(plan, pool, row)
             yield row, self.key(request), request
 
@@ -90,9 +104,21 @@ class Questions:
         """bool[N]: the trials whose texts are shortened."""
         if self.room is None or self.truncate == "refuse":
             return np.zeros(len(plan), dtype=np.bool_)
-        length = np.array([[len(text or "") for text in row] for row in pool.texts])
-        other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
-        return np.asarray(length[plan.first, plan.item] + length[plan.second, other] > self.room)
+        return np.asarray(characters_of(plan, pool) > self.room)
+
+    def characters(self, plan: Plan, pool: Pool) -> Positions:
+        """int64[N]: characters of each trial's messages."""
+        around = characters(Request("", self.prompt.messages("", "", hint=self.hint)))
+        found = characters_of(plan, pool) + around
+        for row in np.flatnonzero(self.cut(plan, pool)).tolist():
+            found[row] = characters(self.request(plan, pool, row))
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) of all that decides keys beside a plan and its pool."""
+        request = canonical(self.about("one", "other"), address=self.address)
+        return key_of(request | {"room": self.room, "truncate": self.truncate})
 
     @cached_property
     def room(self) -> int | None:
@@ -122,6 +148,12 @@ def canonical(request: Request, *, address: str) -> dict[str, object]:
 def key_of(canonical: Mapping[str, object]) -> str:
     """sha256 (hex) of the JSON of a canonical request."""
     return hashlib.sha256(orjson.dumps(canonical, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def characters_of(plan: Plan, pool: Pool) -> Positions:
+    """int64[N]: characters of each trial's two texts, as the pool has them."""
+    item, other = plan.trials.text_cells
+    return pool.lengths[plan.first, item] + pool.lengths[plan.second, other]
 
 
 def characters(request: Request) -> int:

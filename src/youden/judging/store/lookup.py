@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from youden.judging.call.failures import Failure
@@ -15,13 +16,18 @@ CHUNK = 1000
 
 @dataclass(frozen=True)
 class Known:
-    """One distinct request of a chunk, the rows that ask it, and what the store holds of it."""
+    """One distinct request of a chunk, the rows that ask it, and what the store holds of it. ask: makes it, by row and key."""
 
     key: str
-    request: Request
     rows: tuple[int, ...]
     completion: Completion | None
     failure: Failure | None
+    ask: Callable[[int, str], Request]
+
+    @cached_property
+    def request(self) -> Request:
+        """Made when it is looked at: what is answered needs none."""
+        return self.ask(self.rows[0], self.key)
 
     def settled(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
@@ -33,17 +39,15 @@ class Known:
         return self.failure if rejected and not retry_failed else None
 
 
-def look_up(requests: Iterable[tuple[int, str, Request]], store: Store, *, size: int = CHUNK) -> Iterator[list[Known]]:
-    """(row, key, request) in order, in chunks of `size` rows, identical requests of a chunk together."""
-    rest = iter(requests)
+def look_up(
+    keys: Iterable[tuple[int, str]], store: Store, *, ask: Callable[[int, str], Request], size: int = CHUNK
+) -> Iterator[list[Known]]:
+    """(row, key) in order, in chunks of `size` rows, identical requests of a chunk together. ask: as `Known` has it."""
+    rest = iter(keys)
     while chunk := list(islice(rest, size)):
         rows: dict[str, list[int]] = {}
-        asked: dict[str, Request] = {}
-        for row, key, request in chunk:
+        for row, key in chunk:
             rows.setdefault(key, []).append(row)
-            asked[key] = request
         answers = store.answers(list(rows))
         failures = store.failures([key for key in rows if key not in answers])
-        yield [
-            Known(key, request, tuple(rows[key]), answers.get(key), failures.get(key)) for key, request in asked.items()
-        ]
+        yield [Known(key, tuple(at), answers.get(key), failures.get(key), ask) for key, at in rows.items()]

@@ -192,9 +192,12 @@ class Texts:
     def __len__(self) -> int:
         return self._models.n_calls
 
-    def requests(self) -> Iterator[tuple[int, str, Request]]:
+    def keys(self) -> Iterator[tuple[int, str]]:
         for row, one in enumerate(self.wanted):
-            yield row, one.key, one.request
+            yield row, one.key
+
+    def request(self, row: int, key: str) -> Request:
+        return self.wanted[row].request
 
     def fits(self, request: Request) -> bool:
         return True

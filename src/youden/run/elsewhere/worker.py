@@ -11,6 +11,7 @@ from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.asked_alone import asked_together
 from youden.nouns import Verdicts
+from youden.run.keys import kept_keys
 from youden.run.pipeline import PlannedRun, answers_of, run_name
 from youden.run.plan import find_run_plan
 
@@ -28,7 +29,7 @@ def plan_work(config: RunConfig) -> PlannedRun:
         )
     folder = RunFolder(config.folder)
     found = find_run_plan(config, folder)
-    cost = estimate(found.plan, found.pool, judge, store=config.store_place)
+    cost = estimate(found.plan, found.pool, judge, store=config.store_place, keys=kept_keys(folder))
     return PlannedRun(config, folder, found.pool, found.plan, judge, cost)
 
 
