@@ -135,3 +135,12 @@ def postgres() -> Iterator[Cluster]:
     """One cluster for all tests of this process; take a `new()` database each."""
     with cluster() as running:
         yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new store's place, of either kind."""
+    if request.param == "sqlite":
+        return str(tmp_path / "v.db")
+    running: Cluster = request.getfixturevalue("postgres")
+    return running.new()

@@ -22,7 +22,9 @@ from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.asking.terms import Asking, Batching, Limits
 from youden.judging.backends.wire import WireJudge
+from youden.judging.batches.holding import Holding
 from youden.judging.batches.lines import Line, parts, results
+from youden.judging.batches.openai import OpenAIBatches
 from youden.judging.batches.registry import BATCHES, batch_provider
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -30,6 +32,7 @@ from youden.judging.call.retry import RetryPolicy
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
+from youden.judging.store.jobs import Job, all_batches, noted_batches
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
 from youden.run.pipeline import judge_async
 
@@ -38,8 +41,8 @@ PLAN = dense_plan(POOL)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "v.db") as opened:
+def store(place: str) -> Iterator[Store]:
+    with open_store(place) as opened:
         yield opened
 
 
@@ -206,16 +209,16 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(store: St
 
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
 async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is_paid_twice(
-    tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
+    place: str, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The steps are cut off behind the provider's work, before its reply is noted."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": ("youden.judging.batches.jobs.Jobs.uploaded"),
-            "create": ("youden.judging.batches.jobs.Jobs.started"),
+            "upload": ("youden.judging.store.jobs.Jobs.uploaded"),
+            "create": ("youden.judging.store.jobs.Jobs.started"),
             "look": ("youden.judging.batches.waiting.InBatches._merge"),
             "fetch": ("youden.judging.batches.waiting.results"),
-            "merge": ("youden.judging.batches.jobs.Jobs.forget"),
+            "merge": ("youden.judging.store.jobs.Jobs.forget"),
         }[at]
 
         def die(*_: Any, **__: Any) -> None:
@@ -223,10 +226,10 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
 
         with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
             patch.setattr(target, die)
-            store = stack.enter_context(open_store(tmp_path / "v.db"))
+            store = stack.enter_context(open_store(place))
             with pytest.raises(Killed):
                 await ask(server, store)
-        with open_store(tmp_path / "v.db") as store:
+        with open_store(place) as store:
             verdicts = await ask(server, store)
     np.testing.assert_array_equal(verdicts.answer, truth())
     assert len(server.bodies) == 240
@@ -262,7 +265,7 @@ async def test_a_pending_batch_is_waited_for_and_what_is_new_in_the_plan_sent_be
 async def test_every_step_is_tried_again_and_no_batch_begun_twice(
     store: Store, faults: dict[Extension, list[Fault | None]]
 ) -> None:
-    async with BatchServer(faults=faults) as server:
+    async with BatchServer(faults={step: list(each) for step, each in faults.items()}) as server:
         verdicts = await ask(server, store)
     assert verdicts.answered.all()
     assert (len(server.batches), len(server.bodies)) == (1, 240)
@@ -282,7 +285,7 @@ async def test_every_step_is_tried_again_and_no_batch_begun_twice(
 async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
     store: Store, faults: dict[Extension, list[Fault | None]], slug: str, n_after: int
 ) -> None:
-    async with BatchServer(faults=faults) as server:
+    async with BatchServer(faults={step: list(each) for step, each in faults.items()}) as server:
         with pytest.raises(JudgeError) as caught:
             await ask(server, store, changes={"max_tries": 3})
         assert caught.value.slug == slug
@@ -295,11 +298,13 @@ async def test_a_provider_that_fails_ends_the_run_and_the_same_command_goes_on(
 async def test_a_batch_that_the_provider_does_not_know_is_said_to_be_and_not_paid_again_unasked(store: Store) -> None:
     async with BatchServer(fates=["vanished"]) as server:
         for _ in range(2):
-            with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*delete .*v\.db-batches") as caught:
+            with pytest.raises(JudgeError, match=r"batch_0 of 240 requests.*--forget batch_0") as caught:
                 await ask(server, store)
             assert caught.value.slug == "batch-unknown"
         assert len(server.batches) == 1
-        Path(store.name).with_name("v.db-batches").unlink()
+        assert [job.batch for job in noted_batches(store.place)] == ["batch_0"]
+        for job in noted_batches(store.place):
+            store.place.forget_batch(job.id)
         assert (await ask(server, store)).answered.all()
 
 
@@ -361,24 +366,121 @@ async def test_too_many_missing_answers_stop_before_more_is_sent(store: Store) -
     assert len(server.batches) == 1
 
 
-async def test_two_processes_do_not_send_the_same_batch(tmp_path: Path, store: Store) -> None:
-    other = sqlite3.connect(tmp_path / "v.db-batches")
-    other.execute("PRAGMA locking_mode = EXCLUSIVE")
-    other.execute("CREATE TABLE held (x)")
+def others(store: Store) -> Any:
+    """Lets whoever holds claims on the store look as if it had stood still for longer than they last."""
+    schema = "youden." if "://" in store.name else ""
+    return store.place._connection.execute(f"UPDATE {schema}claims SET expires = expires - 100")  # type: ignore[attr-defined]
+
+
+async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: str) -> None:
+    """The second waits for what the first sent, and neither begins a batch of the other again."""
+    async with BatchServer(looks_needed=4) as server:
+        with open_store(place) as one, open_store(place) as two:
+            both = await asyncio.gather(
+                *(ask(server, each, sleep=lambda _s: asyncio.sleep(0.02)) for each in (one, two))
+            )
+            assert noted_batches(one.place) == []
+    assert all(verdicts.answered.all() for verdicts in both)
+    assert (len(server.batches), len(server.bodies)) == (1, 240)
+
+
+async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(place: str) -> None:
+    """Its claims lapse while the other waits: the batch is fetched, and nothing of it sent again."""
+    waits, never = asyncio.Event(), asyncio.Event()
+
+    async def forever(_: float) -> None:
+        waits.set()
+        await never.wait()
+
+    async with BatchServer(looks_needed=3) as server:
+        with open_store(place) as one, open_store(place) as two:
+            dead = asyncio.create_task(ask(server, one, sleep=forever))
+            await waits.wait()
+            said: list[str] = []
+            living = asyncio.create_task(ask(server, two, sleep=lambda _s: asyncio.sleep(0.02), said=said))
+            await asyncio.sleep(0.1)
+            assert said == []
+            others(two)
+            verdicts = await living
+            assert said[0] == "batch batch_0: 240 requests were sent earlier"
+            dead.cancel()
+            await asyncio.gather(dead, return_exceptions=True)
+    assert verdicts.answered.all()
+    assert (len(server.batches), len(server.bodies)) == (1, 240)
+
+
+async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its note may have been taken over meanwhile."""
+    plain = OpenAIBatches.upload
+
     async with BatchServer() as server:
-        with pytest.raises(JudgeError, match="Another process") as caught:
-            await ask(server, store)
-        assert caught.value.slug == "batch-busy"
-        other.close()
-        assert not server.files
-        assert (await ask(server, store)).answered.all()
+        with open_store(place) as one, open_store(place) as two, monkeypatch.context() as patch:
+
+            async def stands_still(self: OpenAIBatches, text: bytes) -> str:
+                file = await plain(self, text)
+                patch.setattr(OpenAIBatches, "upload", plain)
+                others(two)
+                assert (await ask(server, two)).answered.all()
+                return file
+
+            patch.setattr(OpenAIBatches, "upload", stands_still)
+            with pytest.raises(JudgeError) as caught:
+                await ask(server, one)
+            assert caught.value.slug == "lease-lost"
+            assert (await ask(server, one)).answered.all()
+    assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(store: Store) -> None:
+async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claims_lapse_just_then(store: Store) -> None:
+    """The note was made while the keys were held, so whoever gets them afterwards finds it."""
+    config = judge_config("http://127.0.0.1:9/v1")
+    questions = config.questions()
+    jobs = store.jobs(address=questions.address, model=questions.model)
+    holding = Holding(store, jobs)
+    keys = [key for _, key, _ in questions.all(PLAN, POOL)][:10]
+    jobs.add(Job(0.0, tuple(keys[:4]), "file_9", "batch_9"))
+    assert holding.without_sent(keys) == set(keys[4:])
+    assert holding.elsewhere
+
+
+async def test_batches_noted_in_a_file_beside_an_older_store_are_taken_in(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    async with BatchServer() as server:
+        with open_store(path) as store:
+
+            async def die(_: float) -> None:
+                raise Killed
+
+            server.looks_needed = 2
+            with pytest.raises(Killed):
+                await ask(server, store, sleep=die)
+            (job,) = all_batches(store.place)
+        with sqlite3.connect(path) as here, contextlib.closing(sqlite3.connect(tmp_path / "v.db-batches")) as beside:
+            here.execute("DROP TABLE batches")
+            beside.execute(
+                "CREATE TABLE batches (id INTEGER PRIMARY KEY, address TEXT NOT NULL, model TEXT NOT NULL, file TEXT, "
+                "batch TEXT, usd REAL, keys TEXT NOT NULL)"
+            )
+            _, address, model, usd, file, batch, keys, _ = job
+            beside.execute("INSERT INTO batches VALUES (7, ?, ?, ?, ?, ?, ?)", (address, model, file, batch, usd, keys))
+            beside.commit()
+        here.close()
+        with open_store(path, read_only=True) as store:
+            assert noted_batches(store.place) == []
+        with open_store(path) as store:
+            assert not (tmp_path / "v.db-batches").exists()
+            assert (await ask(server, store)).answered.all()
+            assert noted_batches(store.place) == []
+    assert (len(server.batches), len(server.bodies)) == (1, 240)
+
+
+async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:
     async with BatchServer() as server:
         judge, batching = judge_config(server.url), Batching()
         with pytest.raises(ConfigError, match="price"):
-            await judge_async(PLAN, POOL, judge=judge, store=store.name, max_cost=1.0, batching=batching)
+            await judge_async(PLAN, POOL, judge=judge, store=place, max_cost=1.0, batching=batching)
         with pytest.raises(ConfigError) as caught:
             await ask(server, store, changes={"backend": "litellm"})
         assert caught.value.slug == "unknown-batch-provider"

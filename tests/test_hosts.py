@@ -7,16 +7,19 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
+from batch_server import BatchServer
 from commands import Youden, write_config
 from pools import make_pool
 from postgres import Cluster
-from wire_server import WireServer, well_behaved
+from wire_server import WireServer, completion, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
 from youden.errors import YoudenError
@@ -47,6 +50,11 @@ def here(tmp_path: Path, server: WireServer) -> Path:
         tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, max_cost=50, judge={**judge, "concurrency": 4}
     )
     return tmp_path
+
+
+def rewrite_judge(path: Path, **keys: str) -> None:
+    config = yaml.safe_load(path.read_text())
+    path.write_text(json.dumps({**config, "judge": {**config["judge"], **keys}}))
 
 
 def slug_of(place: str, *, read_only: bool = False) -> str:
@@ -220,8 +228,50 @@ def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
     assert server.n_requests == 110
 
 
-def test_a_batch_is_not_begun_where_it_cannot_be_noted(youden: Youden, here: Path, postgres: Cluster) -> None:
-    text = (here / "r.yaml").read_text().replace('"backend": "wire"', '"backend": "openai"')
-    (here / "r.yaml").write_text(text)
-    ended = youden("judge", "r.yaml", "--mode", "batch", "--store", postgres.new())
-    assert (ended.code, "[batch-place]" in ended.err) == (2, True), ended.err
+def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_under_way(
+    youden: Youden, here: Path, batch_server: BatchServer, postgres: Cluster
+) -> None:
+    url = postgres.new()
+    rewrite_judge(here / "r.yaml", backend="openai", base_url=batch_server.url)
+    batch_server.fates = ["vanished"]
+    words = ("judge", "r.yaml", "--mode", "batch", "--poll", "0.1", "--store", url)
+    ended = youden(*words)
+    assert (ended.code, "[batch-unknown]" in ended.err, Cluster.PASSWORD in ended.err) == (2, True, False), ended.err
+    shown_here = json.loads(youden("store", "batches", url, "--json").out)
+    (batch,) = shown_here["batches"]
+    assert (batch["batch"], batch["n_requests"], shown_here["store"]) == ("batch_0", 110, shown(url))
+    assert "110 requests to m" in youden("store", "batches", url).err
+    assert "[batch-none]" in youden("store", "batches", url, "--forget", "other").err
+    assert youden("store", "batches", url, "--forget", "batch_0").code == 0
+    assert youden(*words).code == 0
+    assert json.loads(youden("store", "batches", url, "--json").out)["batches"] == []
+    assert len(batch_server.bodies) == 110
+
+
+def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
+    youden: Youden, here: Path, postgres: Cluster
+) -> None:
+    rewrite_judge(here / "r.yaml", batch_provider="folder")
+    answers = here / "runs/r/batches"
+    url = postgres.new()
+    judging = subprocess.Popen(
+        [sys.executable, "-m", "youden", "judge", "r.yaml", "--mode", "batch", "--poll", "0.1", "--store", url],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    while judging.poll() is None and not list(answers.glob("requests-*.jsonl")):
+        time.sleep(0.05)
+    for requests in answers.glob("requests-*.jsonl"):
+        lines = [json.loads(line) for line in requests.read_text().splitlines()]
+        results = [
+            {
+                "custom_id": one["custom_id"],
+                "response": {"status_code": 200, "body": completion(well_behaved(0, one["body"]), model="m")},
+            }
+            for one in lines
+        ]
+        requests.with_name(requests.name.replace("requests", "answers")).write_text(
+            "".join(json.dumps(one) + "\n" for one in results)
+        )
+    assert judging.wait(60) == 0
+    assert len(lines) == 110

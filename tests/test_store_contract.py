@@ -16,8 +16,10 @@ from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, Store, open_store
 from youden.judging.store.asked_alone import asked_alone, asked_together
 from youden.judging.store.claims import LEASE
+from youden.judging.store.jobs import Job
 from youden.judging.store.payments import Payment
 from youden.judging.store.places.contract import Batch
+from youden.judging.store.team import Team
 from youden.nouns import Completion
 
 KEYS = ["a", "b", "c"]
@@ -25,14 +27,6 @@ KEYS = ["a", "b", "c"]
 
 def answer(text: str = "YES") -> Completion:
     return Completion(text, "stop", "m", 10, 1, 0.5, "fp", None, (("YES", -0.1), ("\0NO\ud7ff😀", -2.5)))
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "v.db")
-    cluster: Cluster = request.getfixturevalue("postgres")
-    return cluster.new()
 
 
 @pytest.fixture
@@ -183,7 +177,11 @@ def test_whoever_follows_sees_every_row_once_whatever_order_transactions_end_in(
 
 
 def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -> None:
-    with asked_alone(place, run="r") as leader, asked_together(place, run="r") as worker:
+    with (
+        open_store(place) as opened,
+        Team(opened, "r", leads=True, beat=1000) as leader,  # it does not beat between two lines below
+        asked_together(place, run="r") as worker,
+    ):
         worker.answered = 7
         worker.sync()
         leader.sync()
@@ -233,6 +231,26 @@ def test_rows_are_copied_by_name(place: str, tmp_path: Path) -> None:
             assert other.place.put_rows(kept, rows) == 0
             assert other.place.rows(kept, None, n=10) == rows
             assert len(store.place.rows(kept, rows[0], n=10)) == n - 1
+
+
+def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str, tmp_path: Path) -> None:
+    with open_store(place) as one, open_store(place) as two, open_store(tmp_path / "other.db") as other:
+        jobs, theirs = one.jobs(address="a", model="m"), two.jobs(address="a", model="m")
+        first, second = Job(float("nan"), ("k1", "k2")), Job(0.5, ("k3",))
+        jobs.add(first)
+        jobs.add(second)
+        started = jobs.started(jobs.uploaded(first, "f"), "b")
+        assert [(job.id, job.keys, job.batch) for job in theirs.pending()] == [
+            (first.id, ("k1", "k2"), "b"),
+            (second.id, ("k3",), None),
+        ]
+        assert two.jobs(address="a", model="other").pending() == []
+        assert theirs.keys(but=[first.id]) == {"k3"}
+        assert other.place.put_rows("batches", one.place.rows("batches", None, n=10)) == 2
+        theirs.forget(started)
+        with pytest.raises(JudgeError, match="lease-lost"):
+            jobs.started(started, "b2")
+        assert [job.id for job in jobs.pending()] == [second.id]
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

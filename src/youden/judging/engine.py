@@ -21,7 +21,6 @@ from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.jury import Jury
 from youden.judging.backends.replay import Replay, stored_columns
 from youden.judging.batches.folder import FolderBatches
-from youden.judging.batches.jobs import Jobs
 from youden.judging.batches.provider import BatchProvider
 from youden.judging.batches.registry import FOLDER, batch_provider
 from youden.judging.batches.waiting import InBatches
@@ -199,21 +198,20 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
-        with Jobs(_file_of(store), address=questions.address, model=questions.model) as jobs:
-            batches = InBatches(
-                run.plan,
-                run.pool,
-                provider=provider,
-                config=config,
-                questions=questions,
-                store=store,
-                jobs=jobs,
-                budget=run.budget,
-                asking=run.asking,
-                batching=batching,
-                sight=run.sight,
-            )
-            await batches.go()
+        batches = InBatches(
+            run.plan,
+            run.pool,
+            provider=provider,
+            config=config,
+            questions=questions,
+            store=store,
+            jobs=store.jobs(address=questions.address, model=questions.model),
+            budget=run.budget,
+            asking=run.asking,
+            batching=batching,
+            sight=run.sight,
+        )
+        await batches.go()
     finally:
         try:
             store.flush()
@@ -225,7 +223,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     name = config.fetching.batch_provider or config.backend
     if name == FOLDER:
-        folder = _file_of(store).with_name("batches")
+        folder = _folder_of(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
     policy = RetryPolicy(config.max_tries, config.backoff)
@@ -257,15 +255,17 @@ def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:
     )
 
 
-def _file_of(store: Store) -> Path:
-    """Batches under way are noted beside a store that is a file."""
-    if not is_file(store.name):
+def _folder_of(store: Store, batching: Batching) -> Path:
+    """Where files of requests are left: beside a store that is a file, else where the run says."""
+    if is_file(store.name):
+        return Path(store.name).with_name("batches")
+    if batching.folder is None:
         raise ConfigError(
-            f"Batches are noted in a file beside their store, and {store.name} is no file. Judge into one (--store PATH), then "
-            f"take its answers along: youden store copy PATH {store.name}.",
+            f"The judge leaves its batches in a folder, and {store.name} is no file that one could stand beside. Name one: "
+            "Batching(folder=…).",
             slug="batch-place",
         )
-    return Path(store.name)
+    return batching.folder
 
 
 def _needed(store: Store | None, config: JudgeConfig) -> Store:

@@ -110,7 +110,7 @@ def command(
     if importing:
         result = _imported(planned, answers, asking)
     elif mode == "batch":
-        batching = Batching(poll=poll, say=show.note)
+        batching = Batching(poll=poll, say=show.note, folder=planned.folder.path / "batches")
         result = judge_run(planned, asking.terms(batching=batching))
     elif engine is not None:
         from youden.run.elsewhere.on_ray import answers_on_ray, placing_of

@@ -1,4 +1,5 @@
-"""`youden store copy A B` and `youden store merge OUT SHARD…`: answers from store to store."""
+"""`youden store copy A B` and `youden store merge OUT SHARD…`: answers from store to store; `youden store batches`: what is
+under way."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from youden.cli.terms import options, show
 
 @click.group("store")
 def command() -> None:
-    """Copy answers between stores, files or PostgreSQL."""
+    """Copy answers between stores, files or PostgreSQL; see which batches are under way."""
 
 
 @command.command("copy")
@@ -36,6 +37,39 @@ def merge(out: str, shards: tuple[str, ...], as_json: bool) -> None:
     Of two answers to one request the first stands. A run whose `store:` is OUT asks only what no shard holds.
     """
     _copied(shards, out, as_json=as_json)
+
+
+@command.command("batches")
+@click.argument("store")
+@click.option("--forget", metavar="BATCH", help="Give its answers up: its requests are asked again.")
+@options.json
+def batches(store: str, forget: str | None, as_json: bool) -> None:
+    """Show the batches that STORE knows to be under way at a provider.
+
+    Any host goes on with them: `youden judge CONFIG --mode batch` with this store waits for those that nobody waits for.
+    """
+    from youden.errors import ConfigError
+    from youden.judging.store.answers import open_store
+    from youden.judging.store.jobs import noted_batches
+
+    with open_store(store, read_only=forget is None) as opened:
+        found = noted_batches(opened.place)
+        if forget is not None:
+            named = [one for one in found if forget in (one.batch, one.id)]
+            if not named:
+                raise ConfigError(
+                    f"{opened.name} knows of no batch {forget}. `youden store batches {opened.name}` names them.",
+                    slug="batch-none",
+                )
+            for one in named:
+                opened.place.forget_batch(one.id)
+            found = [one for one in found if one not in named]
+    if as_json:
+        show.print_json({"store": opened.name, "batches": [asdict(one) for one in found]})
+        return
+    for one in found:
+        show.note(f"{one.batch or one.id}: {one.n_requests:,} requests to {one.model} at {one.address}")
+    show.note(f"{len(found):,} batches are under way")
 
 
 def _copied(sources: tuple[str, ...], target: str, *, as_json: bool) -> None:

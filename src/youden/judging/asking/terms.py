@@ -34,10 +34,11 @@ class Batching:
     """How batches of a provider's Batch API are waited for; handed to `youden.judge`.
 
     poll: seconds between looks at them. limits: most requests and bytes of one of the provider's files. say: told in words what
-    happens. sleep: waits so many seconds.
+    happens. sleep: waits so many seconds. folder: where `batch_provider: folder` leaves its files when the store is no file to
+    stand beside; a run uses `batches` in its own folder.
 
     Raises: nothing by itself; the run that waits ends in JudgeError [batch-refused], [batch-cancelled], [batch-unreachable] or
-    [batch-busy], and the same call goes on where it was.
+    [lease-lost], and the same call goes on where it was.
 
     >>> Batching(poll=60, say=print).limits.requests
     50000
@@ -47,6 +48,7 @@ class Batching:
     limits: Limits = field(default_factory=Limits)
     say: Callable[[str], None] = _say_nothing
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)

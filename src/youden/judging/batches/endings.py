@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.asking.endings import away_too_long
-from youden.judging.batches.jobs import Job
 from youden.judging.batches.provider import BatchState
 from youden.judging.call.failures import CallError, ends_the_run, is_silence
 from youden.judging.config.reading import JudgeConfig
+from youden.judging.store.jobs import Job
 
 NOT_FOUND = 404
 
 
-def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: Path) -> YoudenError:
-    """A step that failed for good. job: the batch it was about, where there is one."""
+def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: str) -> YoudenError:
+    """A step that failed for good. job: the batch it was about, where there is one. noted_in: the store."""
     if job is not None and error.status == NOT_FOUND:
         return JudgeError(
             f"{config.address} does not know the batch {job.batch} of {len(job.keys):,} requests ({error.reason}). "
-            f"Use the account that sent it; to give its answers up, delete {noted_in} and run the same again.",
+            f"Use the account that sent it; to give its answers up: `youden store batches {noted_in} --forget {job.batch}`. Then "
+            "run the same again.",
             slug="batch-unknown",
         )
     if job is not None and is_silence(error):

@@ -21,7 +21,6 @@ from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.batches.endings import cancelled, ending, refused
 from youden.judging.batches.holding import Holding
-from youden.judging.batches.jobs import Job, Jobs
 from youden.judging.batches.lines import Line, parts, request_line, results
 from youden.judging.batches.provider import BatchProvider, BatchState, LineError
 from youden.judging.call.budget import Budget
@@ -32,11 +31,15 @@ from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Questions
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
+from youden.judging.store.jobs import Job, Jobs
 from youden.judging.store.lookup import Known, look_up
 from youden.judging.store.payments import payment_of
 from youden.nouns import Completion, Plan, Pool
 
 T = TypeVar("T")
+
+_HELD_EVERY = 10_000
+"""Trials between two looks whether claims have to be renewed, where nothing else runs meanwhile."""
 
 
 class InBatches:
@@ -74,7 +77,7 @@ class InBatches:
         self._usd: defaultdict[str, float] = defaultdict(float)
         self._answers: dict[str, Completion] = {}
         self._early: dict[str, Failure] = {}
-        self._holding = Holding(store)
+        self._holding = Holding(store, jobs)
         self._n_merged = 0
         self._n_missing = 0
         self._unreserved = 0.0
@@ -87,11 +90,7 @@ class InBatches:
         Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged.
         """
         async with self._holding.kept(failed=self._end):
-            await self._merge_all([job for earlier in self._jobs.pending() if (job := await self._taken_up(earlier))])
-            while self._goes_on() and ((sent := await self._send()) or self._holding.elsewhere):
-                await self._merge_all(sent)
-                if not sent:
-                    await self._batching.sleep(self._batching.poll)
+            await self._ask()
             if self._why is None:
                 self._keep_failures(all_of_them=True)
         self._put_everything()
@@ -107,27 +106,45 @@ class InBatches:
         if self._short_of_money:
             raise out_of_money(self._budget, n_done=self.columns.n_done, n=len(self._plan))
 
+    async def _ask(self) -> None:
+        while self._goes_on():
+            self._holding.elsewhere = False
+            under_way = await self._taken_up() or await self._send()
+            await self._merge_all(list(under_way))
+            if not under_way:
+                if not self._holding.elsewhere:
+                    return
+                await self._batching.sleep(self._batching.poll)
+
     def _goes_on(self) -> bool:
         return self._why is None and not self._too_many(self._n_missing, self._n_merged)
 
-    async def _taken_up(self, job: Job) -> Job | None:
-        """A batch that an earlier process sent, begun where that was not reached."""
-        if math.isnan(job.usd) and self._budget.cap < math.inf:
-            job = replace(job, usd=self._budget.cap)
-        self._budget.take(job.usd)
-        self._holding.under_way(job.keys)
-        if job.batch is None:
-            return await self._begun(job, perhaps_before=True)
-        self._tell(f"batch {job.batch}: {len(job.keys):,} requests were sent earlier")
-        return job
+    async def _taken_up(self) -> list[Job]:
+        """Batches that an earlier process sent and left, begun where that was not reached."""
+        found: list[Job] = []
+        for left in self._holding.left():
+            unpriced = math.isnan(left.usd) and self._budget.cap < math.inf
+            job = replace(left, usd=self._budget.cap) if unpriced else left
+            self._budget.take(job.usd)
+            if job.batch is not None:
+                self._tell(f"batch {job.batch}: {len(job.keys):,} requests were sent earlier")
+                found.append(job)
+            elif (begun := await self._begun(job, perhaps_before=True)) is not None:
+                found.append(begun)
+        return found
 
     async def _send(self) -> list[Job]:
         """Everything that has to be asked and that the cap allows, as batches under way."""
-        self._short_of_money = self._holding.elsewhere = False
+        self._short_of_money = False
         self._unreserved = 0.0
         sent: list[Job] = []
         for part in parts(self._lines(), self._batching.limits):
-            job = await self._sent(part)
+            fresh = self._holding.without_sent([line.key for line in part])
+            lines = [line for line in part if line.key in fresh]
+            self._unreserved -= math.fsum(line.usd for line in part)
+            if not lines:
+                continue
+            job = await self._sent(lines)
             if job is None:
                 break
             sent.append(job)
@@ -153,8 +170,8 @@ class InBatches:
 
     async def _sent(self, part: list[Line]) -> Job | None:
         """The batch of these lines, None where it could not be begun; then the run ends."""
-        job = self._jobs.add(tuple(line.key for line in part), usd=math.fsum(line.usd for line in part))
-        self._unreserved -= job.usd
+        job = Job(math.fsum(line.usd for line in part), tuple(line.key for line in part))
+        self._holding.note(job)
         self._budget.take(job.usd)
         try:
             file = await self._provider.upload(b"".join(line.text for line in part))
@@ -164,6 +181,7 @@ class InBatches:
         return await self._begun(self._jobs.uploaded(job, file), perhaps_before=False)
 
     async def _begun(self, job: Job, *, perhaps_before: bool) -> Job | None:
+        self._holding.check()
         try:
             batch = await self._provider.start(job.file or "", perhaps_begun=perhaps_before)
         except CallError as error:
@@ -231,6 +249,7 @@ class InBatches:
         )
         told = dict(self._turned_down(job, state.errors))
         asked = job.keys if state.status != "failed" else told
+        self._holding.check()
         spent = [
             self._keep(key, came.get(key) or told.get(key) or lost, worst=job.usd / len(job.keys)) for key in asked
         ]
@@ -245,7 +264,9 @@ class InBatches:
 
     def _believed(self, came: Mapping[str, Completion | CallError]) -> Iterator[tuple[str, Completion]]:
         """(key, answer) of this plan's answers, each with what is believed of its use."""
-        for _, key, request in self._questions.all(self._plan, self._pool):
+        for row, key, request in self._questions.all(self._plan, self._pool):
+            if row % _HELD_EVERY == 0:
+                self._holding.renew()
             outcome = came.get(key)
             if isinstance(outcome, Completion):
                 usage = believed(outcome, request, answer_limit=self._config.answer_limit)
@@ -340,7 +361,7 @@ class InBatches:
         self._why = self._why or why
 
     def _ending(self, error: CallError, job: Job | None = None) -> YoudenError:
-        return ending(error, config=self._config, job=job, noted_in=self._jobs.path)
+        return ending(error, config=self._config, job=job, noted_in=self._jobs.place)
 
     def _tell(self, what: str) -> None:
         self._batching.say(what)

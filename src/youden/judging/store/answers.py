@@ -20,6 +20,7 @@ import orjson
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
 from youden.judging.store.claims import LEASE, Claims
+from youden.judging.store.jobs import Jobs
 from youden.judging.store.payments import Payment
 from youden.judging.store.places.contract import Batch, Change, Kept, Member, Place
 from youden.judging.store.places.sqlite import explanation
@@ -172,6 +173,10 @@ class Store:
     def claims(self) -> Claims:
         """For one asker: who else asks into this store."""
         return Claims(self.place, self._one_at_a_time, seconds=self.lease)
+
+    def jobs(self, *, address: str, model: str) -> Jobs:
+        """The batches of a model that are under way."""
+        return Jobs(self.place, self._one_at_a_time, address=address, model=model)
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
         """Who asks `run`, as `Place.members`."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Kept = Literal["answers", "failures", "judges", "served", "paid"]
+Kept = Literal["answers", "failures", "judges", "served", "paid", "batches"]
 COLUMNS: dict[Kept, tuple[tuple[str, ...], int]] = {
     "answers": (("key", "completion", "created"), 1),
     "failures": (("key", "kind", "status", "reason", "created"), 1),
     "judges": (("config", "created"), 1),
     "served": (("judge", "name", "created"), 2),
     "paid": (("payer", "key", "usd", "tokens_in", "tokens_out", "seconds"), 2),
+    "batches": (("id", "address", "model", "usd", "file", "batch", "keys", "created"), 1),
 }
 """Of what can be copied from place to place: the columns, and how many of the first ones make a row's name."""
 
@@ -113,6 +114,14 @@ class Place(Protocol):
 
     def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
         """Keep rows whose names are new. Returns how many that were."""
+        ...
+
+    def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
+        """Set what the provider calls the row `number` of `batches`. Returns whether it is still there."""
+        ...
+
+    def forget_batch(self, number: str) -> None:
+        """Take that row out."""
         ...
 
     def close(self) -> None: ...

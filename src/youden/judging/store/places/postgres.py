@@ -188,6 +188,13 @@ class PostgresPlace:
             query = query.replace("answers", f"answers ({', '.join(columns)})", 1)
         return len(self._rows(query, _columns(columns, list(rows))))
 
+    def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
+        changed = "UPDATE youden.batches SET file = %s, batch = %s WHERE id = %s RETURNING 1"
+        return bool(self._rows(changed, (file, batch, number)))
+
+    def forget_batch(self, number: str) -> None:
+        self._run("DELETE FROM youden.batches WHERE id = %s", (number,))
+
     def close(self) -> None:
         try:
             if not self._connection.closed:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-VERSION = 1
-TABLES = ("answers", "failures", "judges", "served", "claims", "paid", "members", "writers")
+VERSION = 2
+TABLES = ("answers", "failures", "judges", "served", "claims", "paid", "members", "writers", "batches")
 
 SCHEMA = (
     "CREATE TABLE youden.version (version int NOT NULL)",
@@ -22,5 +22,8 @@ SCHEMA = (
     """CREATE TABLE youden.members
        (run text, name text, leads boolean, granted bigint, spent bigint, answered bigint, expires float8,
         PRIMARY KEY (run, name))""",
+    """CREATE TABLE youden.batches
+       (id text PRIMARY KEY, address text NOT NULL, model text NOT NULL, usd float8, file text, batch text, keys text NOT NULL,
+        created float8 NOT NULL)""",
     "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
 )

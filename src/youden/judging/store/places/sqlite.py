@@ -6,8 +6,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 import orjson
@@ -30,10 +31,13 @@ CREATE TABLE IF NOT EXISTS paid
    seconds REAL NOT NULL, PRIMARY KEY (payer, key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS members
   (run TEXT, name TEXT, leads INTEGER, granted INTEGER, spent INTEGER, answered INTEGER, expires REAL, PRIMARY KEY (run, name));
+CREATE TABLE IF NOT EXISTS batches
+  (id TEXT PRIMARY KEY, address TEXT NOT NULL, model TEXT NOT NULL, usd REAL, file TEXT, batch TEXT, keys TEXT NOT NULL,
+   created REAL NOT NULL);
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
-_TABLES = {"answers", "failures", "judges", "served", "claims", "paid", "members"}
+_TABLES = {"answers", "failures", "judges", "served", "claims", "paid", "members", "batches"}
 
 _PAY = """
 INSERT INTO paid VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SET usd = paid.usd + excluded.usd,
@@ -79,6 +83,8 @@ class SqlitePlace:
         try:
             with self._explained():
                 _UNTIL_FREE(_prepare, self._connection, path, read_only=read_only)
+            if not read_only:
+                self._take_in_batches(path.with_name(path.name + "-batches"))
         except BaseException:
             self._connection.close()
             raise
@@ -148,6 +154,10 @@ class SqlitePlace:
         return made
 
     def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
+        if not self._read(
+            "SELECT 1 FROM sqlite_schema WHERE name = ?", kept
+        ):  # a store from before there was such a table
+            return []
         columns, n_name = COLUMNS[kept]
         names = ", ".join(columns[:n_name])
         marks = ", ".join("?" * n_name)
@@ -162,10 +172,29 @@ class SqlitePlace:
             do.executemany(f"INSERT OR IGNORE INTO {kept} VALUES ({marks})", rows)
             return self._connection.total_changes - before
 
+    def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
+        with self._writing() as do:
+            return do.execute("UPDATE batches SET file = ?, batch = ? WHERE id = ?", [file, batch, number]).rowcount > 0
+
+    def forget_batch(self, number: str) -> None:
+        with self._writing() as do:
+            do.execute("DELETE FROM batches WHERE id = ?", [number])
+
     def close(self) -> None:
         self._connection.close()
 
-    def _read(self, query: str, *values: str | int | float | None) -> list:  # type: ignore[type-arg]
+    def _take_in_batches(self, beside: Path) -> None:
+        """Batches under way were once noted in a file beside the store."""
+        if not beside.is_file():
+            return
+        with self._explained(), closing(sqlite3.connect(beside, timeout=1)) as old:
+            rows = old.execute(
+                "SELECT printf('beside %09d', id), address, model, usd, file, batch, keys, 0 FROM batches"
+            ).fetchall()
+        self.put_rows("batches", rows)
+        beside.unlink()
+
+    def _read(self, query: str, *values: str | int | float | None) -> list[Any]:
         with self._explained():
             return self._connection.execute(query, values).fetchall()
 
