@@ -74,7 +74,8 @@ def test_complete_slots_of_equal_weight_give_the_trial_mean() -> None:
     used = plan.slot >= 0
     columns = plan.first[used], plan.second[used], plan.slot[used], result.answer[used]
     plain = trial_mean(*columns, n_agents=7)
-    ours = weighted_mean(*columns, weight=np.ones(used.sum()), n_agents=7)
+    ones = np.ones(used.sum())
+    ours = weighted_mean(*columns, weight=ones, turn=np.zeros(len(ones)).astype(int), asks=ones[None] > 0, n_agents=7)
     np.testing.assert_allclose(ours.mean, plain.mean, atol=1e-9)
     assert ours.n_trials.tolist() == plain.n_trials.tolist()
 
@@ -92,6 +93,23 @@ def test_a_pair_that_agents_prefer_does_not_move_means_when_only_unsure_agents_a
         ability = adaptive_means(result).ability
         gaps.append(ability - ability.mean() - truth + truth.mean())
     assert np.abs(np.mean(gaps, axis=0)).max() < 0.02
+
+
+def test_two_good_agents_that_are_not_twice_as_good_do_not_move_those_asked_more() -> None:
+    """Two of the upper half reach the answer of one: pairs of a round answer less than abilities add up to, whatever the slot."""
+    world = dense_world(10, 150)
+    strength = np.linspace(0.9, 0.0, 10)
+    limited = np.broadcast_to(np.minimum(strength[:, None] + strength, 0.9), world.paired.shape).copy()
+    limited[np.isnan(world.paired)] = np.nan
+    world = World(limited, world.independent, world.pool, world.rates, world.groups)
+    truth = np.nanmean(np.concatenate([limited, limited.transpose(0, 2, 1)], axis=2), axis=(0, 2))
+    result = carried(world, percent=30, rounds=1)
+    rounds = result.plan.rounds
+    assert rounds is not None
+    often = rounds.active[-1]
+    assert 0 < often.sum() < 10
+    off = adaptive_means(result).ability - truth
+    assert abs(off[often].mean() - off[~often].mean()) < 0.004
 
 
 def test_rules_stop_early_and_say_so(world: World) -> None:
@@ -148,7 +166,9 @@ def test_what_cannot_be_planned_is_refused(world: World, options: dict[str, floa
 def test_two_agents_have_no_standing() -> None:
     one = np.array([0, 1], dtype=np.int32)
     with pytest.raises(StatisticsError):
-        weighted_mean(one, 1 - one, one, np.ones(2), weight=np.ones(2), n_agents=2)
+        weighted_mean(
+            one, 1 - one, one, np.ones(2), weight=np.ones(2), turn=0 * one, asks=np.ones((1, 2), dtype=bool), n_agents=2
+        )
 
 
 def test_any_other_plan_is_asked_once(world: World) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from youden.nouns.arrays import Bools, Floats, Ids, freeze
+from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
 from youden.nouns.pool import Json
 
 ExtensionKind = Literal["agents", "items", "calls"]
@@ -56,6 +56,14 @@ class Rounds:
         for number, (_, agents) in enumerate(turns):
             active[number, np.array(agents, dtype=np.int64)] = True
         return cls(n_paired, tuple(start for start, _ in turns), active)
+
+    def turn_of(self, slot: Ids) -> Positions:
+        """The round that asked each slot, 0 the pilot: int64[T]."""
+        return np.asarray(np.searchsorted(self.starts, slot, side="right") - 1, dtype=np.int64)
+
+    def asks(self, first: Ids, second: Ids) -> Bools:
+        """Whether a round asks the pairs: bool[R, T]."""
+        return np.asarray(self.active[:, first] | self.active[:, second])
 
     def weights(self, first: Ids, second: Ids, *, n_slots: int) -> Floats:
         """One over the share of the plan's `n_slots` slots in which the pair would have been asked: float[T] ≥ 1."""

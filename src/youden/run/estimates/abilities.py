@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.nouns import PAIRED, Plan, Scores, Target, Verdicts
+from youden.nouns import PAIRED, Plan, Rounds, Scores, Target, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.designs.adaptive import Standing
 from youden.protocol.extension.blocks import complete_part, extensions_of, scored_sides
@@ -67,7 +67,17 @@ def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> 
     used = (plan.slot >= 0) & result.answered
     first, second, slot, answer = plan.first[used], plan.second[used], plan.slot[used], result.answer[used]
     weight = trial_weights(plan).first[used]
-    means = weighted_mean(first, second, slot, answer, weight=weight, n_agents=plan.n_agents)
+    rounds = plan.rounds or Rounds.first(plan.n_agents, n_paired=None)
+    means = weighted_mean(
+        first,
+        second,
+        slot,
+        answer,
+        weight=weight,
+        turn=rounds.turn_of(slot),
+        asks=rounds.asks(first, second),
+        n_agents=plan.n_agents,
+    )
     found = trial_covariance(
         first,
         second,
