@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
-from youden.data.folder import sheets, trial_tables
+from youden.data.folder import rates_table, sheets, trial_tables
 from youden.data.folder.joining import read_run_pool
 from youden.data.folder.parts import MANIFEST
 from youden.data.folder.parts import remove as remove_parts
@@ -21,6 +21,7 @@ from youden.data.folder.ranking_file import RankingFile
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
+from youden.data.folder.tables import count_rows
 from youden.data.folder.trial_tables import VerdictFiles
 from youden.nouns import (
     CurlCurve,
@@ -143,7 +144,7 @@ class RunFolder:
 
     def n_judged(self) -> int:
         """How many trials the verdicts answer, by what their files say of themselves."""
-        return trial_tables.count_trials(self.file("verdicts.parquet"))
+        return count_rows(self.file("verdicts.parquet"))
 
     def judged_files(self) -> JudgedFiles:
         """The plan without its trials, and the files of its verdicts."""
@@ -182,17 +183,15 @@ class RunFolder:
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
-        trial_tables.write_rates(self.file("rates.parquet"), rates)
+        rates_table.write_rates(self.file("rates.parquet"), rates)
 
     def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], plan: Plan) -> None:
         """Rates that come in blocks of items, with the item that each begins at."""
-        trial_tables.write_rates_of_items(
-            self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids
-        )
+        rates_table.write_rates_of_items(self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids)
 
     def read_rates(self) -> Rates:
         """The rates with `detail` None."""
-        return trial_tables.read_rates(self.file("rates.parquet"))
+        return rates_table.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
         sheets.write_scores(self.file(_SCORES[kind]), scores)

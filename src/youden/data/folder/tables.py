@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from youden.data.atomic import replacing
 from youden.data.folder.parts import Parts, read_parts, writing_parts
@@ -24,6 +24,14 @@ from youden.nouns.arrays import Bools, Floats, Ids
 _KEY = b"youden"
 
 M = TypeVar("M", bound=BaseModel)
+
+
+class Said(BaseModel):
+    """What a table says beside its rows, as JSON in its metadata."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: int = VERSION
 
 
 def named(codes: NDArray[np.integer], names: Sequence[str]) -> pa.Array:

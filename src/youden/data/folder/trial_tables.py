@@ -1,4 +1,4 @@
-"""`plan.parquet`, `verdicts.parquet` and `rates.parquet`: nouns of the path as tables that a person can query.
+"""`plan.parquet` and `verdicts.parquet`: nouns of the path as tables that a person can query.
 
 Agents and items stand as their ids, arms and reasons as words; null is −1 of a position, NaN of a number, and 'answered' among
 reasons. Verdicts repeat the columns of their plan, so that one file answers a question; reading takes them from the plan.
@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isnan, nan
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from youden.data.atomic import replacing
-from youden.data.folder.run_files import VERSION, damaged
+from youden.data.folder.run_files import damaged
 from youden.data.folder.tables import (
-    count_rows,
+    Said,
     counted,
     measured,
     named,
     plain,
     read_said,
     read_table,
-    with_said,
     write_table,
 )
 from youden.errors import RunFolderError
@@ -39,7 +36,6 @@ from youden.nouns import (
     IndependentRule,
     Json,
     Plan,
-    Rates,
     Rounds,
     Split,
     SplitRule,
@@ -56,12 +52,6 @@ ROWS_OF_A_PART = 4_000_000
 """Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""
 
 _MEASURES = ("key", "tokens_in", "tokens_out", "usd", "seconds", "served")
-
-
-class _Said(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    version: int = VERSION
 
 
 class _Split(BaseModel):
@@ -135,7 +125,7 @@ def _from_version_1(text: bytes) -> bytes:
     return json.dumps(said).encode()
 
 
-class VerdictsSaid(_Said):
+class VerdictsSaid(Said):
     noun: Literal["verdicts"] = "verdicts"
     plan_digest: str
     judge: Mapping[str, JsonValue]
@@ -143,13 +133,6 @@ class VerdictsSaid(_Said):
     warnings: tuple[str, ...]
     measured: tuple[str, ...]
     usd_tried: float | None = 0.0
-
-
-class RatesSaid(_Said):
-    noun: Literal["rates"] = "rates"
-    independent: IndependentRule
-    agents: tuple[str, ...]
-    items: tuple[str, ...]
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -322,73 +305,10 @@ def verdict_files(path: Path) -> VerdictFiles:
     )
 
 
-def count_trials(path: Path) -> int:
-    """How many rows plan or verdicts have, by what their files say of themselves. Raises: RunFolderError."""
-    return count_rows(path)
-
-
 def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
     """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
     said = read_said(path, VerdictsSaid)
     return said.plan_digest, said.judge
-
-
-def write_rates(path: Path, rates: Rates) -> None:
-    """Columns item, first, second, tpr, fpr, n_paired, n_independent, n_missing; `detail` stays in the verdicts."""
-    write_rates_of_items(path, [(0, rates)], agents=rates.agent_ids, items=rates.item_ids)
-
-
-def write_rates_of_items(
-    path: Path, blocks: Iterable[tuple[int, Rates]], *, agents: tuple[str, ...], items: tuple[str, ...]
-) -> None:
-    """`write_rates` of blocks of items, each with the item that it begins at; its own items are numbered from 0."""
-    writer = None
-    with replacing(path) as fresh:
-        try:
-            for start, rates in blocks:
-                table = pa.table(_rates(rates, start, items))
-                if writer is None:
-                    said = RatesSaid(independent=rates.independent, agents=agents, items=items)
-                    writer = pq.ParquetWriter(fresh, with_said(table.schema, said), compression="zstd")
-                writer.write_table(table)
-        finally:
-            if writer is not None:
-                writer.close()
-
-
-def _rates(rates: Rates, start: int, items: tuple[str, ...]) -> dict[str, pa.Array]:
-    order = np.lexsort((rates.second, rates.first, rates.item))
-    return {
-        "item": named(rates.item[order] + start, items),
-        "first": named(rates.first[order], rates.agent_ids),
-        "second": named(rates.second[order], rates.agent_ids),
-        "tpr": measured(rates.tpr[order]),
-        "fpr": measured(rates.fpr[order]),
-        "n_paired": plain(rates.n_paired[order]),
-        "n_independent": plain(rates.n_independent[order]),
-        "n_missing": plain(rates.n_missing[order]),
-    }
-
-
-def read_rates(path: Path) -> Rates:
-    """The rates with `detail` None: tally the verdicts for the independent arm by other item. Raises: RunFolderError."""
-    table = read_table(path, RatesSaid)
-    said = table.said
-    return Rates(
-        item=table.positions("item", said.items),
-        first=table.positions("first", said.agents),
-        second=table.positions("second", said.agents),
-        tpr=table.floats("tpr"),
-        fpr=table.floats("fpr"),
-        n_paired=table.integers("n_paired"),
-        n_independent=table.integers("n_independent"),
-        n_missing=table.integers("n_missing"),
-        n_agents=len(said.agents),
-        n_items=len(said.items),
-        independent=said.independent,
-        agent_ids=said.agents,
-        item_ids=said.items,
-    )
 
 
 def _trials(plan: Plan) -> dict[str, pa.Array]:
