@@ -148,6 +148,11 @@ def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(client: 
     assert client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
 
 
+def test_what_no_part_alone_can_tell_is_refused_and_not_called_none(client: httpx.Client) -> None:
+    refused = client.get("/run/wide/trials", params={"kind": "answers differ"})
+    assert (refused.status_code, "lies in parts" in refused.text) == (400, True)
+
+
 def test_an_agent_is_found_by_its_name_or_a_part_of_it(client: httpx.Client) -> None:
     def total(**asked: str) -> int:
         return int(client.get("/run/wide/trials", params=asked).json()["total"])

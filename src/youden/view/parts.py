@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from starlette.exceptions import HTTPException
 
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_blocks import verdict_blocks
@@ -40,7 +41,13 @@ class TrialParts:
         return int(self._ends[-1])
 
     def page(self, chosen: Chosen, *, by: Column, descending: bool, start: int, stop: int) -> Page:
-        """The trials from `start` to `stop` among those that fit, sorted by a column."""
+        """The trials from `start` to `stop` among those that fit, sorted by a column. Raises: HTTPException 400."""
+        if chosen.kind == "answers differ":
+            raise HTTPException(
+                400,
+                "This run lies in parts that are read one at a time, so trials whose answers differ are not gathered. "
+                "Choose an agent and an item instead.",
+            )
         if by == "row" and chosen == Chosen():
             every = range(len(self))[::-1] if descending else range(len(self))
             return Page(len(self), tuple(self.line(row) for row in every[start:stop]))
