@@ -98,13 +98,13 @@ def look(page: Path) -> dict[str, float]:
                 time.sleep(0.05)
             drawn = 1000 * (time.monotonic() - began)
             sort, ranking = "th[data-by=item] button", "table.sortable thead button"
-            chosen = "#trial-filters [name=agent]"
+            chosen, answers = "#trial-filters [name=answer]", ("yes", "no", "missing", "yes", "")
             return {
                 "first paint": median(paints),
                 "all figures drawn": drawn,
                 "sort trials": median(browser.execute_async_script(CLICKED, sort, None) for _ in range(5)),
                 "sort ranking": median(browser.execute_async_script(CLICKED, ranking, None) for _ in range(5)),
-                "filter trials": median(browser.execute_async_script(CLICKED, chosen, str(k)) for k in range(5)),
+                "filter trials": median(browser.execute_async_script(CLICKED, chosen, one) for one in answers),
                 "complaints": len([line for line in browser.get_log("browser") if line["level"] != "INFO"]),
             }
         finally:

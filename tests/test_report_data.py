@@ -232,12 +232,12 @@ def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
 
 def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
     book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
-    assert book.find(Chosen(item=2)).tolist() == [3]
+    assert book.find(Chosen(items=frozenset({2}))).tolist() == [3]
     assert book.find(Chosen(arm="paired"), by="answer").tolist() == [4, 0, 1]
     assert book.find(Chosen(arm="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
     assert book.find(Chosen(kind="independent yes")).tolist() == [3]
     assert book.find(Chosen(answer="no"), by="row").tolist() == [2, 4]
-    assert book.find(Chosen(agent=2)).tolist() == []
+    assert book.find(Chosen(agents=frozenset({2}))).tolist() == []
     line = book.line(3)
     assert (line.item, line.other_item, line.hard, line.kind, line.missing) == (1, 2, True, "independent yes", None)
 
@@ -339,11 +339,11 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     data = build_report(folder)
     assert data.trials is not None
     from youden.report.data.evidence import gather, open_texts
-    from youden.report.data.openings import find_sources
+    from youden.report.data.openings import find_sources, judge_of_calls
 
     result = gather(folder).result
     assert result is not None
-    sources = find_sources(folder, open_texts(folder), result)
+    sources = find_sources(folder, open_texts(folder), judge_of_calls(result))
     little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
     assert 0 < len(little.lines) < 20
     assert sum(map(len, little.texts)) < 2_000

@@ -150,7 +150,7 @@ def test_two_runs_stand_side_by_side_with_the_other_judges_answers(client: httpx
 
 
 @pytest.mark.parametrize(
-    "query", ["by=nothing", "page=-1", "page=x", "answer=perhaps", "agent=a0", "page=99999999999999999999"]
+    "query", ["by=nothing", "page=-1", "page=x", "answer=perhaps", f"agent={'a' * 201}", "page=99999999999999999999"]
 )
 def test_a_question_that_makes_no_sense_is_a_clear_refusal(client: httpx.Client, query: str) -> None:
     assert client.get(f"/run/one/trials?{query}").status_code == 400

@@ -5,7 +5,7 @@ It writes nothing, and opens only the runs it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from threading import Lock
@@ -22,22 +22,23 @@ from starlette.routing import Route
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.nouns import Json, Verdicts
+from youden.nouns import Json, Plan, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
-from youden.report.data.evidence import gather, open_texts
-from youden.report.data.openings import Sources, cells_of, find_sources, raw_answers
+from youden.report.data.evidence import open_texts, read_result
+from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.shown import clipped
 from youden.report.data.summary import summarise_run
-from youden.report.data.trials import KINDS, Chosen, Column, TrialBook
+from youden.report.data.trials import KINDS, Chosen, Column, TrialBook, TrialLine
 from youden.report.pages.embed import live_figures
 from youden.report.pages.page import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
 from youden.view.guard import Guard
 from youden.view.live import LiveRun
+from youden.view.parts import TrialParts
 from youden.view.runs import Runs, stamp, state_of
-from youden.view.search import cells_with
+from youden.view.search import cells_with, named, names_like
 
 PAGE_SIZE = 10
 MAX_TEXT = 1_000_000
@@ -54,7 +55,7 @@ T = TypeVar("T")
 class _Opened:
     """A judged run whose trials can be looked at."""
 
-    book: TrialBook
+    book: TrialBook | TrialParts
     sources: Sources
 
 
@@ -73,6 +74,7 @@ class Viewer:
             Route("/run/{name}/live", self._page(self._live)),
             Route("/run/{name}/trials", self._page(self._trials)),
             Route("/run/{name}/trials/{row:int}", self._page(self._trial)),
+            Route("/run/{name}/names", self._page(self._names)),
             Route("/compare", self._page(self._compare)),
         ]
 
@@ -131,31 +133,51 @@ class Viewer:
         for name, allowed in _CHOICES.items():
             if asked.get(name, allowed[0]) not in allowed:
                 raise HTTPException(400, f"{name} is one of: {', '.join(allowed)}.")
+        plan, words = opened.book.plan, asked.get("text", "")
         chosen = Chosen(
-            agent=_number(asked.get("agent")),
-            item=_number(asked.get("item")),
+            agents=named(plan.agent_ids, asked.get("agent", "")),
+            items=named(plan.item_ids, asked.get("item", "")),
             arm=asked.get("arm"),
             kind=asked.get("kind"),
             answer=cast(Any, asked.get("answer")),
-            cells=cells_with(opened.book.result.plan, opened.sources.texts.pool, asked.get("text", "")),
+            words=words,
+            cells=self._keep(
+                ("words", request.path_params["name"]),
+                (opened, words),
+                partial(cells_with, plan, opened.sources.texts.pool, words),
+            ),
         )
-        rows = opened.book.find(chosen, by=cast(Column, by), descending=asked.get("descending") == "true")
-        lines = opened.book.lines(rows[page * PAGE_SIZE : (page + 1) * PAGE_SIZE])
-        return _json({"total": len(rows), "lines": [asdict(line) for line in lines]})
+        found = opened.book.page(
+            chosen,
+            by=cast(Column, by),
+            descending=asked.get("descending") == "true",
+            start=page * PAGE_SIZE,
+            stop=(page + 1) * PAGE_SIZE,
+        )
+        lines = [asdict(line) for line in found.lines]
+        return _json({"total": found.total, "lines": lines, **_names_in(found.lines, plan)})
+
+    def _names(self, request: Request) -> Response:
+        plan, asked = self._opened(request).book.plan, request.query_params
+        if asked.get("of") not in ("agent", "item"):
+            raise HTTPException(400, "of is one of: agent, item.")
+        names = plan.agent_ids if asked["of"] == "agent" else plan.item_ids
+        return _json(names_like(names, asked.get("like", "")))
 
     def _trial(self, request: Request) -> Response:
         opened = self._opened(request)
-        result, row = opened.book.result, request.path_params["row"]
-        if not 0 <= row < len(result):
+        book, row = opened.book, request.path_params["row"]
+        if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
-        pool = opened.sources.texts.pool
-        texts = [None if pool is None else pool.texts[cell] for cell in cells_of(result, row)]
+        pool, line = opened.sources.texts.pool, book.line(row)
+        texts = [None if pool is None else pool.texts[cell] for cell in cells_of(line)]
         first, second = (None if text is None else clipped(text, MAX_TEXT) for text in texts)
-        (raw,) = raw_answers(result, [row], opened.sources.store)
+        (raw,) = raw_answers([book.key(row)], opened.sources.store)
         prompt = opened.sources.prompt
         return _json(
             {
-                "line": asdict(opened.book.line(row)),
+                "line": asdict(line),
+                **_names_in([line], book.plan),
                 "first": first,
                 "second": second,
                 "raw": None if raw is None else asdict(raw),
@@ -178,10 +200,8 @@ class Viewer:
         if "against" not in request.query_params:
             return opened
         other, other_folder = self._named(request.query_params["against"])
-        theirs = self._keep(("trials", other), stamp(other_folder), partial(_open, other_folder)).book.result
-        pair = ("against", name, other)
         stamps = stamp(folder), stamp(other_folder)
-        return self._keep(pair, stamps, partial(_against, opened, theirs))
+        return self._keep(("against", name, other), stamps, partial(_against, opened, folder, other_folder))
 
     def _report(self, name: str, folder: RunFolder) -> ReportData:
         return self._keep(("report", name), stamp(folder), partial(build_report, folder))
@@ -205,15 +225,33 @@ def make_app(runs: Runs, *, token: str, port: int) -> Guard:
 
 
 def _open(folder: RunFolder) -> _Opened:
-    result = gather(folder).result
+    if folder.has("plan.parquet") and folder.file("verdicts.parquet").is_dir():
+        parts = TrialParts(folder)
+        return _Opened(parts, find_sources(folder, open_texts(folder), parts.judge))
+    result = _answers(folder)
+    return _Opened(TrialBook(result), find_sources(folder, open_texts(folder), judge_of_calls(result)))
+
+
+def _against(opened: _Opened, mine: RunFolder, theirs: RunFolder) -> _Opened:
+    result = _answers(mine)
+    return replace(opened, book=TrialBook(result, other_answers(result, _answers(theirs))))
+
+
+def _answers(folder: RunFolder) -> Verdicts:
+    result = read_result(folder)
     if result is None:
         raise HTTPException(404, "This run was imported: it has no trials.")
-    return _Opened(TrialBook(result), find_sources(folder, open_texts(folder), result))
+    return result
 
 
-def _against(opened: _Opened, theirs: Verdicts) -> _Opened:
-    mine = opened.book.result
-    return replace(opened, book=TrialBook(mine, other_answers(mine, theirs)))
+def _names_in(lines: Sequence[TrialLine], plan: Plan) -> dict[str, Json]:
+    """The names of the agents and items that these trials speak of, by position."""
+    agents = {agent for line in lines for agent in (line.first, line.second)}
+    items = {item for line in lines for item in (line.item, line.other_item) if item is not None}
+    return {
+        "agents": {str(k): printable(plan.agent_ids[k]) for k in agents},
+        "items": {str(j): printable(plan.item_ids[j]) for j in items},
+    }
 
 
 def _shown(agent: RankedAgent) -> dict[str, Json]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -90,16 +90,24 @@ class Table(Generic[M]):
 
     Every method raises RunFolderError where a column does not fit.
 
-    files: Parquet, in the order of rows; n_rows: of all of them.
+    files: Parquet, in the order of rows; n_rows: of all of them; group: the row group that is read of each, None for all.
     """
 
     path: Path
     files: tuple[Path, ...]
     n_rows: int
     said: M
+    group: int | None = None
 
     def __len__(self) -> int:
         return self.n_rows
+
+    def blocks(self) -> Iterator[Table[M]]:
+        """The same rows, a row group at a time."""
+        for file in self.files:
+            about = pq.read_metadata(file)
+            for group in range(about.num_row_groups):
+                yield replace(self, files=(file,), n_rows=about.row_group(group).num_rows, group=group)
 
     def positions(self, name: str, names: Sequence[str], *, nulls: bool = False) -> Ids:
         """int32[N]: positions in `names`; −1 for null, which only `nulls` allows."""
@@ -149,7 +157,8 @@ class Table(Generic[M]):
                 names = file.schema_arrow.names
                 if name not in names:
                     raise damaged(self.path, f"there is no column {name}; it has {', '.join(names) or 'none at all'}")
-                return file.read(columns=[name]).column(0)
+                groups = range(file.num_row_groups) if self.group is None else [self.group]
+                return file.read_row_groups(groups, columns=[name]).column(0)
         except (pa.ArrowException, OSError) as error:
             raise _no_parquet(self.path, error) from error
 

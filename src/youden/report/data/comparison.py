@@ -16,7 +16,7 @@ from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats
 from youden.report.data.evidence import gather, open_texts
-from youden.report.data.openings import find_sources, sample_trials
+from youden.report.data.openings import find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import Trials
 from youden.report.data.summary import Summary, summarise_run
@@ -104,7 +104,7 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
     if mine is not None and theirs is not None:
         against = other_answers(mine, theirs)
         book = TrialBook(mine, against)
-        sources = find_sources(one, open_texts(one), mine)
+        sources = find_sources(one, open_texts(one), judge_of_calls(mine))
         trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
         disagreements = _disagreements(mine, against)
     return Comparison(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.store.answers import open_store
-from youden.nouns import INDEPENDENT, Completion, Verdicts
+from youden.nouns import Completion, Json, Verdicts
 from youden.report.data.evidence import Texts
 from youden.report.data.shown import clipped, readable
 from youden.report.data.trials import TrialBook, TrialLine
@@ -82,17 +82,22 @@ class Sample:
         return sorted(item for item in found if item is not None)
 
 
-def find_sources(folder: RunFolder, texts: Texts, result: Verdicts) -> Sources:
-    """What of a run's texts, prompt and answers can still be opened."""
+def judge_of_calls(result: Verdicts) -> Mapping[str, Json] | None:
+    """The judge that gave these answers; None for one that makes no calls, whose answers lie in no store."""
+    return None if result.key is None else result.judge
+
+
+def find_sources(folder: RunFolder, texts: Texts, judge: Mapping[str, Json] | None) -> Sources:
+    """What of a run's texts, prompt and answers can still be opened. judge: as `judge_of_calls` gives it."""
     missing = [] if texts.why_not is None else [texts.why_not]
     prompt: AskedPrompt | None = None
     store: str | None = None
-    if result.key is not None:
+    if judge is not None:
         try:
             config = folder.read_config()
             store = config.store_place
             with open_store(store, read_only=True):
-                prompt = _prompt(load_judge_config(config.judge), str(result.judge.get("prompt_digest")))
+                prompt = _prompt(load_judge_config(config.judge), str(judge.get("prompt_digest")))
             if prompt is None:
                 missing.append("The judge's prompt has changed since, so it is not shown.")
         except YoudenError as error:
@@ -119,7 +124,7 @@ def sample_trials(
         for row in candidates:
             if row in pairs or len(pairs) == MAX_TRIALS:
                 continue
-            cells = cells_of(book.result, row)
+            cells = cells_of(book.line(row))
             fresh = {cell: _text(sources, cell) for cell in cells if cell not in texts}
             size = sum(len((text or "").encode()) for text in fresh.values()) + 120
             if left - size < spare:
@@ -135,26 +140,24 @@ def sample_trials(
         texts=tuple(shown),
         first=tuple(pairs[row][0] for row in rows),
         second=tuple(pairs[row][1] for row in rows),
-        raw=raw_answers(book.result, rows, sources.store),
-        n_all=len(book.result),
+        raw=raw_answers([book.key(row) for row in rows], sources.store),
+        n_all=len(book),
     )
 
 
-def raw_answers(result: Verdicts, rows: Sequence[int], store: str | None) -> tuple[RawAnswer | None, ...]:
-    """The stored answers behind these trials; None where there is none. Raises: JudgeError where the store is damaged."""
-    if store is None or result.key is None:
-        return (None,) * len(rows)
-    keys = [result.key[row].decode() for row in rows]
+def raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[RawAnswer | None, ...]:
+    """The stored answers under these keys; None where there is none. Raises: JudgeError where the store is damaged."""
+    if store is None:
+        return (None,) * len(keys)
+    names = [key.decode() for key in keys]
     with open_store(store, read_only=True) as answers:
-        found = answers.answers([key for key in keys if key])
-    return tuple(_raw(found[key]) if key in found else None for key in keys)
+        found = answers.answers([name for name in names if name])
+    return tuple(_raw(found[name]) if name in found else None for name in names)
 
 
-def cells_of(result: Verdicts, row: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def cells_of(line: TrialLine) -> tuple[tuple[int, int], tuple[int, int]]:
     """(agent, item) of the first and of the second text of a trial, as positions."""
-    plan = result.plan
-    other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
-    return (int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))
+    return (line.first, line.item), (line.second, line.item if line.other_item is None else line.other_item)
 
 
 def _text(sources: Sources, cell: tuple[int, int]) -> str | None:

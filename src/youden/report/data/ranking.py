@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from youden.data.folder.run_folder import PoolSummary, RankingRow
-from youden.nouns import RankedBy, Standing, StandingName
+from youden.nouns import RankedBy
 from youden.stats.base.ranks import ranks
 from youden.stats.trials.places import Differences
 
@@ -27,27 +27,11 @@ class IntervalBar:
 
 
 @dataclass(frozen=True)
-class RankedAgent:
-    """One line of the ranking.
+class RankedAgent(RankingRow):
+    """One line of the ranking. length_place: the agent's place by mean response length alone, None where unknown."""
 
-    rank_low, rank_high: places that hold for all agents at once; place_low, place_high: for this one, None in a run of 0.1.0.
-    length_place: the agent's place by mean response length alone, None where unknown.
-    """
-
-    agent: str
-    group: str | None
-    ability: float | None
-    low: float | None
-    high: float | None
-    rank_low: int
-    rank_high: int
-    n_trials: int
-    error: float | None
-    place_low: int | None
-    place_high: int | None
-    length_place: int | None
-    bar: IntervalBar | None
-    standings: Mapping[StandingName, Standing] = field(default_factory=dict)
+    length_place: int | None = None
+    bar: IntervalBar | None = None
 
     @property
     def place_range(self) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from youden.report.data.evidence import Evidence, gather, open_texts
 from youden.report.data.front.warnings import Group, grouped
 from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
 from youden.report.data.items import Items, order_items
-from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
+from youden.report.data.openings import AskedPrompt, Sample, find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialBook, TrialLine
@@ -93,7 +93,7 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
     notes = [] if texts.why_not is None else [texts.why_not]
     if evidence.result is not None:
         book = TrialBook(evidence.result)
-        sources = find_sources(folder, texts, evidence.result)
+        sources = find_sources(folder, texts, judge_of_calls(evidence.result))
         notes = list(sources.missing)
         worst = worst_trials(evidence.result, evidence.predicted)
         # Every agent's worst trial, then every agent's second worst, and so on.

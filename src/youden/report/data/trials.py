@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.nouns.arrays import Bools, Codes, Floats, Positions, freeze
@@ -46,47 +47,151 @@ class TrialLine:
     against: float | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Chosen:
     """Which trials are asked for; None asks for all.
 
-    agent, item: positions; cells: bool[K, J], of which a trial reads one.
+    agents, items: positions, of which a trial names one; words: a search, whose cells (bool[K, J]) a trial reads one of.
     """
 
-    agent: int | None = None
-    item: int | None = None
+    agents: frozenset[int] | None = None
+    items: frozenset[int] | None = None
     arm: str | None = None
     kind: str | None = None
     answer: Literal["yes", "no", "missing"] | None = None
-    cells: Bools | None = None
+    words: str = ""
+    cells: Bools | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, eq=False)
-class TrialBook:
-    """All trials of a run. against: float[N], another judge's hard answers to the same trials, NaN where it has none."""
+class Page(NamedTuple):
+    """Some of the trials that were asked for, and how many there are."""
 
-    result: Verdicts
-    against: Floats | None = None
+    total: int
+    lines: tuple[TrialLine, ...]
 
-    def __post_init__(self) -> None:
-        freeze([self.against])
+
+class TrialRows:
+    """Some trials of a run, looked at row by row.
+
+    columns: by the names of verdicts.parquet, positions for ids; start: the first row's position in the run; differ: bool[N],
+    whether the same texts got another answer too, None where that is not known; against: float[N], another judge's hard answers
+    to the same trials, NaN where it has none.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        plan: Plan,
+        *,
+        start: int = 0,
+        against: Floats | None = None,
+    ) -> None:
+        self.columns, self.plan, self.start, self.against = columns, plan, start, against
+        freeze([against])
+
+    @property
+    def differ(self) -> Bools | None:
+        return None
 
     @cached_property
     def kind(self) -> Codes:
         """int8[N], index into KINDS."""
-        plan, hard = self.result.plan, self.result.hard
-        other = np.full(len(plan), np.nan) if self.against is None else self.against
-        tests: dict[Kind, Bools] = {
-            "independent yes": (plan.arm == INDEPENDENT) & (hard == 1),
-            "judges differ": ~np.isnan(other) & ~np.isnan(hard) & (other != hard),
-            "answers differ": answers_differ(self.result),
-            "no answer": ~self.result.answered,
-            "paired no": (plan.arm == PAIRED) & (hard == 0),
+        arm, hard = self.columns["arm"], self.columns["hard"]
+        tests: dict[Kind, Bools | None] = {
+            "independent yes": (arm == INDEPENDENT) & (hard == 1),
+            "judges differ": None
+            if self.against is None
+            else ~np.isnan(self.against) & ~np.isnan(hard) & (self.against != hard),
+            "answers differ": self.differ,
+            "no answer": self.columns["missing"] != 0,
+            "paired no": (arm == PAIRED) & (hard == 0),
         }
-        kinds = np.full(len(plan), KINDS.index("ordinary"), dtype=np.int8)
-        for name in reversed(tests):
-            kinds[tests[name]] = KINDS.index(name)
+        kinds = np.full(len(arm), KINDS.index("ordinary"), dtype=np.int8)
+        for name, fits in reversed(tests.items()):
+            if fits is not None:
+                kinds[fits] = KINDS.index(name)
         return kinds
+
+    def line(self, row: int) -> TrialLine:
+        """One trial, by its position in the run."""
+        at = row - self.start
+        of = {name: self.columns[name][at] for name in ("item", "other_item", "first", "second", "arm", "missing")}
+        answered, independent = bool(of["missing"] == 0), bool(of["arm"] == INDEPENDENT)
+        other = np.nan if self.against is None else float(self.against[at])
+        return TrialLine(
+            row=row,
+            item=int(of["item"]),
+            other_item=int(of["other_item"]) if independent else None,
+            first=int(of["first"]),
+            second=int(of["second"]),
+            arm="independent" if independent else "paired",
+            answer=float(self.columns["answer"][at]) if answered else None,
+            hard=bool(self.columns["hard"][at] == 1) if answered else None,
+            missing=None if answered else MISSING_REASONS[of["missing"]],
+            kind=KINDS[self.kind[at]],
+            against=None if np.isnan(other) else other,
+        )
+
+    def find(self, chosen: Chosen, *, by: Column = "kind", descending: bool = False) -> Positions:
+        """Rows of the run that fit `chosen`, sorted by a column; rows with nothing in that column come last."""
+        rows = self._fitting(chosen)
+        value = self._sortable(by)[rows]
+        order = np.argsort(-value if descending else value, kind="stable")
+        return np.asarray(self.start + rows[order], dtype=np.int64)
+
+    def values(self, chosen: Chosen, *, by: Column) -> Floats:
+        """What those rows are sorted by, unsorted."""
+        return self._sortable(by)[self._fitting(chosen)]
+
+    def _fitting(self, chosen: Chosen) -> Positions:
+        columns = self.columns
+        tests = []
+        if chosen.agents is not None:
+            agents = list(chosen.agents)
+            tests.append(np.isin(columns["first"], agents) | np.isin(columns["second"], agents))
+        if chosen.items is not None:
+            items = list(chosen.items)
+            tests.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
+        if chosen.arm is not None:
+            tests.append(columns["arm"] == (INDEPENDENT if chosen.arm == "independent" else PAIRED))
+        if chosen.kind is not None:
+            tests.append(self.kind == (KINDS.index(chosen.kind) if chosen.kind in KINDS else -1))
+        if chosen.answer == "missing":
+            tests.append(columns["missing"] != 0)
+        elif chosen.answer is not None:
+            tests.append(columns["hard"] == (chosen.answer == "yes"))
+        if chosen.cells is not None:
+            other = np.where(columns["arm"] == INDEPENDENT, columns["other_item"], columns["item"])
+            tests.append(chosen.cells[columns["first"], columns["item"]] | chosen.cells[columns["second"], other])
+        keep = np.ones(len(columns["arm"]), dtype=np.bool_)
+        for fits in tests:
+            keep &= fits
+        return np.flatnonzero(keep)
+
+    def _sortable(self, by: Column) -> Floats:
+        if by == "row":
+            return np.arange(len(self.columns["arm"]), dtype=np.float64)
+        if by in ("first", "second", "item"):
+            names = self.plan.item_ids if by == "item" else self.plan.agent_ids
+            return np.asarray(_alphabetical(names)[self.columns[by]])
+        return np.asarray(self.kind if by == "kind" else self.columns[by], dtype=np.float64)
+
+
+class TrialBook(TrialRows):
+    """All trials of a run, in memory."""
+
+    def __init__(self, result: Verdicts, against: Floats | None = None) -> None:
+        columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
+        columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
+        super().__init__(columns, result.plan, against=against)
+        self.result = result
+
+    def __len__(self) -> int:
+        return len(self.result)
+
+    @cached_property
+    def differ(self) -> Bools:
+        return answers_differ(self.result)
 
     @property
     def n_of_kind(self) -> dict[Kind, int]:
@@ -103,59 +208,19 @@ class TrialBook:
         """These trials, in this order."""
         return [self.line(int(row)) for row in rows]
 
-    def line(self, row: int) -> TrialLine:
-        """One trial."""
-        plan, result = self.result.plan, self.result
-        answered = bool(result.missing[row] == 0)
-        independent = bool(plan.arm[row] == INDEPENDENT)
-        other = np.nan if self.against is None else float(self.against[row])
-        return TrialLine(
-            row=row,
-            item=int(plan.item[row]),
-            other_item=int(plan.other_item[row]) if independent else None,
-            first=int(plan.first[row]),
-            second=int(plan.second[row]),
-            arm="independent" if independent else "paired",
-            answer=float(result.answer[row]) if answered else None,
-            hard=bool(result.hard[row] == 1) if answered else None,
-            missing=None if answered else MISSING_REASONS[result.missing[row]],
-            kind=KINDS[self.kind[row]],
-            against=None if np.isnan(other) else other,
-        )
+    def page(self, chosen: Chosen, *, by: Column, descending: bool, start: int, stop: int) -> Page:
+        """The trials from `start` to `stop` among those that `find` finds."""
+        rows = self.find(chosen, by=by, descending=descending)
+        return Page(len(rows), tuple(self.lines(rows[start:stop])))
 
-    def find(self, chosen: Chosen, *, by: Column = "kind", descending: bool = False) -> Positions:
-        """Rows that fit `chosen`, sorted by a column; rows with nothing in that column come last."""
-        plan, result = self.result.plan, self.result
-        keep = np.ones(len(plan), dtype=np.bool_)
-        if chosen.agent is not None:
-            keep &= (plan.first == chosen.agent) | (plan.second == chosen.agent)
-        if chosen.item is not None:
-            keep &= (plan.item == chosen.item) | ((plan.arm == INDEPENDENT) & (plan.other_item == chosen.item))
-        if chosen.arm is not None:
-            keep &= plan.arm == (INDEPENDENT if chosen.arm == "independent" else PAIRED)
-        if chosen.kind is not None:
-            keep &= self.kind == (KINDS.index(chosen.kind) if chosen.kind in KINDS else -1)
-        if chosen.answer is not None:
-            wanted = {"yes": result.hard == 1, "no": result.hard == 0, "missing": ~result.answered}
-            keep &= wanted[chosen.answer]
-        if chosen.cells is not None:
-            first, second = cell_keys(plan)
-            keep &= chosen.cells.ravel()[first] | chosen.cells.ravel()[second]
-        rows = np.flatnonzero(keep)
-        value = self._sortable(by)[rows]
-        order = np.argsort(-value if descending else value, kind="stable")
-        return np.asarray(rows[order], dtype=np.int64)
+    def key(self, row: int) -> bytes:
+        """The trial's request in the store; empty where it was not asked there."""
+        return b"" if self.result.key is None else bytes(self.result.key[row])
 
-    def _sortable(self, by: Column) -> Floats:
-        plan = self.result.plan
-        if by == "answer":
-            return self.result.answer
-        if by in ("first", "second", "item"):
-            names = plan.item_ids if by == "item" else plan.agent_ids
-            place = np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"))
-            return np.asarray(place[plan.trials.columns()[by]], dtype=np.float64)
-        column = {"row": np.arange(len(plan)), "arm": plan.arm, "kind": self.kind}[by]
-        return np.asarray(column, dtype=np.float64)
+
+@lru_cache(maxsize=4)
+def _alphabetical(names: tuple[str, ...]) -> Floats:
+    return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable")).astype(np.float64)
 
 
 def answers_differ(result: Verdicts) -> Bools:

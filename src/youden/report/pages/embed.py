@@ -163,14 +163,14 @@ def _rounded(value: float | None) -> float | None:
 def trial_data(
     trials: Trials | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
 ) -> dict[str, Json] | None:
-    """Names by position, and the sample of trials in columns if the page is to carry it, then the names that it speaks of
-    alone; None for an imported run."""
+    """The sample of trials in columns with the names that it speaks of, by position, if the page is to carry it; None for an
+    imported run."""
     if trials is None:
         return None
     sample = trials.sample
     shown: dict[str, Json] = {
-        "agents": _named(agents, sample.agents if sampled else range(len(agents))),
-        "items": _named(items, sample.items if sampled else range(len(items))),
+        "agents": _named(agents, sample.agents if sampled else ()),
+        "items": _named(items, sample.items if sampled else ()),
     }
     lines = [asdict(line) for line in sample.lines] if sampled else []
     return {

@@ -56,7 +56,7 @@
     }
     const all = make("button", `All trials of ${data.names[k]}`, { type: "button" });
     all.addEventListener("click", () => {
-      document.dispatchEvent(new CustomEvent("trials-of", { detail: k }));
+      document.dispatchEvent(new CustomEvent("trials-of", { detail: data.names[k] }));
       location.hash = "#trials";
     });
     return [make("h3", "Trials that cost it most"), make("p", "Furthest below what both abilities and the item let one expect. Open one to read both texts.", { className: "note" }), list, all];

@@ -33,9 +33,17 @@
   const textAt = (k) => k < 0 ? null : data.texts[k];
   const speaksOf = (line, words) => [agent(line.first), agent(line.second), item(line), textAt(data.first[line.k]), textAt(data.second[line.k])]
     .some((text) => holds(text, words));
+  // The name that reads so, else all that hold it; null asks for all.
+  const named = (names, text) => {
+    const words = (text ?? "").trim().toLowerCase();
+    if (!words) return null;
+    const shown = Object.entries(names).map(([k, name]) => [+k, name.toLowerCase()]);
+    const exact = shown.filter(([, name]) => name === words);
+    return new Set((exact.length ? exact : shown.filter(([, name]) => name.includes(words))).map(([k]) => k));
+  };
   const fits = (line, want) =>
-    (!want.agent || line.first === +want.agent || line.second === +want.agent) &&
-    (!want.item || line.item === +want.item || line.other_item === +want.item) &&
+    (!want.agents || want.agents.has(line.first) || want.agents.has(line.second)) &&
+    (!want.items || want.items.has(line.item) || want.items.has(line.other_item)) &&
     (!want.arm || line.arm === want.arm) && (!want.kind || line.kind === want.kind) &&
     (!want.text || speaksOf(line, want.text.trim().toLowerCase())) &&
     (!want.answer || (want.answer === "missing" ? line.hard === null : line.hard === (want.answer === "yes")));
@@ -49,6 +57,7 @@
   const ask = async () => {
     const want = wanted();
     if (!live) {
+      Object.assign(want, { agents: named(data.agents, want.agent), items: named(data.items, want.item) });
       const lines = local.filter((line) => fits(line, want)).sort(order);
       return { total: lines.length, lines: lines.slice(state.page * SIZE, (state.page + 1) * SIZE) };
     }
@@ -56,7 +65,27 @@
     for (const [name, text] of Object.entries({ ...want, page: state.page, by: state.by, descending: state.down })) address.searchParams.set(name, text);
     const answer = await fetch(address);
     if (!answer.ok) throw new Error(await answer.text());
-    return answer.json();
+    return known(await answer.json());
+  };
+  // The viewer sends the names of what it speaks of.
+  const known = (said) => {
+    Object.assign(data.agents, said.agents);
+    Object.assign(data.items, said.items);
+    return said;
+  };
+  const offer = async (of) => {
+    const list = document.getElementById(`known-${of}`);
+    const field = filters.elements.namedItem(of); // elements.item is a function
+    const like = field.value;
+    let names = Object.values(of === "agent" ? data.agents : data.items);
+    if (live) {
+      const address = new URL(live.split("?")[0].replace(/trials$/, "names"), location);
+      for (const [name, text] of Object.entries({ of, like })) address.searchParams.set(name, text);
+      const answer = await fetch(address);
+      if (!answer.ok || like !== field.value) return;
+      names = await answer.json();
+    }
+    list.replaceChildren(...names.map((name) => make("option", "", { value: name })));
   };
   const row = (line) => {
     const tr = document.createElement("tr");
@@ -107,14 +136,18 @@
   }
   const anew = () => { state.page = 0; draw(); };
   let waiting = 0;
-  filters.addEventListener("change", (event) => { if (event.target.name !== "text") anew(); });
-  filters.elements.text.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(anew, live ? 250 : 60); });
+  const soon = (act) => { clearTimeout(waiting); waiting = setTimeout(act, live ? 250 : 60); };
+  filters.addEventListener("change", (event) => { if (event.target.type !== "search") anew(); });
+  filters.addEventListener("input", ({ target: { name, type } }) => {
+    if (type === "search") soon(() => { anew(); if (live && name !== "text") offer(name); });
+  });
+  ["agent", "item"].forEach(offer);
   filters.addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("trials-back").addEventListener("click", () => { state.page -= 1; draw(); });
   document.getElementById("trials-on").addEventListener("click", () => { state.page += 1; draw(); });
   document.addEventListener("trials-of", (event) => {
     filters.reset();
-    filters.elements.agent.value = String(event.detail);
+    filters.elements.agent.value = event.detail;
     anew();
   });
 
@@ -140,7 +173,7 @@
       const address = new URL(`${live.split("?")[0]}/${row}`, location);
       address.search = new URL(live, location).search;
       const answer = await fetch(address);
-      return answer.ok ? answer.json() : null;
+      return answer.ok ? known(await answer.json()) : null;
     }
     const line = local.find((one) => one.row === row);
     return line ? { line, first: textAt(data.first[line.k]), second: textAt(data.second[line.k]), raw: data.raw[line.k], prompt: data.prompt } : null;
