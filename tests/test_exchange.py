@@ -23,8 +23,12 @@ from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
-from youden.judging.exchange.asked import Asked, as_bytes
+from youden.judging.batches.lines import outcome_of
+from youden.judging.call.failures import CallError
+from youden.judging.exchange.asked import Asked, all_as_bytes, as_bytes
+from youden.judging.exchange.reading import rows_of
 from youden.judging.store.answers import open_store
+from youden.nouns import Completion
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
 JUDGE = {
@@ -418,14 +422,99 @@ def test_what_is_known_of_each_request_is_what_the_request_says() -> None:
         assert (n_bytes, asked.n_messages) == (sum(len(one.content.encode()) for one in messages), len(messages))
     keys = [bytes.fromhex(key) for _, key, _ in questions.all(plan, pool)]
     assert asked.digests == {n: hashlib.sha256(b"".join(keys[:n])).hexdigest() for n in (7, len(plan))}
-    places = asked.find([keys[5], b"", b"\0" * 32, keys[0]])
+    places = asked.find(all_as_bytes([keys[5].hex(), "none", "0" * 64, keys[0].hex().upper()])).tolist()
     assert [asked.key[at] for at in (places[0], places[3])] == [keys[5], keys[0]]
     assert places[1:3] == [-1, -1]
+    assert asked.find(all_as_bytes([key.hex() for key in keys[:3]])).tolist() == [
+        int(at) for at in places_of(asked, keys[:3])
+    ]
+
+
+def places_of(asked: Asked, keys: list[bytes]) -> list[int]:
+    return [next(at for at in range(len(asked.key)) if asked.name(at) == key.hex()) for key in keys]
 
 
 @pytest.mark.parametrize("key", ["", "f" * 63, "f" * 62 + "  ", " " * 64, "ž" * 64, 5, None, b"f" * 64])
 def test_what_is_no_key_is_none(key: object) -> None:
     assert as_bytes(key) is None
+    good = "0a" * 32
+    assert all_as_bytes([good, key, good]).tolist() == [b"\n" * 32, b"", b"\n" * 32]
+
+
+ODD: list[dict[str, Any]] = [
+    {},
+    {"prompt_tokens": True},
+    {"prompt_tokens": 1.0},
+    {"prompt_tokens": 1},
+    {"prompt_tokens": None},
+    {"completion_tokens": "1"},
+    {"content": None},
+    {"content": "NO"},
+    {"content": ["YES"]},
+    {"content": "ž" * 300},
+    {"refusal": "no"},
+    {"model": None},
+    {"finish_reason": "length"},
+    {"system_fingerprint": "fp"},
+    {"system_fingerprint": 7},
+    {"logprobs": {"content": [{"token": "YES", "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}},
+    {"status_code": 500},
+    {"status_code": True},
+    {"choices": []},
+    {"choices": "YES"},
+    {"usage": []},
+]
+
+
+def test_a_row_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
+    """Answers that say the same are checked once: what only seems the same is not taken for it."""
+    dice = random.Random(0)
+    results = [odd_result(dice.choice(ODD)) for _ in range(400)]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps({**one, "custom_id": str(n)}) + "\n" for n, one in enumerate(results)))
+    read = [row for rows in rows_of(path) for row in rows]
+    assert [row.key for row in read] == [str(n) for n in range(400)]
+    assert [said(row.outcome) for row in read] == [said(outcome_of(one)) for one in results]
+
+
+def test_a_row_of_parquet_like_one_before_means_what_it_means_alone(tmp_path: Path) -> None:
+    dice = random.Random(0)
+    texts, models, counts = ["YES", "NO", None, "ž" * 300], ["m", "", None], [1, 0, None, -1]
+    rows = [
+        (dice.choice(texts), dice.choice(models), dice.choice(counts), dice.choice(["", None, "full"]))
+        for _ in range(400)
+    ]
+    names = ("text", "model", "tokens_in", "error")
+    columns = {name: [row[n] for row in rows] for n, name in enumerate(names)}
+    pq.write_table(pa.table({"key": [str(n) for n in range(400)], **columns}), tmp_path / "all.parquet")
+    alone = []
+    for n, row in enumerate(rows):
+        table = {
+            "key": [str(n)],
+            **{name: pa.array([value], type) for name, value, type in zip(names, row, KINDS, strict=True)},
+        }
+        pq.write_table(pa.table(table), tmp_path / "one.parquet")
+        alone += [one for many in rows_of(tmp_path / "one.parquet") for one in many]
+    together = [one for many in rows_of(tmp_path / "all.parquet") for one in many]
+    assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]
+
+
+KINDS = (pa.string(), pa.string(), pa.int64(), pa.string())
+
+
+def odd_result(changes: dict[str, Any]) -> dict[str, Any]:
+    def of(**usual: Any) -> dict[str, Any]:
+        return {name: changes.get(name, value) for name, value in usual.items()}
+
+    message = of(content="YES", refusal=None)
+    choice = {"message": message, **of(finish_reason="stop", logprobs=None)}
+    usage = changes.get("usage", of(prompt_tokens=1, completion_tokens=1))
+    body = {**of(choices=[choice], model="m", system_fingerprint=None), "usage": usage}
+    return {"response": {**of(status_code=200), "body": body}}
+
+
+def said(outcome: Completion | CallError | None) -> object:
+    return (outcome.kind, outcome.reason, outcome.status) if isinstance(outcome, CallError) else outcome
 
 
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

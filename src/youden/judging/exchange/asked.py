@@ -41,13 +41,12 @@ class Asked:
         around = questions.prompt.messages("", "", hint=questions.hint)
         return cls(config, key, row, _bytes_of(questions, plan, pool, around=around)[row], len(around), digests)
 
-    def find(self, wanted: Sequence[bytes]) -> list[int]:
-        """Where each of these keys stands in `key`, −1 for one that is not asked."""
+    def find(self, wanted: np.ndarray) -> np.ndarray:
+        """int64[N]: where each of these keys, bytes S32[N], stands in `key`, −1 for one that is not asked."""
         if not len(self.key):
-            return [-1] * len(wanted)
-        asked_for = np.array(wanted, dtype=f"S{BYTES}")
-        at = np.minimum(np.searchsorted(self.key, asked_for), len(self.key) - 1)
-        found: list[int] = np.where(self.key[at] == asked_for, at, -1).tolist()
+            return np.full(len(wanted), -1)
+        at = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
+        found: np.ndarray = np.where(self.key[at] == wanted, at, -1)
         return found
 
     def name(self, at: int) -> str:
@@ -76,6 +75,17 @@ def as_bytes(key: object) -> bytes | None:
     except ValueError:
         return None
     return found if len(found) == BYTES else None
+
+
+def all_as_bytes(keys: Sequence[object]) -> np.ndarray:
+    """bytes S32[N]: as `as_bytes`, empty for what is no key."""
+    try:
+        whole = bytes.fromhex("".join(keys))  # type: ignore[arg-type]
+        if len(whole) == BYTES * len(keys) and all(len(key) == 2 * BYTES for key in keys):  # type: ignore[arg-type]
+            return np.frombuffer(whole, dtype=f"S{BYTES}")
+    except (TypeError, ValueError):
+        pass
+    return np.array([as_bytes(key) or b"" for key in keys], dtype=f"S{BYTES}")
 
 
 def _digests(

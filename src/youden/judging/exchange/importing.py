@@ -6,28 +6,28 @@ a reply, and says nothing of what was spent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.reply import believed_of, with_usage
 from youden.judging.config.reading import JudgeConfig
-from youden.judging.exchange.asked import Asked, as_bytes, asked_judges
+from youden.judging.exchange.asked import BYTES, Asked, all_as_bytes, asked_judges
 from youden.judging.exchange.manifest import refuse_other_plan
 from youden.judging.exchange.reading import Row, answer_files, manifest_of, rows_of
 from youden.judging.store.answers import Store
 from youden.judging.store.lookup import CHUNK
-from youden.judging.store.payments import Payment
 from youden.judging.store.served import Served
 from youden.nouns import Completion, Plan, Pool
 
 REJECTED_AT_START = 1000
 """So many rejected requests before the first answer may be the engine's fault, and no trial's own."""
 
-WRITTEN = 20_000
+WRITTEN = 50_000
 """Answers that are written at once; an import that is cut off is run again."""
 
 _NAMED = 3
@@ -117,11 +117,11 @@ class _Taking:
     def take(self, rows: Sequence[Row]) -> None:
         """Keep what may be new in these rows."""
         failures: dict[str, Failure] = {}
-        for key, judge, at, outcome in list(self._known(rows)):
+        for key, judge, n_bytes, outcome in self._known(rows):
             if key in self._answers:
                 self._taken.there += 1
             elif isinstance(outcome, Completion):
-                self._answers[key] = judge, self._believed(outcome, judge, at)
+                self._answers[key] = judge, self._believed(outcome, judge, n_bytes)
                 self._any_answer = True
             elif outcome.kind == "stop":
                 self._taken.unasked += 1
@@ -148,8 +148,7 @@ class _Taking:
         self._taken.there += len(held)
         self._taken.new += len(answers)
         self._taken.failed += len(failures)
-        paid = {key: Payment(math.nan, one.tokens_in, one.tokens_out) for key, one in answers.items()}
-        self._store.add_all(answers, failures, payments=paid, payer=self._payer)
+        self._store.add_all(answers, failures, payer=self._payer)
         self._answers, self._failures = {}, {}
 
     def finish(self) -> Taken:
@@ -174,26 +173,28 @@ class _Taking:
         return taken
 
     def _known(self, rows: Sequence[Row]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
-        """(key, judge, place among its requests, outcome) of the rows that can be read and are of this plan."""
+        """(key, judge, bytes of its request, outcome) of the rows that can be read and are of this plan."""
         self._taken.rows += len(rows)
         readable = [row for row in rows if row.outcome is not None]
         self._taken.unread += len(rows) - len(readable)
-        keys = [as_bytes(row.key) or b"" for row in readable]
-        places = [asked.find(keys) for asked in self.asked]
-        for row, key, found in zip(readable, keys, zip(*places, strict=True), strict=True):
-            judge = next((number for number, at in enumerate(found) if at >= 0), None)
-            if judge is None or not key or row.outcome is None:
+        keys = all_as_bytes([row.key for row in readable])
+        judge, n_bytes = np.full(len(keys), -1), np.zeros(len(keys), dtype=np.int64)
+        for number, asked in enumerate(self.asked):
+            at = asked.find(keys)
+            here = (at >= 0) & (judge < 0)
+            judge[here], n_bytes[here] = number, asked.n_bytes[at[here]]
+        names = keys.tobytes().hex()
+        for n, (row, whose, size) in enumerate(zip(readable, judge.tolist(), n_bytes.tolist(), strict=True)):
+            if whose < 0 or row.outcome is None:
                 self._taken.unknown += 1
                 if len(self._taken.named) < _NAMED:
                     self._taken.named.append(str(row.key)[:_LONGEST])
             else:
-                yield key.hex(), judge, found[judge], row.outcome
+                yield names[2 * BYTES * n : 2 * BYTES * (n + 1)], whose, size, row.outcome
 
-    def _believed(self, said: Completion, judge: int, at: int) -> Completion:
+    def _believed(self, said: Completion, judge: int, n_bytes: int) -> Completion:
         asked = self.asked[judge]
-        usage = believed_of(
-            said, n_bytes=int(asked.n_bytes[at]), n_messages=asked.n_messages, answer_limit=self._limits[judge]
-        )
+        usage = believed_of(said, n_bytes=n_bytes, n_messages=asked.n_messages, answer_limit=self._limits[judge])
         self._taken.doubted += usage.doubt is not None
         return said if usage.doubt is None else with_usage(said, usage)
 

@@ -22,7 +22,7 @@ from youden.judging.call.reply import trusted
 from youden.judging.store.claims import LEASE, Claims
 from youden.judging.store.jobs import Jobs
 from youden.judging.store.payments import Payment
-from youden.judging.store.places.contract import Batch, Change, Kept, Member, Place
+from youden.judging.store.places.contract import Batch, Change, FailureRow, Kept, Member, Place
 from youden.judging.store.places.sqlite import explanation
 from youden.judging.store.places.urls import open_place
 from youden.nouns import Completion, Json
@@ -119,15 +119,21 @@ class Store:
         answers: Mapping[str, Completion],
         failures: Mapping[str, Failure],
         *,
-        payments: Mapping[str, Payment],
         payer: str,
     ) -> None:
-        """Write many at once, by key, with what `payer` paid for them."""
-        for key, payment in payments.items():
-            self.pay(payer, key, payment)
-        with self._adding:
-            self._unwritten.outcomes |= {**failures, **answers}
-        self.flush()
+        """Write many at once, by key: answers that `payer` paid for elsewhere, nobody knows how much. What was added before is
+        written before."""
+        texts = {id(one): orjson.dumps(one).decode() for one in {id(one): one for one in answers.values()}.values()}
+        batch = Batch(
+            [(key, texts[id(one)]) for key, one in answers.items()],
+            [_failure_row(key, one) for key, one in failures.items()],
+            [(payer, key, None, one.tokens_in, one.tokens_out, 0.0) for key, one in answers.items()],
+        )
+        with self._one_at_a_time:
+            self.flush()
+            outdone = self.place.write(batch)
+            with self._adding:
+                self.outdone |= outdone
 
     @property
     def n_unwritten(self) -> int:
@@ -257,11 +263,7 @@ class _Unwritten:
     def batch(self) -> Batch:
         return Batch(
             [(key, orjson.dumps(one).decode()) for key, one in self.outcomes.items() if isinstance(one, Completion)],
-            [
-                (key, one.kind, one.status, _storable(one.reason))
-                for key, one in self.outcomes.items()
-                if isinstance(one, Failure)
-            ],
+            [_failure_row(key, one) for key, one in self.outcomes.items() if isinstance(one, Failure)],
             [
                 (*whose, None if math.isnan(one.usd) else one.usd, one.tokens_in, one.tokens_out, one.seconds)
                 for whose, one in self.payments.items()
@@ -272,6 +274,10 @@ class _Unwritten:
 
 def _text(config: dict[str, Json]) -> str:
     return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _failure_row(key: str, one: Failure) -> FailureRow:
+    return key, one.kind, one.status, _storable(one.reason)
 
 
 def _storable(text: str) -> str:

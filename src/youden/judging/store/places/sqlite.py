@@ -111,10 +111,12 @@ class SqlitePlace:
             before = {key for (key,) in do.execute(f"SELECT key FROM answers WHERE key {_AMONG}", [_json(first)])}
             answers = [(key, text, now) for key, text in batch.answers if key not in before]
             do.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", answers)
-            do.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key, *_ in answers])
+            if do.execute("SELECT 1 FROM failures LIMIT 1").fetchall():
+                do.executemany("DELETE FROM failures WHERE key = ?", [(key,) for key, *_ in answers])
             failures = [(*row, now) for row in batch.failures if row[0] not in before]
             do.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", failures)
-            do.executemany("DELETE FROM claims WHERE key = ?", [(key,) for key in batch.keys])
+            if do.execute("SELECT 1 FROM claims LIMIT 1").fetchall():
+                do.executemany("DELETE FROM claims WHERE key = ?", [(key,) for key in batch.keys])
             do.executemany(_PAY, batch.payments)
         return before
 
