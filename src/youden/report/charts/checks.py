@@ -37,7 +37,11 @@ def difficulty(data: ReportData) -> Iterator[Figure]:
         .encode(
             x=alt.X("place:Q", title="items, easiest to hardest", scale=alt.Scale(zero=False, nice=False, padding=8)),
             y=alt.Y("difficulty:Q", title="difficulty (score units)"),
-            tooltip=["item:N", alt.Tooltip("difficulty:Q", format=".3f"), alt.Tooltip("trials:Q", format=",")],
+            tooltip=[
+                alt.Tooltip("item:N"),
+                alt.Tooltip("difficulty:Q", format=".3f"),
+                alt.Tooltip("trials:Q", format=","),
+            ],
         )
         .properties(height=220)
     )
@@ -76,7 +80,7 @@ def curl(data: ReportData) -> Iterator[Figure]:
                 y=alt.Y("share:Q", title="share of rectangles", axis=alt.Axis(format="%")),
                 color=alt.Color("link:N", title="link", scale=alt.Scale(range=GROUP_COLOURS)),
                 strokeDash=alt.StrokeDash("link:N", title="link"),
-                tooltip=["link:N", alt.Tooltip("x:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
+                tooltip=[alt.Tooltip("link:N"), alt.Tooltip("x:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
             )
             .properties(height=240)
         )
@@ -108,12 +112,18 @@ def alarms(data: ReportData) -> Iterator[Figure]:
     base = frame_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=alt.Color("alarm:N", title=None, scale=alt.Scale(domain=["no alarm", "alarm"], range=GROUP_COLOURS[:2])),
-        tooltip=["agent:N", "yes:Q", "n:Q", alt.Tooltip("low:Q", format=".1%"), alt.Tooltip("high:Q", format=".1%")],
+        tooltip=[
+            alt.Tooltip("agent:N"),
+            alt.Tooltip("yes:Q"),
+            alt.Tooltip("n:Q"),
+            alt.Tooltip("low:Q", format=".1%"),
+            alt.Tooltip("high:Q", format=".1%"),
+        ],
     )
     interval = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%")), x2="high:Q"
+        x=alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%")), x2=alt.X2("high:Q")
     )
-    spec = interval + base.mark_point(filled=True, size=60, opacity=1).encode(x="rate:Q")
+    spec = interval + base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q"))
     yield Figure(
         "alarms",
         "False-positive rate of each agent",
@@ -146,7 +156,7 @@ def holdout(data: ReportData) -> Iterator[Figure]:
     line = (
         alt.Chart(alt.InlineData(values=[{"predicted": end, "observed": end} for end in ends]))
         .mark_line(strokeDash=[5, 4], color="#888888")
-        .encode(x="predicted:Q", y="observed:Q")
+        .encode(x=alt.X("predicted:Q"), y=alt.Y("observed:Q"))
     )
     shown = len(points.predicted)
     drawn = "" if shown == points.n_cells else f" {shown:,} of {points.n_cells:,} cells drawn."

@@ -40,17 +40,17 @@ def slope(data: Comparison) -> Figure:
         ),
         color=by_group(frame),
         tooltip=[
-            "agent:N",
-            "group:N",
-            "run:N",
-            "place:Q",
-            "places:N",
+            alt.Tooltip("agent:N"),
+            alt.Tooltip("group:N"),
+            alt.Tooltip("run:N"),
+            alt.Tooltip("place:Q"),
+            alt.Tooltip("places:N"),
             alt.Tooltip("ability:Q", format=".3f"),
-            "apart:N",
+            alt.Tooltip("apart:N"),
         ],
     )
     drawn = base.mark_line(strokeWidth=2).encode(
-        detail="agent:N",
+        detail=alt.Detail("agent:N"),
         strokeDash=alt.StrokeDash(
             "apart:N", legend=None, scale=alt.Scale(domain=["moved", "not told to move"], range=[[1, 0], [4, 4]])
         ),
@@ -59,7 +59,7 @@ def slope(data: Comparison) -> Figure:
     named = base.transform_calculate(said="datum.place + '  ' + datum.agent")
     left = named.transform_filter(alt.datum.run == runs[0]).mark_text(align="right", dx=-8, limit=92)
     right = named.transform_filter(alt.datum.run == runs[1]).mark_text(align="left", dx=8, limit=92)
-    spec = drawn + dots + left.encode(text="said:N") + right.encode(text="said:N")
+    spec = drawn + dots + left.encode(text=alt.Text("said:N")) + right.encode(text=alt.Text("said:N"))
     return Figure(
         "slope",
         "Places in both rankings",

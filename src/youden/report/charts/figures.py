@@ -93,7 +93,7 @@ def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Fi
         x=alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
     )
     if any(agent.low is not None for agent in known):
-        spec += base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q")
+        spec += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
     return Figure(
         "ranking",
         "Distance from the average agent",
@@ -151,7 +151,7 @@ def _agent_tiles(names: Sequence[str]) -> alt.Chart:
             x=alt.X("second:N", scale=ordered(names), title="read second", axis=axis),
             y=alt.Y("first:N", scale=ordered(names), title="read first", axis=axis),
             color=_score_colour("value", "TPR − FPR"),
-            tooltip=["first:N", "second:N", alt.Tooltip("value:Q", format=".3f")],
+            tooltip=[alt.Tooltip("first:N"), alt.Tooltip("second:N"), alt.Tooltip("value:Q", format=".3f")],
         )
         .properties(height=min(620, max(160, 18 * len(names))))
     )
@@ -214,7 +214,7 @@ def _tiles(grid: CellGrid, colour: alt.Color) -> alt.Chart:
                 axis=alt.Axis(labels=few, ticks=few, labelLimit=110),
             ),
             color=colour,
-            tooltip=["agent:N", "item:N", alt.Tooltip("value:Q", format=".3f")],
+            tooltip=[alt.Tooltip("agent:N"), alt.Tooltip("item:N"), alt.Tooltip("value:Q", format=".3f")],
         )
         .properties(height=min(620, max(160, 15 * len(grid.rows))))
     )

@@ -30,7 +30,13 @@ def stress_figure(found: Stress) -> Figure:
             scale=alt.Scale(domain=[1, found.n_agents], nice=False, padding=10),
         ),
         color=alt.Color("ranking:N", title="ranking", scale=alt.Scale(domain=list(found.places), range=GROUP_COLOURS)),
-        tooltip=["attack:N", "ranking:N", "place:Q", alt.Tooltip("others:Q", format=".2f"), "check:N"],
+        tooltip=[
+            alt.Tooltip("attack:N"),
+            alt.Tooltip("ranking:N"),
+            alt.Tooltip("place:Q"),
+            alt.Tooltip("others:Q", format=".2f"),
+            alt.Tooltip("check:N"),
+        ],
     )
     dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         shape=alt.Shape("ranking:N", title="ranking"),

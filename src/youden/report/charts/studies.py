@@ -28,13 +28,18 @@ def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     base = frame_chart().encode(
         x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
         color=alt.Color("design:N", title="design", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=["design:N", alt.Tooltip("calls:Q", format=",.0f"), "percent:Q", alt.Tooltip("rho:Q", format=".3f")],
+        tooltip=[
+            alt.Tooltip("design:N"),
+            alt.Tooltip("calls:Q", format=",.0f"),
+            alt.Tooltip("percent:Q"),
+            alt.Tooltip("rho:Q", format=".3f"),
+        ],
     )
     mean = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
     ring = base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=mean)
     spec = (
         base.mark_line(strokeWidth=2).encode(y=mean)
-        + base.mark_rule().encode(y="low:Q", y2="high:Q")
+        + base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
         + base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
         + ring
     )
@@ -71,18 +76,23 @@ def _recall_figure(study: BudgetStudy) -> Figure:
     )
     base = frame_chart().encode(
         color=alt.Color("top:N", title="found of", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=["design:N", "top:N", alt.Tooltip("calls:Q", format=",.0f"), alt.Tooltip("recall:Q", format=".2f")],
+        tooltip=[
+            alt.Tooltip("design:N"),
+            alt.Tooltip("top:N"),
+            alt.Tooltip("calls:Q", format=",.0f"),
+            alt.Tooltip("recall:Q", format=".2f"),
+        ],
     )
     lines = base.encode(
         x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
         y=alt.Y("recall:Q", title="share of the dense top k found", scale=alt.Scale(domain=[0, 1])),
         shape=alt.Shape("design:N", title="design"),
-        detail="design:N",
+        detail=alt.Detail("design:N"),
     )
     spec = (
         lines.mark_line(strokeWidth=2)
         + lines.mark_point(filled=True, size=60, opacity=1)
-        + base.mark_rule(strokeDash=[4, 4]).encode(y="halves:Q")
+        + base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
     )
     return Figure(
         "budget-top",
@@ -134,12 +144,12 @@ def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     base = frame_chart().encode(
         y=alt.Y("model:N", title=None, scale=ordered([row.name for row in rows]), axis=alt.Axis(labelLimit=220)),
         color=alt.value(GROUP_COLOURS[0]),
-        tooltip=["model:N", alt.Tooltip("rmse:Q", format=".4f"), alt.Tooltip("rho:Q", format=".3f")],
+        tooltip=[alt.Tooltip("model:N"), alt.Tooltip("rmse:Q", format=".4f"), alt.Tooltip("rho:Q", format=".3f")],
     )
     mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    spec = base.mark_rule().encode(x="low:Q", x2="high:Q") + base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=mean
-    )
+    spec = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")) + base.mark_point(
+        filled=True, size=60, opacity=1
+    ).encode(x=mean)
     return (
         Figure(
             "baselines",
@@ -157,12 +167,12 @@ def _error_by(field: str, unit: str, form: str) -> alt.LayerChart:
     base = frame_chart().encode(
         x=alt.X(f"{field}:Q", title=unit, axis=alt.Axis(format=form)),
         color=alt.Color("design:N", title="design", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=["regime:N", alt.Tooltip("rmse:Q", format=".4f"), alt.Tooltip("rho:Q", format=".3f")],
+        tooltip=[alt.Tooltip("regime:N"), alt.Tooltip("rmse:Q", format=".4f"), alt.Tooltip("rho:Q", format=".3f")],
     )
     mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
     chart: alt.LayerChart = (
         base.mark_line(strokeWidth=1.5).encode(y=mean)
-        + base.mark_rule().encode(y="low:Q", y2="high:Q")
+        + base.mark_rule().encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
         + base.mark_point(filled=True, size=60, opacity=1).encode(y=mean)
     )
     return chart

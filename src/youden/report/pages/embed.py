@@ -9,6 +9,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -189,6 +190,7 @@ def _named(names: Sequence[str], positions: Sequence[int]) -> dict[str, Json]:
     return {str(position): printable(names[position]) for position in positions}
 
 
+@cache
 def environment() -> Environment:
     """Templates that escape everything and refuse an unknown name."""
     made = Environment(
