@@ -88,7 +88,8 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
     for name, pool in (("old", old), ("new", new)):
         write_pool(pool, folder / name)
     judge = {"backend": "openai" if budget.batched else budget.backend, "model": "m", "base_url": server.url}
-    judge |= {"api_key_env": None, "backoff": 0.001, "timeout": TIMEOUT, "max_tries": 2}
+    judge |= {"api_key_env": None, "backoff": 0.001, "max_tries": 2}
+    judge |= {"timeout": TIMEOUT if budget.usage == "late" else 60}
     priced = judge | {"price": PRICE, "concurrency": budget.concurrency}
     priced |= {"batch_discount": 0.5} if budget.batched else {}
     write_config(folder / "judge.yaml", **priced)

@@ -96,7 +96,7 @@ async def test_retry_after_is_read(backend: str) -> None:
     assert got.retry_after == 7
 
 
-@pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html", "stall"])
+@pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])
 async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
     got, server = await ask(backend, Reply(fault=fault))
     assert (got.kind, got.status, server.n_requests) == ("retry", None, 1)

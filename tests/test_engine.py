@@ -18,10 +18,13 @@ import pytest
 from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from scripted import Scripted
-from wire_server import Fault, Reply, WireServer, same_item, well_behaved
+from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
+from youden.judging.asking.calling import worst_price
 from youden.judging.asking.terms import Asking
+from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
+from youden.judging.config.reading import price
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Request, Verdicts
@@ -332,6 +335,23 @@ async def test_a_call_nobody_can_price_counts_in_full(store: Store) -> None:
         await scripted(judge, store, changes={"price": 10}, max_cost=0.1)
     characters = len(judge_config(NOWHERE).loaded_prompt.messages("x", "y")[1].content)
     assert judge.n_calls <= 0.1 / (10 * characters / 1e6)
+
+
+def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Path) -> None:
+    """Each look of an adaptive run has a loop of its own. Eight ask at once under a cap for about three, and wait."""
+    pool = make_pool(3, 3)
+    plan = dense_plan(pool)
+    with running(
+        WireServer(lambda *_: Reply("YES", delay=0.001, usage={"prompt_tokens": 20, "completion_tokens": 1}))
+    ) as server:
+        config = judge_config(server.url, backend="wire", price=1000, max_tokens=1, concurrency=8, start_concurrency=8)
+        dearest = max(worst_price(config, config.questions().request(plan, pool, row)) for row in range(len(plan)))
+        budget = Budget(3 * dearest + 2 * len(plan) * price(config, 20, 1))
+        for name in ("one.db", "two.db"):
+            assert not budget.fits(8 * dearest)
+            with open_store(tmp_path / name) as store:
+                asked = judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, budget=budget)
+                assert asyncio.run(asked).answered.all()
 
 
 async def test_an_interrupted_run_keeps_every_answer_it_got(tmp_path: Path) -> None:

@@ -77,11 +77,10 @@ class Caller:
         most_in, most_out = most_tokens(call.request), self._answer_limit or 0
         worst = price(self.config, most_in, most_out)
         await self.budget.reserve(worst)
-        spent = booked = 0.0
+        spent, booked = 0.0, None
         try:
             thought = await self._let_through(call.request)
             spent = worst
-            booked = price(self.config, *self._usual.at_most(most_in, most_out))
             said = await self._ask(call.request)
             usage = believed(said, call.request, answer_limit=self._answer_limit)
             completion = with_usage(said, usage)
@@ -94,12 +93,14 @@ class Caller:
             booked = spent
         except CallError as error:
             if error.free:
-                spent = booked = 0.0
+                spent = 0.0
             if error.status == TOO_MANY:
                 self.concurrency.throttled()
             raise
         finally:
             self.budget.settle(worst, spent)
+            if booked is None:
+                booked = price(self.config, *self._usual.at_most(most_in, most_out)) if spent else 0.0
             call.last_usd = booked
             call.usd += booked
         self.concurrency.succeeded()

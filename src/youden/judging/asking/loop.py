@@ -27,7 +27,7 @@ from youden.judging.store.payments import payment_of
 from youden.judging.store.team import BEAT, Team
 from youden.nouns import Completion
 
-CHUNK = 100
+CHUNK = 128
 """Requests looked up at once: a few milliseconds of work, so that replies do not wait for it."""
 
 
@@ -261,16 +261,7 @@ class Loop:
         if self._team is not None:
             self._team.answered += 1
         outcome = self._put(call.rows, call.key, completion, usd=call.usd)
-        self._sight.tell(
-            "call",
-            key=call.key,
-            outcome=outcome,
-            seconds=round(completion.seconds, 4),
-            tokens_in=completion.tokens_in,
-            tokens_out=completion.tokens_out,
-            usd=call.usd,
-            model=completion.model,
-        )
+        self._sight.answered(call.key, completion, outcome=outcome, usd=call.usd)
         self._line.close(call)
 
     async def _failed(self, call: Call, error: CallError) -> None:

@@ -104,4 +104,5 @@ class Outage:
         seconds = min(LONGEST_WAIT, 0.25 * 2.0 ** (self._n_looks - 1)) if self._n_looks else 0.0
         self._n_looks += 1
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._look_now.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._look_now.wait()

@@ -14,7 +14,7 @@ from typing import Protocol, Self, runtime_checkable
 import orjson
 
 from youden.errors import ConfigError
-from youden.nouns import Json, Progress
+from youden.nouns import Completion, Json, Progress
 
 FLUSH_SECONDS = 1.0
 
@@ -105,6 +105,20 @@ class Sight:
         if isinstance(self._progress, Speaking):
             self._progress.say(text)
         self.tell(event, says=text)
+
+    def answered(self, key: str, completion: Completion, *, outcome: str, usd: float) -> None:
+        """The line of the log for a call that was answered."""
+        if self._log is not None:
+            self.tell(
+                "call",
+                key=key,
+                outcome=outcome,
+                seconds=round(completion.seconds, 4),
+                tokens_in=completion.tokens_in,
+                tokens_out=completion.tokens_out,
+                usd=usd,
+                model=completion.model,
+            )
 
     def tell(self, event: str, **fields: Json) -> None:
         """One line of the log."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import aiohttp
 
-from youden.judging.call.bounded import read_bounded
+from youden.judging.call.bounded import MOST_BYTES, read_bounded
 from youden.judging.call.chat import completion, request_body, status_error
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
@@ -15,7 +15,7 @@ from youden.nouns import Completion, Request
 
 
 class WireJudge:
-    """One chat completion a request. The session opens with the first one."""
+    """One chat completion a request. The session opens with the first one. Who asks bounds the time of a call."""
 
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.name = connection.name
@@ -30,14 +30,12 @@ class WireJudge:
         began = self._clock()
         try:
             async with session.post(self._url, data=request_body(request), allow_redirects=False) as reply:
-                body = await read_bounded(reply.content.iter_any())
+                body = await _body(reply)
             if not 200 <= reply.status < 300:
                 raise status_error(reply.status, body, reply.headers)
             return completion(body, seconds=self._clock() - began)
         except CallError as error:
             raise self._connection.redacted(error) from None
-        except TimeoutError:
-            raise CallError("No reply within the timeout.", kind="retry") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._connection.redacted(broken(error)) from None
 
@@ -45,6 +43,14 @@ class WireJudge:
         """Let go of the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+async def _body(reply: aiohttp.ClientResponse) -> bytes:
+    """The reply's body. One that says its size, and is not packed, has no more than it says."""
+    said = reply.content_length
+    if said is not None and said <= MOST_BYTES and "Content-Encoding" not in reply.headers:
+        return await reply.read()
+    return await read_bounded(reply.content.iter_any())
 
 
 def broken(error: BaseException) -> CallError:
@@ -63,5 +69,5 @@ def _session(connection: Connection) -> aiohttp.ClientSession:
         headers=headers,
         connector=aiohttp.TCPConnector(limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=connection.timeout),
+        timeout=aiohttp.ClientTimeout(),
     )

@@ -18,13 +18,13 @@ class OutOfMoneyError(Exception):
 
 
 class Budget:
-    """USD spent and allowed. `spent` is NaN where prices are unknown."""
+    """USD spent and allowed. `spent` is NaN where prices are unknown. Several event loops may use it, one after the other."""
 
     def __init__(self, cap: float | None) -> None:
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
         self._reserved = 0
-        self._freed = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def spent_by_all(self) -> float:
@@ -40,8 +40,9 @@ class Budget:
         while not self.fits(usd):
             if not self._reserved:
                 raise OutOfMoneyError
-            self._freed.clear()
-            await self._freed.wait()
+            settled = asyncio.get_running_loop().create_future()
+            self._waiting.append(settled)
+            await settled
         self.take(usd)
 
     def take(self, usd: float) -> None:
@@ -54,4 +55,7 @@ class Budget:
         self.spent += spent
         if self.cap != math.inf:
             self._reserved -= math.ceil(reserved * PARTS)
-            self._freed.set()
+            waiting, self._waiting = self._waiting, []
+            for settled in waiting:
+                if not settled.done():
+                    settled.set_result(None)

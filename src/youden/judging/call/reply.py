@@ -119,6 +119,8 @@ def believed_of(completion: Completion, *, n_bytes: int, n_messages: int, answer
 
 def with_usage(completion: Completion, usage: Usage) -> Completion:
     """`completion` with what is believed of its use."""
+    if (completion.tokens_in, completion.tokens_out) == (usage.tokens_in, usage.tokens_out):
+        return completion
     return replace(completion, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out)
 
 

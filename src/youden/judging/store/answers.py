@@ -137,9 +137,8 @@ class Store:
 
     @property
     def n_unwritten(self) -> int:
-        """Outcomes that are not on disk yet."""
-        with self._adding:
-            return len(self._unwritten.outcomes) + len(self._being_written.outcomes)
+        """Outcomes that are not on disk yet; for a moment too many, while `flush` takes them over, and never too few."""
+        return len(self._unwritten.outcomes) + len(self._being_written.outcomes)
 
     def pay(self, payer: str, key: str, payment: Payment) -> None:
         """Note what a try cost, before `add` keeps what came of it: both are written by the same `flush`."""

@@ -23,7 +23,7 @@ class SharedBudget(Budget):
         super().__init__(cap)
         self._team = team
         self._granted = 0
-        self._waiting = 0
+        self._wanted = 0
         self._report: asyncio.Future[None] | None = None
         self._counting = threading.RLock()
         team.spend_from(self)
@@ -40,7 +40,7 @@ class SharedBudget(Budget):
 
     async def reserve(self, usd: float) -> None:
         need = math.ceil(usd * PARTS)
-        self._waiting += need
+        self._wanted += need
         try:
             while not self._taken(need):
                 await self._synced()
@@ -49,12 +49,12 @@ class SharedBudget(Budget):
                         raise OutOfMoneyError
                     await asyncio.sleep(LOOKS_EVERY)
         finally:
-            self._waiting -= need
+            self._wanted -= need
 
     async def _synced(self) -> None:
         """One report for all who wait. Raises: JudgeError."""
         if self._report is None or self._report.done():
-            self._report = asyncio.ensure_future(asyncio.to_thread(self._team.sync, self._waiting))
+            self._report = asyncio.ensure_future(asyncio.to_thread(self._team.sync, self._wanted))
         report = self._report
         await asyncio.wait({report})
         report.result()
