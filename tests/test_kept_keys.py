@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -55,7 +56,7 @@ def test_keys_are_written_once_and_are_those_of_the_requests(youden: Youden, her
     plan, pool = run.read_plan(), run.run_pool()
     questions = load_judge_config(run.read_config().judge).questions()
     assert in_file(file) == [key for _, key, _ in questions.all(plan, pool)]
-    assert in_file(file) == [key.decode() for key in run.read_verdicts(plan).key.tolist()]
+    assert in_file(file) == [key.decode() for key in np.asarray(run.read_verdicts(plan).key).tolist()]
     written, asked = file.stat().st_mtime_ns, server.n_requests
     assert youden("judge", "c.yaml").code == 0
     assert (file.stat().st_mtime_ns, server.n_requests) == (written, asked)
@@ -141,7 +142,7 @@ def test_keys_of_a_plan_in_parts_are_in_parts(
     (folder,) = kept(here)
     assert len(list(folder.glob("part-*.parquet"))) == len(list((here / "runs/c/plan.parquet").glob("part-*"))) > 1
     run = RunFolder(here / "runs/c")
-    assert in_file(folder) == [key.decode() for key in run.read_verdicts(run.read_plan()).key.tolist()]
+    assert in_file(folder) == [key.decode() for key in np.asarray(run.read_verdicts(run.read_plan()).key).tolist()]
     asked = server.n_requests
     assert youden("judge", "c.yaml").code == 0
     assert server.n_requests == asked

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
+import orjson
 
 from youden.nouns.arrays import Bools, Objects, Positions, freeze
+from youden.nouns.texts import in_file
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -37,7 +41,8 @@ class Item:
 class Pool:
     """Responses of K agents to J items.
 
-    texts: object[K, J], each a `str` (may be empty: an empty text is a response) or None where there is no response.
+    texts: object[K, J], each a `str` (may be empty: an empty text is a response) or None where there is no response. Of a large
+    pool they stay in a file, and are read as they are looked at (`TextsInFile`).
     """
 
     agents: tuple[Agent, ...]
@@ -46,7 +51,8 @@ class Pool:
     name: str = "pool"
 
     def __post_init__(self) -> None:
-        freeze([self.texts])
+        if in_file(self.texts) is None:
+            freeze([self.texts])
 
     @property
     def n_agents(self) -> int:
@@ -59,6 +65,8 @@ class Pool:
     @cached_property
     def present(self) -> Bools:
         """bool[K, J]: whether the agent responded to the item."""
+        if (kept := in_file(self.texts)) is not None:
+            return kept.present
         return np.array([[text is not None for text in row] for row in self.texts], dtype=np.bool_).reshape(
             self.texts.shape
         )
@@ -66,6 +74,8 @@ class Pool:
     @cached_property
     def lengths(self) -> Positions:
         """int64[K, J]: characters of each response, 0 where there is none."""
+        if (kept := in_file(self.texts)) is not None:
+            return kept.lengths
         return np.array([[len(text or "") for text in row] for row in self.texts], dtype=np.int64).reshape(
             self.texts.shape
         )
@@ -79,11 +89,16 @@ class Pool:
     def digest(self) -> str:
         """sha256 (hex) over ids, prompts and texts in their order; groups and metadata change no number, so stay out."""
         hasher = hashlib.sha256()
-        for part in (
-            [agent.id for agent in self.agents],
-            [[item.id, item.prompt] for item in self.items],
-            *(row.tolist() for row in self.texts),
-        ):
-            hasher.update(json.dumps(part, ensure_ascii=True, separators=(",", ":")).encode())
+        heads = ([agent.id for agent in self.agents], [[item.id, item.prompt] for item in self.items])
+        for part in chain(heads, (row.tolist() for row in self.texts)):
+            hasher.update(_in_ascii(part))
             hasher.update(b"\n")
         return hasher.hexdigest()
+
+
+def _in_ascii(part: object) -> bytes:
+    """JSON without blanks in ASCII, its controls escaped; of texts of ASCII without DEL orjson makes the same sooner."""
+    with suppress(TypeError):  # half of a surrogate pair
+        if (quick := orjson.dumps(part)).isascii() and b"\x7f" not in quick:
+            return quick
+    return json.dumps(part, ensure_ascii=True, separators=(",", ":")).encode()

@@ -29,7 +29,7 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     Unusual: shared idf mass over the smaller text's above ½ and 6 robust SDs (from the MAD) above the median of those screened.
     """
     most = int(n * MOST)
-    if most == 0 or not any(pool.texts.ravel().tolist()):
+    if most == 0 or not pool.lengths.any():
         return pooled(eligible, 0, rng)
     screened = pooled(eligible, SCREENED * n, rng)
     alike = _alike(pool, screened)

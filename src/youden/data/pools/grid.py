@@ -15,8 +15,9 @@ from typing import BinaryIO, Literal
 
 import numpy as np
 
+from youden.data.pools.spool import Spool
 from youden.errors import PoolError
-from youden.nouns.arrays import Objects
+from youden.nouns.arrays import Objects, Positions
 from youden.text.names import acts
 from youden.text.printable import printable
 
@@ -116,7 +117,7 @@ class Cells:
         self._agent = array("q")
         self._item = array("q")
         self._number = array("q")
-        self._texts: list[str] = []
+        self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int) -> None:
         self._agent.append(agent)
@@ -124,14 +125,20 @@ class Cells:
         self._number.append(number)
         self._texts.append(text)
 
+    def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
+        """Many cells at once. Returns where their texts go, in the same order."""
+        for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
+            column.frombytes(values.astype(np.int64).tobytes())
+        return self._texts
+
     def grid(self, source: Source, *, agents: list[str], items: list[str]) -> Objects:
-        """object[K, J]: the text of each cell, None where no row gave one.
+        """object[K, J]: the text of each cell, None where no row gave one; of a large pool, as `TextsInFile` gives them.
 
         Raises: PoolError [pool-empty] without rows, [pool-duplicate] naming both rows of a cell that is given twice,
             [pool-size] above 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
-        if not self._texts:
+        if not len(self._texts):
             raise source.wrong(None, "it has no rows. Give one row for each response.", slug="pool-empty")
         if n_agents * n_items > MAX_CELLS:
             raise source.wrong(
@@ -152,6 +159,4 @@ class Cells:
                 f"in {source.unit} {self._number[first]} already. Keep one of the two.",
                 slug="pool-duplicate",
             )
-        texts = np.full(n_agents * n_items, None, dtype=np.object_)
-        texts[cell] = self._texts
-        return texts.reshape(n_agents, n_items)
+        return self._texts.at(cell, (n_agents, n_items))

@@ -12,11 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from youden.data.pools.grid import Cells, Source, shown
+from youden.data.pools.grid import LONG_TEXT, Cells, Source, shown
 from youden.nouns import Agent, Item, Pool
+from youden.nouns.arrays import Positions
+from youden.text.names import acts
 
 REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group")
@@ -71,14 +75,16 @@ def read_parquet(path: Path) -> Pool:
             _check_type(source, name, schema.field(name).type)
         for chunk in _chunks(source, table):
             columns = [
-                chunk.column(name).cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
+                chunk.column(name).cast(pa.large_string())
                 if name in schema.names
-                else [None] * len(chunk)
+                else pa.nulls(len(chunk), pa.large_string())
                 for name in (*REQUIRED, *OPTIONAL)
             ]
-            for record in zip(*columns, strict=True):
-                number += 1
-                rows.add([raw if raw is None else source.decode(raw, number) for raw in record], number=number)
+            if not rows.add_plain(columns, number=number + 1):
+                records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
+                for at, record in enumerate(records, number + 1):
+                    rows.add([raw if raw is None else source.decode(raw, at) for raw in record], number=at)
+            number += len(chunk)
     return rows.pool()
 
 
@@ -118,6 +124,29 @@ class _TidyRows:
             self._source.name(group, "group", number)
             self._say(self._groups, agent, group, f"group of agent {agent!r}", number)
 
+    def add_plain(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
+        """Many records at once, the first of this number. Returns whether they are as they should be; if not, none is added, and
+        `add` has to say what is wrong."""
+        agent, item, text, prompt, group = columns
+        if agent.null_count or item.null_count or text.null_count or not _is_utf8(columns):
+            return False
+        agents, items = _positions(agent, self._agents), _positions(item, self._items)
+        lengths = np.asarray(pc.utf8_length(text), dtype=np.int64)
+        if (
+            agents is None
+            or items is None
+            or lengths.max(initial=0) > LONG_TEXT
+            or any(acts(name) for name in group.unique().drop_null().to_pylist() if name)
+            or not _says_one_thing(group, agents, list(self._agents), self._groups, number=number)
+            or not _says_one_thing(prompt, items, list(self._items), self._prompts, number=number)
+        ):
+            return False
+        bounds = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+        data = memoryview(text.buffers()[2] or b"")[bounds[0] : bounds[-1]]
+        spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
+        spool.extend(data, n_bytes=np.diff(bounds), lengths=lengths)
+        return True
+
     def _say(self, said: dict[str, tuple[str, int]], key: str, value: str, what: str, number: int) -> None:
         earlier, where = said.setdefault(key, (value, number))
         if earlier != value:
@@ -136,6 +165,50 @@ class _TidyRows:
             texts=self._cells.grid(self._source, agents=agents, items=items),
             name=self._source.path.stem,
         )
+
+
+def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
+    try:
+        for column in columns:
+            column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _positions(column: pa.LargeStringArray, known: dict[str, int]) -> Positions | None:
+    """Where each id stands among those that are `known`, which new ones join; None where one is no id."""
+    encoded = column.dictionary_encode()
+    ids: list[str] = encoded.dictionary.to_pylist()
+    places = [known.get(name) for name in ids]
+    if None in places:
+        if any(place is None and (not name.strip() or acts(name)) for name, place in zip(ids, places, strict=True)):
+            return None
+        places = [known.setdefault(name, len(known)) for name in ids]
+    found: Positions = np.array(places, dtype=np.int64)[np.asarray(encoded.indices)]
+    return found
+
+
+def _says_one_thing(
+    column: pa.LargeStringArray,
+    of: Positions,
+    names: Sequence[str],
+    said: dict[str, tuple[str, int]],
+    *,
+    number: int,
+) -> bool:
+    """Whether each of `of` is said one thing about, and one that can be said; what is new joins `said`."""
+    if column.null_count == len(column):
+        return True
+    encoded = column.dictionary_encode()
+    values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+    codes = np.asarray(encoded.indices.fill_null(len(values) - 1), dtype=np.int64)
+    pairs, first = np.unique(of * len(values) + codes, return_index=True)
+    for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
+        name, value = names[pair // len(values)], values[pair % len(values)]
+        if value and (len(value) > LONG_TEXT or said.setdefault(name, (value, number + row))[0] != value):
+            return False
+    return True
 
 
 def _csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
