@@ -12,9 +12,11 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns.arrays import Floats
 from youden.stats.base.links import LINKS
+from youden.stats.curl.additivity import additive_r2
 from youden.stats.curl.link_table import links_table, measure_curl
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
 from youden.stats.curl.sampled import SampledCurl, sample_rectangles
+from youden.stats.curl.seen_cells import SeenCells, weighted_products
 from youden.streams import own_stream
 
 LEVELS = (0.1, 0.5, 0.95)
@@ -122,3 +124,16 @@ def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path:
     folder.write_text("curl.csv", "link,x\nidentity,1\n")
     with pytest.raises(RunFolderError, match="run-file-damaged"):
         folder.read_curl()
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.6, 0.97])
+@pytest.mark.parametrize("wide", [True, False])
+def test_the_fit_of_seen_cells_is_that_of_the_matrix(gaps: float, wide: bool) -> None:
+    value = scores(gaps=gaps, lattice=False, shape=(30, 400))
+    value = value if wide else value.T
+    observed = ~np.isnan(value)
+    for link in LINKS.values():
+        found = SeenCells.of(observed).r2(link.forward(value[observed]))
+        assert found == pytest.approx(additive_r2(link.forward(value)), abs=1e-12)
+    short, weight = observed if wide else observed.T, np.random.default_rng(0).random(400)
+    np.testing.assert_allclose(weighted_products(short, weight), (short * weight) @ short.T, rtol=0, atol=1e-12)

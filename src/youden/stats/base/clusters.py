@@ -21,6 +21,8 @@ UNSEEN = 3.54
 """(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
 NOTHING = 1e-6
 """What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
+_AT_ONCE = 2**20
+"""Numbers of a block, which stays in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +81,12 @@ def covariance_over_clusters(
             f"Contributions of the shape {contribution.shape} came with shares of {share.shape}. Give float[K, J] of one run.",
             slug="cluster-shape",
         )
+    step = max(1, _AT_ONCE // len(share))
+    starts = range(0, share.shape[1], step)
     return covariance_of_blocks(
-        [(contribution, share)],
+        ((contribution[:, start : start + step], share[:, start : start + step]) for start in starts),
         n_clusters=(share > 0).sum(axis=1),
-        share_squares=(share**2).sum(axis=1),
+        share_squares=np.einsum("ij,ij->i", share, share),
         size=size,
         anchors=anchors,
     )

@@ -67,18 +67,14 @@ def residual_map(scores: Scores | ArrayLike) -> ResidualMap:
     return ResidualMap(residual, _rms(residual, axis=1), _rms(residual, axis=0), additive_r2(value))
 
 
-def additive_r2(value: Floats, *, design: Design | None = None) -> float:
-    """1 − RSS/TSS of the additive fit to float[K, J] on any scale, NaN unseen; NaN where all are equal.
-
-    design: of the cells seen, where several matrices have the same.
-    """
+def additive_r2(value: Floats) -> float:
+    """1 − RSS/TSS of the additive fit to float[K, J] on any scale, NaN unseen; NaN where all are equal."""
     observed = ~np.isnan(value)
     seen = value[observed]
     total = float(((seen - seen.mean()) ** 2).sum())
     if np.ptp(seen) == 0:
         return float("nan")
-    design = design or Design.of(observed.astype(np.float64))
-    return 1 - float((design.residuals(np.nan_to_num(value)) ** 2).sum()) / total
+    return 1 - float((Design.of(observed.astype(np.float64)).residuals(np.nan_to_num(value)) ** 2).sum()) / total
 
 
 class Effects(NamedTuple):

@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from youden.nouns import CurlCurve, LinkFacts
-from youden.nouns.arrays import Floats
+from youden.nouns.arrays import Bools, Floats
 from youden.stats.base.links import LINKS
 from youden.stats.base.validation import check_score_matrix
-from youden.stats.curl.additivity import Design, additive_r2
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles, no_rectangles
 from youden.stats.curl.sampled import Estimates, SampledCurl, sample_rectangles
+from youden.stats.curl.seen_cells import SeenCells
 from youden.streams import own_stream
 
 EXACT_DIFFERENCES = 2**20
@@ -41,7 +41,7 @@ class _ExactCurl(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """A link's scores float[K, J] and their curl."""
+    """A link's scores of the cells seen, float[N], and their curl."""
 
     value: Floats
     curl: _Curl
@@ -53,11 +53,12 @@ class LinkCurls(NamedTuple):
     """The curl of one matrix on every link, measured once."""
 
     measured: dict[str, _Measured]
+    observed: Bools
 
     def table(self) -> dict[str, LinkFacts]:
         """As `links_table`."""
-        design = Design.of((~np.isnan(next(iter(self.measured.values())).value)).astype(np.float64))
-        return {name: _row(one, design) for name, one in self.measured.items()}
+        cells = SeenCells.of(self.observed)
+        return {name: _row(one, cells) for name, one in self.measured.items()}
 
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
         """The distribution of the curl on every link, at `n_steps` points up to its 99th percentile."""
@@ -65,7 +66,7 @@ class LinkCurls(NamedTuple):
         for name, (value, curl, _, _) in self.measured.items():
             x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
             share = curl.ecdf(x)
-            curves.append(CurlCurve(name, x, share.value, share.error, float(np.nanstd(value))))
+            curves.append(CurlCurve(name, x, share.value, share.error, float(value.std())))
         return tuple(curves)
 
 
@@ -84,34 +85,40 @@ def measure_curl(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> Lin
     """The curl of scores float[K, J] on every link. Raises: as `links_table`."""
     scores = check_score_matrix(matrix)
     K, J = sorted(scores.shape)
-    values = {name: link.forward(scores) for name, link in LINKS.items()}
+    observed = ~np.isnan(scores)
+    seen = {name: link.forward(scores[observed]) for name, link in LINKS.items()}
     if exact_up_to >= K * (K - 1) // 2 * J:
         n = n_rectangles(scores)
         if n == 0:
-            raise no_rectangles(~np.isnan(scores))
-        return LinkCurls({name: _Measured(value, _ExactCurl(value), n, None) for name, value in values.items()})
-    corners = sample_rectangles(~np.isnan(scores), rng=own_stream(0))
+            raise no_rectangles(observed)
+        return LinkCurls(
+            {name: _Measured(seen[name], _ExactCurl(link.forward(scores)), n, None) for name, link in LINKS.items()},
+            observed,
+        )
+    corners = sample_rectangles(observed, rng=own_stream(0))
     return LinkCurls(
         {
-            name: _Measured(value, SampledCurl.of(value, corners), corners.n_all, corners.i.size)
-            for name, value in values.items()
-        }
+            name: _Measured(
+                seen[name], SampledCurl.of(scores, corners, link=link.forward), corners.n_all, corners.i.size
+            )
+            for name, link in LINKS.items()
+        },
+        observed,
     )
 
 
-def _row(of: _Measured, design: Design) -> LinkFacts:
+def _row(of: _Measured, cells: SeenCells) -> LinkFacts:
     found = of.curl.quantiles((0.5, 0.95))
     (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
-    observed = of.value[~np.isnan(of.value)]
-    varies = float(np.ptp(observed)) > _EQUAL
-    sd = float(observed.std()) if varies else 0.0
+    varies = float(np.ptp(of.value)) > _EQUAL
+    sd = float(of.value.std()) if varies else 0.0
     return LinkFacts(
         median=median,
         p95=p95,
         sd=sd,
         median_scaled=median / sd if varies else None,
         p95_scaled=p95 / sd if varies else None,
-        r2=additive_r2(of.value, design=design) if varies else None,
+        r2=cells.r2(of.value) if varies else None,
         n_rectangles=of.n_rectangles,
         n_sampled=of.n_sampled,
         median_error=None if of.n_sampled is None else median_error,

@@ -7,7 +7,7 @@ likely as any other. Pairs are independent draws; rectangles of one pair are not
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from youden.nouns.arrays import Bools, Floats, Positions
 from youden.stats.curl.quantiles import no_rectangles
+from youden.stats.curl.seen_cells import weighted_products
 
 N_PAIRS = 4096
 A_PAIR = 32
@@ -48,10 +49,10 @@ class SampledCurl:
     gaps: Floats
 
     @classmethod
-    def of(cls, value: Floats, corners: Corners) -> SampledCurl:
-        """The curl of float[K, J] at `corners`."""
+    def of(cls, value: Floats, corners: Corners, *, link: Callable[[Floats], Floats] = np.asarray) -> SampledCurl:
+        """The curl of `link` of float[K, J] at `corners`."""
         i, k, j, m, _ = corners
-        return cls(np.abs((value[i, j] - value[k, j]) - (value[i, m] - value[k, m])))
+        return cls(np.abs((link(value[i, j]) - link(value[k, j])) - (link(value[i, m]) - link(value[k, m]))))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
         """Order statistics at ⌈qn⌉ of the sample. Their error is half the way between those at q ± the error of q: 0 where
@@ -85,8 +86,8 @@ def sample_rectangles(
     """
     rows = observed if observed.shape[0] <= observed.shape[1] else observed.T
     upper, lower = np.triu_indices(len(rows), 1)
-    present = rows.astype(np.float32)
-    n_shared = np.rint((present @ present.T)[upper, lower]).astype(np.int64)
+    ones = np.ones(rows.shape[1], dtype=np.float32)
+    n_shared = np.rint(weighted_products(rows, ones)[upper, lower]).astype(np.int64)
     ways = np.cumsum(n_shared * (n_shared - 1) // 2)
     if not len(ways) or ways[-1] == 0:
         raise no_rectangles(observed)
