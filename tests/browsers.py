@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,31 +30,46 @@ FLAGS = (
 )
 
 
-@contextmanager
-def chromium(*, width: int = 1280, dark: bool = False) -> Iterator[Any]:
-    """A fresh browser. Skips where Chromium or its driver is not installed."""
+@cache
+def _process() -> Any:
+    """The browser that all tests of this process look through, each in a tab of its own. Skips where it is not installed."""
     binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if binary is None or driver is None:
         pytest.skip("chromium and chromium-driver are not installed (apt-get install chromium chromium-driver)")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        options = webdriver.ChromeOptions()
-        options.binary_location = binary
-        for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},900"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        browser = webdriver.Chrome(options=options, service=Service(driver, env=dict(os.environ)))
-        try:
-            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-            if dark:
-                feature = {"name": "prefers-color-scheme", "value": "dark"}
-                browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-            yield browser
-        finally:
-            browser.quit()
+    profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, f"--user-data-dir={profile.name}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(driver, env=dict(os.environ)))
+    atexit.register(profile.cleanup)
+    atexit.register(browser.quit)
+    return browser
+
+
+@contextmanager
+def chromium(*, width: int = 1280, dark: bool = False) -> Iterator[Any]:
+    """A browser with a fresh tab and nothing kept: no cookie, no theme. Skips where Chromium or its driver is not installed."""
+    browser = _process()
+    (first,) = browser.window_handles
+    browser.switch_to.new_window("tab")
+    try:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        if dark:
+            feature = {"name": "prefers-color-scheme", "value": "dark"}
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        yield browser
+    finally:
+        browser.execute_script("try { localStorage.clear(); } catch { /* a page that has none */ }")
+        browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        browser.get_log("browser")
+        browser.close()
+        browser.switch_to.window(first)
 
 
 def until(found: Callable[[], T], *, within: float = 10.0) -> T:
