@@ -274,10 +274,9 @@ def _remedy(error: ValidationError) -> str:
     return "Correct it." if means is None else f"Give {means}."
 
 
-def with_usual_store(config: RunConfig, environment: Mapping[str, str]) -> RunConfig:
-    """The config with the store that YOUDEN_STORE names, where it names none itself."""
-    usual = environment.get("YOUDEN_STORE")
-    return config if config.store is not None or not usual else config.model_copy(update={"store": usual})
+def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
+    """The config with the store `usual`, where it names none itself."""
+    return config if config.store is not None or usual is None else config.model_copy(update={"store": usual})
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
