@@ -14,7 +14,9 @@ from wire_server import Reply, WireServer, well_behaved
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.writer import write_pool
 from youden.judging.store.answers import open_store
+from youden.judging.store.asked_alone import asked_alone
 from youden.run.elsewhere.worker import work
+from youden.run.pipeline import plan_run, run_name
 
 
 @pytest.fixture
@@ -45,6 +47,21 @@ def test_two_workers_share_a_plan_and_the_run_finds_every_answer(
     assert youden("judge", "r.yaml").code == 0
     assert server.n_requests == 110
     assert (config.folder / "verdicts.parquet").exists()
+
+
+def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, here: Path, server: WireServer) -> None:
+    """Each in a folder of its owner's; the same run twice is still refused."""
+    write_pool(make_pool(5, 9), here / "other")
+    store = str(here / "both.db")
+    one = plan_run(load_run_config(here / "r.yaml", {"store": store}))
+    with asked_alone(store, run=run_name(one)):
+        ended = youden("judge", "r.yaml", "--store", store)
+        assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
+        text = (here / "r.yaml").read_text().replace('pool: "pool"', f"pool: {here / 'other'}")
+        (here / "theirs").mkdir()
+        (here / "theirs/r.yaml").write_text(text)
+        ended = youden("judge", "theirs/r.yaml", "--store", store, "--out", "theirs/runs/r")
+        assert ended.code == 0, ended.err
 
 
 def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
