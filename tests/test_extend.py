@@ -299,7 +299,9 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
 def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
-    with asked_alone(here / "runs/r/verdicts.db", run="r"):
+    drawn = RunFolder(here / "runs/r").read_config().drawn
+    assert drawn is not None
+    with asked_alone(here / "runs/r/verdicts.db", run=f"r {drawn.pool[:12]}"):
         asked = server.n_requests
         ended = youden("extend", "runs/r", "--calls", "30")
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err

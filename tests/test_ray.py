@@ -255,6 +255,7 @@ def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_
     try:
         with postgres.admin(store.rpartition("/")[2]) as connection:
             until(lambda: running.poll() is not None or len(workers_that_answered(connection)) == 2)
+            who_asks = connection.execute("SELECT leads, asks FROM youden.members WHERE name <> ''").fetchall()
             cluster.remove_node(lost, allow_graceful=False)
             n_then = server.n_requests
         out, err = running.communicate(timeout=120)
@@ -262,6 +263,7 @@ def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_
         running.kill()
     assert running.returncode == 0, err
     n_asked = server.n_requests
+    assert sorted(who_asks) == [(False, True), (False, True), (True, False)]
     assert n_then < 380
     assert "worker 1 is on node" in err
     assert "worker 2 is on node" in err

@@ -29,6 +29,7 @@ from youden.judging.store.asked_alone import asked_alone
 from youden.judging.store.shared_budget import SharedBudget
 from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
+from youden.protocol.extension.blocks import extensions_of
 from youden.run.books import books_of, carry, with_costs
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
@@ -227,7 +228,7 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     """
     folder, config = planned.folder, planned.config
     books = _books(planned)
-    with nullcontext() if books is None else asked_alone(config.store_place, run=run_name(config)) as team:
+    with nullcontext() if books is None else asked_alone(config.store_place, run=run_name(planned)) as team:
         unbooked = None if books is None else _unbooked(planned, books)
         sight = Sight(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(sight.say, "keys"))
@@ -238,9 +239,9 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     return result
 
 
-def run_name(config: RunConfig) -> str:
-    """What a run is called in its store."""
-    return config.folder.resolve().name
+def run_name(planned: PlannedRun) -> str:
+    """What a run is called in its store: its folder's name, and the pool that it began with, for others may call theirs alike."""
+    return f"{planned.folder.path.resolve().name} {extensions_of(planned.plan).pool[:12]}"
 
 
 def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:

@@ -28,7 +28,7 @@ NONE_PASSES = 1
 )
 @click.option("--calls", type=click.IntRange(min=50), default=150, show_default=True, help="Trials a judge is asked.")
 @click.option("--seed", type=click.IntRange(min=0), help="The run's seed. [default: the config's, or 0]")
-@click.option("--store", help="Where answers are kept. [default: the run's own, runs/NAME/verdicts.db]")
+@options.store("the config's, else YOUDEN_STORE, else the run's own, runs/NAME/verdicts.db")
 @options.max_cost
 @options.grace
 @options.dry_run
@@ -66,7 +66,9 @@ def command(
 
     said = {"seed": seed, "store": store, "max_cost": max_cost}
     changes = {key: value for key, value in said.items() if value is not None}
-    calibration = plan_calibration(source, judges=judges, calls=calls, changes=changes)
+    calibration = plan_calibration(
+        source, judges=judges, calls=calls, changes=changes, usual_store=options.usual_store()
+    )
     show.note(f"calibrate: {asked_in_words(calibration)}")
     for judge, cost in zip(calibration.judges, calibration.costs, strict=True):
         show.note(f"calibrate: {show.cost_in_words(cost, judge.name)}")

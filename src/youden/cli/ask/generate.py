@@ -24,7 +24,7 @@ ANSWERS = "answers.db"
     metavar="MODEL=JUDGE",
     help="Ask another model instead: one of the file, a name in configs/judges/, or a .yaml; `*=…` for all. Repeatable.",
 )
-@click.option("--store", help="Where answers are kept. [default: answers.db in --out]")
+@options.store("YOUDEN_STORE, else answers.db in --out")
 @options.max_cost
 @options.max_missing
 @options.retry_failed
@@ -76,6 +76,7 @@ def command(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {usd}"
     )
+    store = store or options.usual_store()
     if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
         raise InputError(
             f"--replay answers from a store, and there is none at {out / ANSWERS}. Say where the answers are: --store STORE.",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option("--calls", type=click.IntRange(min=1), help="Calls of a pool's own plan; a run keeps its trials.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws trials and attacks.")
-@click.option("--store", help="Where answers are kept. [default: the run's own, runs/NAME/verdicts.db]")
+@options.store("the run's, else YOUDEN_STORE, else the run's own, runs/NAME/verdicts.db")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write stress.md, stress.json and stress.svg there."
 )
@@ -80,6 +80,7 @@ def command(
         calls=calls,
         seed=seed,
         store=store,
+        usual_store=options.usual_store(),
         max_cost=max_cost,
     )
     show.note(f"stress: {asked_in_words(planned)}")

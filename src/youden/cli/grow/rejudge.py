@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--calls", type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="The same, as trials an agent takes part in.")
 @click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
-@click.option("--store", help="Where its answers are kept. [default: verdicts.db in its folder]")
+@options.store("YOUDEN_STORE, else verdicts.db in its folder")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
 @options.max_cost
 @options.asking
@@ -71,7 +71,7 @@ def command(
         trials=trials,
         seed=seed,
         out=out,
-        store=store,
+        store=store or options.usual_store(),
         max_cost=max_cost,
         max_missing=asking.max_missing,
     )

@@ -105,6 +105,21 @@ trusted = click.option(
     "rank correlation where nobody cheats. The run remembers it.",
 )
 
+
+def store(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds --store. default: in words, where answers go without it."""
+    return click.option(
+        "--store",
+        metavar="PLACE",
+        help=f"Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. [default: {default}]",
+    )
+
+
+def usual_store() -> str | None:
+    """The store for commands whose --store and config name none: YOUDEN_STORE."""
+    return os.environ.get("YOUDEN_STORE") or None
+
+
 rule = click.option(
     "--rule",
     type=click.Choice(["shared", "own"]),
@@ -219,7 +234,7 @@ class Overrides:
         if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
             changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
             changes |= {} if self.width is not None else {"width_share": None}
-        config = with_usual_store(load_run_config(path, changes), os.environ)
+        config = with_usual_store(load_run_config(path, changes), usual_store())
         load_judge_config(config.judge)
         from youden.data.pools.reader import locate_pool
         from youden.protocol.designs import DESIGNS
@@ -240,12 +255,7 @@ def overrides(function: Callable[..., R]) -> Callable[..., R]:
 
     @spending
     @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
-    @click.option(
-        "--store",
-        metavar="PLACE",
-        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
-        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
-    )
+    @store("the config's, else YOUDEN_STORE, else verdicts.db in the run's folder")
     @target
     @click.option(
         "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."

@@ -5,7 +5,6 @@ Whether there is such a design or judge is checked later, where they are loaded.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from os import PathLike
@@ -15,17 +14,14 @@ from typing import Annotated, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from youden.data.folder.config_file import POOLS, judge_beside, located, read_keys, relative, resolved
 from youden.errors import ConfigError
 from youden.nouns import MAX_MISSING, Json, SplitRule, Target
-from youden.resources import find, roots
 from youden.streams import DRAW
 from youden.text.misfits import misfit
 from youden.text.places import shown
-from youden.text.yaml_text import YamlError, read_yaml
 
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
-
-_POOLS = ("agents", "items")
 
 _PRECISE = ("cyclic", "width", "adaptive")
 """Designs beside which `width` and `top` can stand."""
@@ -254,13 +250,13 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 
     Raises: ConfigError naming file, key, what arrived and what is allowed.
     """
-    place = _located(Path(path))
-    data = {"name": place.stem, **_read(place)}
-    resolved = {key: _resolved(key, value, place.parent) for key, value in data.items()} | dict(changes or {})
-    if isinstance(judge := resolved.get("judge"), str) and (beside := _judge_beside(judge, place.parent)):
-        resolved["judge"] = str(beside)
+    place = located(Path(path))
+    data = {"name": place.stem, **read_keys(place)}
+    said = {key: resolved(key, value, place.parent) for key, value in data.items()} | dict(changes or {})
+    if isinstance(judge := said.get("judge"), str) and (beside := judge_beside(judge, place.parent)):
+        said["judge"] = str(beside)
     try:
-        return RunConfig.model_validate(resolved)
+        return RunConfig.model_validate(said)
     except ValidationError as error:
         raise ConfigError(
             f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
@@ -274,21 +270,20 @@ def _remedy(error: ValidationError) -> str:
     return "Correct it." if means is None else f"Give {means}."
 
 
-def with_usual_store(config: RunConfig, environment: Mapping[str, str]) -> RunConfig:
-    """The config with the store that YOUDEN_STORE names, where it names none itself."""
-    usual = environment.get("YOUDEN_STORE")
-    return config if config.store is not None or not usual else config.model_copy(update={"store": usual})
+def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
+    """The config with the store `usual`, where it names none itself."""
+    return config if config.store is not None or usual is None else config.model_copy(update={"store": usual})
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """YAML that, put into `folder`, loads as the same run: paths relative to it, defaults spelled out, no credentials."""
     data = config.model_dump(mode="json", exclude_none=True) | {"out": str(config.folder)}
     for step in data["extensions"]:
-        step |= {key: _relative("pool", step[key], folder) for key in step.keys() & _POOLS}
+        step |= {key: relative("pool", step[key], folder) for key in step.keys() & POOLS}
         if not step["focus"]:
             del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_of", "store", "out"}:
-        data[key] = _relative(key, data[key], folder)
+        data[key] = relative(key, data[key], folder)
     for key in ("extensions", "trusted", "families", "clones", "robust", "suspected"):
         if not data[key]:
             del data[key]
@@ -298,78 +293,3 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         data["store"] = shown(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return _CREDENTIALS.sub("", text)
-
-
-def _located(path: Path) -> Path:
-    if path.exists() or path.parts[:1] != ("configs",):
-        return path
-    return find("configs", Path(*path.parts[1:]).as_posix())
-
-
-def _read(path: Path) -> dict[str, object]:
-    try:
-        data = read_yaml(path)
-    except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(
-            f"{path} cannot be read ({said}). Give a run's YAML file in UTF-8.", slug="run-config-file"
-        ) from error
-    except YamlError as error:
-        raise ConfigError(
-            f"{path} is no YAML: {error}. Write one `key: value` a line.", slug="run-config-yaml"
-        ) from error
-    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise ConfigError(
-            f"{path} holds {repr(data)[:60]}, no keys. Write one `key: value` a line, at least `pool: …`.",
-            slug="run-config-yaml",
-        )
-    return data
-
-
-def _relative(key: str, value: object, folder: Path) -> object:
-    if not _is_path(key, value) or _shipped(key, str(value), Path()):
-        return value
-    return Path(os.path.relpath(str(value), folder)).as_posix()
-
-
-def _resolved(key: str, value: object, folder: Path) -> object:
-    if key == "extensions" and isinstance(value, list):
-        return [
-            {name: _resolved("pool" if name in _POOLS else "", said, folder) for name, said in step.items()}
-            if isinstance(step, dict)
-            else step
-            for step in value
-        ]
-    if key == "judge" and isinstance(value, dict):
-        prompt = value.get("prompt")
-        if isinstance(prompt, str) and prompt.endswith(".md"):
-            return value | {"prompt": os.path.normpath(folder / prompt)}
-    if not _is_path(key, value) or _shipped(key, str(value), folder):
-        return value
-    return os.path.normpath(folder / str(value))
-
-
-def _judge_beside(name: str, folder: Path) -> Path | None:
-    """The file of a judge called `name` near a config in `folder`; the project's own are found by their name alone."""
-    if not re.fullmatch(r"[\w.+-]+", name) or name.endswith((".yaml", ".yml")):
-        return None
-    ours = [root.resolve() for root in roots("configs", own=False)]
-    for place in (folder / "judges", folder / "configs" / "judges", folder.parent / "judges"):
-        file = place / f"{name}.yaml"
-        if file.is_file() and file.resolve().parent.parent not in ours:
-            return Path(os.path.normpath(file))
-    return None
-
-
-def _is_path(key: str, value: object) -> bool:
-    if not isinstance(value, str) or not value:
-        return False
-    if key == "judge":
-        return value.endswith((".yaml", ".yml"))
-    return key in ("pool", "out", "trials_of") or (key == "store" and "://" not in value)
-
-
-def _shipped(key: str, value: str, folder: Path) -> bool:
-    """Whether a pool or a judge's file is one that comes with the project."""
-    kind = {"pool": "datasets", "judge": "configs"}.get(key)
-    return Path(value).parts[:1] == (kind,) and not (folder / value).exists()

@@ -119,7 +119,7 @@ class Loop:
 
     async def _route_all(self) -> None:
         at_once = self._config.concurrency
-        if self._team is not None and self._team.others.n:
+        if self._team is not None and self._team.others.n_asking:
             await self._join_in()
         chunks = look_up(self._work.keys(), self._store, ask=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
@@ -398,8 +398,8 @@ class Loop:
     def _share(self) -> None:
         """Take this member's part of what is allowed to all."""
         if self._team is not None:
-            self._caller.share(1 + self._team.others.n)
-            self._sight.beside(self._team.others.n, answered=self._team.others.answered)
+            self._caller.share(1 + self._team.others.n_asking)
+            self._sight.beside(self._team.others.n_asking, answered=self._team.others.answered)
             if self._team.lost is not None:
                 self._ending.stop_with(self._team.lost)
 

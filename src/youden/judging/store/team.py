@@ -56,10 +56,12 @@ class Purse(Protocol):
 
 @dataclass(frozen=True)
 class Others:
-    """The other members. n: those who live. spent: by all but this one, in parts of a USD, with what the dead may have spent.
-    at_risk: what the living have set aside and not spent. answered: calls of this pass that were answered."""
+    """The other members. n: those who live; n_asking: of them, those who make calls. spent: by all but this one, in parts of a
+    USD, with what the dead may have spent. at_risk: what the living have set aside and not spent. answered: calls of this pass
+    that were answered."""
 
     n: int = 0
+    n_asking: int = 0
     spent: int = 0
     at_risk: int = 0
     answered: int = 0
@@ -68,7 +70,8 @@ class Others:
 class Team:
     """This process's place among those who ask `run`. Use it as a context manager. leads: as the one that there can be.
 
-    answered: calls that were answered here; to be counted by whoever asks. lost: why this member has to stop, None while it need
+    asks: whether calls are made here; who leads others that do says no. answered: calls that were answered here; to be counted
+    by whoever asks. lost: why this member has to stop, None while it need
     not. limited: whether it was granted less than it wanted the last time. part: how much
     of the plan it leaves to others at first. Only a leader that finds nobody alive begins a new pass, with the whole cap.
 
@@ -76,6 +79,7 @@ class Team:
     """
 
     def __init__(self, store: Store, run: str, *, leads: bool, purse: Purse | None = None, beat: float = BEAT) -> None:
+        self.asks = True
         self.answered = 0
         self.others = Others()
         self.lost: YoudenError | None = None
@@ -95,7 +99,7 @@ class Team:
 
     def __enter__(self) -> Self:
         self.sync()
-        self.part = 0.0 if self._leads else self.others.n * _GOLDEN % 1
+        self.part = 0.0 if self._leads else self.others.n_asking * _GOLDEN % 1
         self._beating.start()
         return self
 
@@ -131,6 +135,7 @@ class Team:
             mine, living = made[-1], [one for one in made[:-1] if one.expires]
             self.others = Others(
                 len(living),
+                sum(one.asks for one in living),
                 sum(one.spent for one in made[:-1]),
                 sum(one.granted - one.spent for one in living),
                 sum(one.answered for one in made[:-1]),
@@ -160,7 +165,7 @@ class Team:
             left = int(self._purse.cap * PARTS) - past - sum(one.granted for one in living)
             granted = max(money.least, min(granted, left))
         expires = 0.0 if ends else now + self._store.lease
-        mine = Member(self._name, self._leads, granted, money.spent, self.answered, expires)
+        mine = Member(self._name, self._leads, granted, money.spent, self.answered, expires, self.asks)
         return [*living, *memory, mine]
 
     def _busy(self) -> JudgeError:
@@ -173,7 +178,7 @@ class Team:
         return JudgeError(
             f"The run '{self._run}' is being judged by another process, and both would pay for the same answers. Wait until "
             f"that one has ended ({self._store.lease:g} s where its machine is gone), or stop it; then the same command goes on. "
-            "With --worker this one helps it.",
+            "With --worker this one helps it. If it is another's run that is called alike, give yours a --out of another name.",
             slug="run-busy",
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_config import RunConfig, load_run_config, with_usual_store
 from youden.errors import ConfigError
 from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, check_cap
@@ -65,15 +65,16 @@ def plan_calibration(
     judges: Sequence[str] = (),
     calls: int = CALLS,
     changes: Mapping[str, Json] | None = None,
+    usual_store: str | None = None,
 ) -> Calibration:
     """Trials for the run of `source`: a run's config (.yaml), or a pool, whose run is called like it.
 
     judges: as in a run's config, whose own is tried where none is named. changes: to the run's config, by key (seed, store,
-    max_cost).
+    max_cost). usual_store: where answers are kept when neither says it.
 
     Raises: ConfigError [judge-twice] for two judges of one name, and as configs and judges do; PoolError; PlanError.
     """
-    config = _run_config(source, changes or {})
+    config = with_usual_store(_run_config(source, changes or {}), usual_store)
     configs = tuple(load_judge_config(one) for one in judges or (config.judge,))
     names = [one.name for one in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_config import RunConfig, with_usual_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
 from youden.errors import ConfigError, RunFolderError
@@ -122,19 +122,20 @@ def plan_stress(
     calls: int | None = None,
     seed: int = 0,
     store: str | None = None,
+    usual_store: str | None = None,
     max_cost: float | None = None,
 ) -> PlannedStress:
     """Plant every attack (or those named) in a pool, or in the pool of a judged run.
 
     judge: as in a run's config; None for the run's own, and `lexical` for a pool. attacker: the agent whose answers attackers
     start from; None for the last of the ranking, and for the one of fewest words where ranking would cost. calls: of both arms,
-    of a pool's plan; a run keeps its own.
+    of a pool's plan; a run keeps its own. usual_store: where answers are kept when neither `store` nor the run says it.
 
     Raises: ConfigError [unknown-attack], listing them, [attack-prompts], [stress-attacker], [stress-calls];
     RunFolderError [stress-import], [stress-texts]; as pools, plans and judges do.
     """
     names = _known(attacks)
-    found = _source(source, judge=judge, calls=calls, seed=seed, store=store)
+    found = _source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
     weak, because = _weak(found, attacker)
     cost = estimate(found.plan, found.pool, found.judge, store=found.store)
     planned = [_planned(found, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
@@ -169,21 +170,25 @@ def _known(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked)) or known
 
 
-def _source(source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None) -> _Source:
+def _source(
+    source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, usual_store: str | None
+) -> _Source:
     folder = RunFolder(source)
     if folder.has("pool.json"):
-        return _of_run(folder, judge=judge, calls=calls, store=store)
+        return _of_run(folder, judge=judge, calls=calls, store=store, usual_store=usual_store)
     pool, config = read_pool(source), load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
         calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
     name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
-    place = RunConfig(name=name, pool=str(source), store=store).store_place
+    place = RunConfig(name=name, pool=str(source), store=store or usual_store).store_place
     return _Source(
         pool.name, pool, make_plan(pool, calls=calls, holdout=0.0, seed=seed), config, place, (), _families(pool)
     )
 
 
-def _of_run(folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None) -> _Source:
+def _of_run(
+    folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
+) -> _Source:
     if not folder.has("plan.parquet"):
         raise RunFolderError(
             f"{folder.path} was imported and holds no texts, and attacks are texts. Give the pool of its texts instead: "
@@ -208,7 +213,7 @@ def _of_run(folder: RunFolder, *, judge: str | None, calls: int | None, store: s
         pool,
         plan,
         load_judge_config(judge or config.judge),
-        store or config.store_place,
+        store or with_usual_store(config, usual_store).store_place,
         tuple(row.agent for row in ranked) if own else (),
         config.families or _families(pool),
     )

@@ -17,7 +17,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone
 from youden.nouns import Plan
 from youden.run.books import books_of
-from youden.run.pipeline import PlannedRun, answers_of
+from youden.run.pipeline import PlannedRun, answers_of, run_name
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> Taken:
     Raises: as `import_answers`; JudgeError [run-busy].
     """
     config = planned.config
-    with asked_alone(config.store_place, run=planned.folder.path.resolve().name):
+    with asked_alone(config.store_place, run=run_name(planned)):
         stage, new = stage_of(planned), 0
         while True:
             with open_store(config.store_place) as store:

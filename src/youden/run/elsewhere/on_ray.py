@@ -34,6 +34,8 @@ def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | N
             slug="ray-offline",
         )
     check_cap([planned.judge], planned.config.max_cost)
+    team.asks = False
+    team.sync()
     terms = asking or Asking()
     shown, sight = 0, Sight(terms.progress)
 

@@ -46,5 +46,5 @@ def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
 
 def work_on(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     """As `work`, on a plan that is there already."""
-    with asked_together(planned.config.store_place, run=run_name(planned.config)) as team:
+    with asked_together(planned.config.store_place, run=run_name(planned)) as team:
         return answers_of(planned, asking, team=team)

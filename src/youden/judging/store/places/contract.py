@@ -43,7 +43,7 @@ class Batch:
 @dataclass(frozen=True)
 class Member:
     """One of those who ask a run. granted, spent: of the run's cap, in millionths of a millionth of a USD. expires: when its
-    place in the run ends unless it is renewed."""
+    place in the run ends unless it is renewed. asks: whether it makes calls, and so takes a part of their rate."""
 
     name: str
     leads: bool
@@ -51,6 +51,7 @@ class Member:
     spent: int
     answered: int
     expires: float
+    asks: bool = True
 
 
 Change = Callable[[float, Sequence[Member]], Sequence[Member]]

@@ -156,17 +156,18 @@ class PostgresPlace:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (run,))
                 found = connection.execute(
-                    f"SELECT {_NOW}, name, leads, granted, spent, answered, expires FROM youden.members WHERE run = %s "
-                    f"UNION ALL SELECT {_NOW}, NULL, NULL, NULL, NULL, NULL, NULL".encode(),
+                    f"SELECT {_NOW}, name, leads, granted, spent, answered, expires, asks FROM youden.members "
+                    f"WHERE run = %s UNION ALL SELECT {_NOW}, NULL, NULL, NULL, NULL, NULL, NULL, NULL".encode(),
                     (run,),
                 ).fetchall()
                 made = change(found[-1][0], [Member(*rest) for _, *rest in found if rest[0] is not None])
                 connection.execute("DELETE FROM youden.members WHERE run = %s", (run,))
-                rows = [(run, m.name, m.leads, m.granted, m.spent, m.answered, m.expires) for m in made]
-                names = ("run", "name", "leads", "granted", "spent", "answered", "expires")
+                rows = [(run, m.name, m.leads, m.granted, m.spent, m.answered, m.expires, m.asks) for m in made]
+                names = ("run", "name", "leads", "granted", "spent", "answered", "expires", "asks")
                 connection.execute(
                     "INSERT INTO youden.members SELECT * FROM unnest(%(run)s::text[], %(name)s::text[], %(leads)s::bool[], "
-                    "%(granted)s::bigint[], %(spent)s::bigint[], %(answered)s::bigint[], %(expires)s::float8[])",
+                    "%(granted)s::bigint[], %(spent)s::bigint[], %(answered)s::bigint[], %(expires)s::float8[], "
+                    "%(asks)s::bool[])",
                     _columns(names, rows),
                 )
                 return made

@@ -20,7 +20,7 @@ SCHEMA = (
        (payer text NOT NULL, key text NOT NULL, usd float8, tokens_in bigint NOT NULL, tokens_out bigint NOT NULL,
         seconds float8 NOT NULL, PRIMARY KEY (payer, key))""",
     """CREATE TABLE youden.members
-       (run text, name text, leads boolean, granted bigint, spent bigint, answered bigint, expires float8,
+       (run text, name text, leads boolean, granted bigint, spent bigint, answered bigint, expires float8, asks boolean,
         PRIMARY KEY (run, name))""",
     """CREATE TABLE youden.batches
        (id text PRIMARY KEY, address text NOT NULL, model text NOT NULL, usd float8, file text, batch text, keys text NOT NULL,

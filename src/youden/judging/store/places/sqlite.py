@@ -30,7 +30,8 @@ CREATE TABLE IF NOT EXISTS paid
   (payer TEXT NOT NULL, key TEXT NOT NULL, usd REAL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
    seconds REAL NOT NULL, PRIMARY KEY (payer, key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS members
-  (run TEXT, name TEXT, leads INTEGER, granted INTEGER, spent INTEGER, answered INTEGER, expires REAL, PRIMARY KEY (run, name));
+  (run TEXT, name TEXT, leads INTEGER, granted INTEGER, spent INTEGER, answered INTEGER, expires REAL, asks INTEGER DEFAULT 1,
+   PRIMARY KEY (run, name));
 CREATE TABLE IF NOT EXISTS batches
   (id TEXT PRIMARY KEY, address TEXT NOT NULL, model TEXT NOT NULL, usd REAL, file TEXT, batch TEXT, keys TEXT NOT NULL,
    created REAL NOT NULL);
@@ -145,13 +146,13 @@ class SqlitePlace:
     def members(self, run: str, change: Change) -> Sequence[Member]:
         with self._writing() as do:
             rows = do.execute(
-                "SELECT name, leads, granted, spent, answered, expires FROM members WHERE run = ?", [run]
+                "SELECT name, leads, granted, spent, answered, expires, asks FROM members WHERE run = ?", [run]
             ).fetchall()
-            made = change(self.now(), [Member(name, bool(leads), *rest) for name, leads, *rest in rows])
+            made = change(self.now(), [Member(*row) for row in rows])
             do.execute("DELETE FROM members WHERE run = ?", [run])
             do.executemany(
-                "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(run, one.name, one.leads, one.granted, one.spent, one.answered, one.expires) for one in made],
+                "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(run, m.name, m.leads, m.granted, m.spent, m.answered, m.expires, m.asks) for m in made],
             )
         return made
 
@@ -257,6 +258,8 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
     known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not known >= _TABLES:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+    if "asks" not in [name for _, name, *_ in connection.execute("PRAGMA table_info(members)")]:
+        connection.execute("ALTER TABLE members ADD COLUMN asks INTEGER DEFAULT 1")
 
 
 def _json(values: Collection[str]) -> str:
