@@ -11,6 +11,7 @@ import pytest
 pytest_plugins = ["commands", "postgres"]
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
+gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -63,11 +64,6 @@ def peer_prediction(shared: Path) -> Path:
 @pytest.fixture(scope="session")
 def field_notes() -> Path:
     return ROOT / "datasets" / "field-notes"
-
-
-def pytest_collection_finish() -> None:
-    """What collecting made stays to the end: the garbage collector need not look through it again and again."""
-    gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)
