@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 pytest_plugins = ["commands", "postgres"]
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
+gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"

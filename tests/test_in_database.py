@@ -107,7 +107,7 @@ def same_tables(arrays: RunFolder, other: RunFolder) -> None:
     assert arrays.read_signature() == other.read_signature()
 
 
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from(sorted(PLANS)),
     seed=st.integers(0, 10_000),

@@ -131,7 +131,7 @@ def agent_data(data: ReportData) -> dict[str, Json]:
         "order": list(ranked),
         "pages": {str(page.position): _agent_page(page, ranked[page.position], data) for page in data.pages},
         "columns": [field.name for field in fields(TrialLine)],
-        "trials": [list(asdict(line).values()) for line in worst],
+        "trials": [list(vars(line).values()) for line in worst],
     }
 
 
@@ -173,7 +173,7 @@ def trial_data(
         "agents": _named(agents, sample.agents if sampled else ()),
         "items": _named(items, sample.items if sampled else ()),
     }
-    lines = [asdict(line) for line in sample.lines] if sampled else []
+    lines = [vars(line) for line in sample.lines] if sampled else []
     return {
         **shown,
         "lines": [list(line.values()) for line in lines],

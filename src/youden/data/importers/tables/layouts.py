@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from youden.nouns import Json
+
 PROMPTS = ("prompt", "instruction", "question")
 ITEMS = ("item", "prompt_id", "question_id", "id")
 _PAIR = ("chosen", "rejected")
 
 
-def known_columns(row: Mapping[str, object]) -> dict[str, str]:
+def known_columns(row: Mapping[str, Json]) -> dict[str, str]:
     """Noun → path, where the row's columns are those of a known layout; else nothing.
 
     >>> known_columns({"instruction": "i", "generations": ["a"], "generation_models": ["m"]})
@@ -25,7 +27,7 @@ def known_columns(row: Mapping[str, object]) -> dict[str, str]:
     return found
 
 
-def _responses(row: Mapping[str, object]) -> dict[str, str]:
+def _responses(row: Mapping[str, Json]) -> dict[str, str]:
     for models in ("generation_models", "generation_model"):
         if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
             return {"agent": f"{models}[]", "text": "generations[]"}

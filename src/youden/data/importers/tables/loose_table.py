@@ -17,11 +17,12 @@ from youden.data.importers.joining import ImportedPool, Joiner
 from youden.data.importers.reading import files_of, read_lines, read_text, wrong
 from youden.data.importers.tables.rows import Columns
 from youden.data.importers.telling_apart import suffixes
+from youden.nouns import Json
 
 _MAX_FIELD = 2**31 - 1
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
-Rows = Iterator[tuple[str, Mapping[str, object]]]
+Rows = Iterator[tuple[str, Mapping[str, Json]]]
 
 
 def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:

@@ -40,11 +40,11 @@ class ColumnPath:
         known = [step for step in steps if step is not None]
         return cls(tuple(known[: each[0]]), tuple(known[each[0] :])) if each else cls(tuple(known))
 
-    def one(self, row: Mapping[str, object]) -> Json:
+    def one(self, row: Mapping[str, Json]) -> Json:
         """The value; None where the path ends early."""
-        return inner(dict(row), *self.steps)  # type: ignore[arg-type]  # what a table holds is what JSON can say
+        return inner(dict(row), *self.steps)
 
-    def each(self, row: Mapping[str, object]) -> list[Json]:
+    def each(self, row: Mapping[str, Json]) -> list[Json]:
         """The value in each element of the list; none where there is no list."""
         found = self.one(row)
         return [inner(element, *(self.rest or ())) for element in found] if isinstance(found, list) else []

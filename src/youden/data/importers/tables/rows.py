@@ -30,7 +30,7 @@ class Columns:
 
     @classmethod
     def of(
-        cls, file: Path, row: Mapping[str, object], *, columns: Mapping[str, str], agent: str, joiner: Joiner
+        cls, file: Path, row: Mapping[str, Json], *, columns: Mapping[str, str], agent: str, joiner: Joiner
     ) -> Columns:
         """What `columns` says, else columns called as the nouns are, else a known layout. Others are ignored, with a note.
 
@@ -78,7 +78,7 @@ class Columns:
             joiner.note(f"{file}: columns not used: {', '.join(unused)}")
         return cls(places, wide, agent)
 
-    def add(self, row: Mapping[str, object], joiner: Joiner, *, place: str) -> None:
+    def add(self, row: Mapping[str, Json], joiner: Joiner, *, place: str) -> None:
         """The responses of one row."""
         whole = {noun: path.one(row) for noun, path in self.places.items() if path.rest is None}
         if self.wide:
