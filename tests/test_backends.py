@@ -63,6 +63,11 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
     assert got.seconds > 0
 
 
+async def test_a_count_in_quotes_is_read_alike_by_all(backend: str) -> None:
+    got, _ = await ask(backend, Reply("YES", usage={"prompt_tokens": "9", "completion_tokens": "1"}))
+    assert (got.tokens_in, got.tokens_out) == (9, 1)
+
+
 async def test_a_refusal_is_kept(backend: str) -> None:
     got, _ = await ask(backend, Reply("", refusal="I cannot."))
     assert (got.text, got.refusal) == ("", "I cannot.")

@@ -220,7 +220,9 @@ def test_stored_odds_of_another_shape_are_no_answer() -> None:
             trusted(replace(WHOLE, top_logprobs=odds))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("n", [-100_000, 10**15, 2**70, 1.5, math.nan, math.inf, "100", True, [100], None])
+@pytest.mark.parametrize(
+    "n", [-100_000, 10**15, 2**70, 1.5, math.nan, math.inf, "-100", "1e2", "9" * 5000, True, [100], None]
+)
 @pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
 def test_usage_that_is_no_count_is_as_if_nothing_was_said(name: str, n: object) -> None:
     found = checked(reply(("usage", name), n), seconds=0)
@@ -230,6 +232,7 @@ def test_usage_that_is_no_count_is_as_if_nothing_was_said(name: str, n: object) 
 
 def test_usage_may_be_written_as_a_float() -> None:
     assert checked(reply(("usage", "prompt_tokens"), 120.0), seconds=0).tokens_in == 120
+    assert checked(reply(("usage", "prompt_tokens"), "120"), seconds=0).tokens_in == 120
 
 
 REQUEST = Request("m", (Message("system", "s" * 280), Message("user", "ü" * 500)))

@@ -33,7 +33,9 @@ class Reply:
     refusal: str | None = None
     model: str | None = None
     error: Mapping[str, object] = field(default_factory=lambda: {"message": "as told"})
-    usage: Mapping[str, int] | None = field(default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 1})
+    usage: Mapping[str, int | str] | None = field(
+        default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 1}
+    )
     logprobs: Any = None
 
 
@@ -128,7 +130,7 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
     if reply.usage is None:
         return whole
-    return whole | {"usage": {**reply.usage, "total_tokens": sum(reply.usage.values())}}
+    return whole | {"usage": {**reply.usage, "total_tokens": sum(int(n) for n in reply.usage.values())}}
 
 
 @contextmanager

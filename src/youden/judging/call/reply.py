@@ -206,7 +206,9 @@ def _is_number(value: object) -> bool:
 
 
 def _count(value: object) -> int | None:
-    """A count of tokens as a provider may write it, None for what is none."""
+    """A count of tokens as a provider may write it, None for what is none. Digits in quotes are read, for libraries do so too."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= len(str(MOST_TOKENS)):
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
         return None
     return int(value) if value == int(value) else None
