@@ -22,7 +22,7 @@ from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.errors import PoolError
 from youden.nouns import Agent, Item, Pool
-from youden.nouns.texts import TextsInFile
+from youden.nouns.texts import in_file
 from youden.text.words import mean_lengths, words
 
 TEXTS = st.one_of(
@@ -72,7 +72,7 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
         patched.setattr(spool, "MOST_IN_MEMORY", 0)
         kept = read_pool(place)
     texts = np.asarray(kept.texts)
-    assert isinstance(kept.texts, TextsInFile) or not any(text for row in grid for text in row)
+    assert in_file(kept.texts) is not None or not any(text for row in grid for text in row)
     assert texts.tolist() == held.texts.tolist()
     assert (kept.digest, kept.agents, kept.items, kept.n_missing) == (
         held.digest,
@@ -88,8 +88,8 @@ def test_a_pool_in_a_file_is_the_one_in_memory(
 def test_texts_are_looked_at_as_in_an_array(tmp_path: Path) -> None:
     grid = [[f"{'é' * (i == 1)} text {i} {j}" if (i + j) % 4 else None for j in range(1, 5)] for i in range(3)]
     write_pool(pool_of(grid), tmp_path / "p")
-    texts, array = read_pool(tmp_path / "p").texts, np.array(grid, dtype=object)
-    assert isinstance(texts, TextsInFile)
+    texts, array = in_file(read_pool(tmp_path / "p").texts), np.array(grid, dtype=object)
+    assert texts is not None
     mask = np.array([[text is not None for text in row] for row in grid])
     agents, items = np.array([2, 0, 0, 1]), np.array([3, 1, 1, 0])
     for index in (0, -1, (1, 2), (slice(None), 1), (agents, items), mask, slice(1, None), np.ix_([2, 0], [1, 3]), ...):

@@ -51,7 +51,7 @@ def kept_keys(folder: RunFolder) -> Keys:
 
 def _rows(file: KeyFile, row: int) -> Iterator[Keyed]:
     for chunk in file.chunks(row):
-        yield from map(Keyed, range(row, row + len(chunk)), chunk)
+        yield from enumerate(chunk, row)
         row += len(chunk)
 
 

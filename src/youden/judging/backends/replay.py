@@ -15,7 +15,7 @@ from youden.judging.question.questions import Questions, trial_name
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
 from youden.judging.store.lookup import CHUNK
-from youden.nouns import Json, Plan, Pool, Verdicts
+from youden.nouns import Completion, Json, Plan, Pool, Verdicts
 
 
 class Replay:
@@ -76,13 +76,11 @@ def stored_columns(
         rows: dict[str, list[int]] = {}
         for row, key in chunk:
             rows.setdefault(key, []).append(row)
-        answers = store.answers(sorted(rows))
-        for key, completion in answers.items():
-            columns.put(rows[key], key, questions.read(completion), completion=completion, stored=True)
-        unknown = {key: at for key, at in rows.items() if key not in answers}
-        failed = store.failures(sorted(unknown)) if unknown else {}
-        for key, at in unknown.items():
-            reason: MissingReason = "failed" if key in failed else "not_asked"
+        known = store.known(sorted(rows))
+        answers = {key: one for key, one in known.items() if isinstance(one, Completion)}
+        columns.put_stored([(rows[key], key, questions.read(one), one) for key, one in answers.items()])
+        for key, at in ((key, at) for key, at in rows.items() if key not in answers):
+            reason: MissingReason = "failed" if key in known else "not_asked"
             if reason == "not_asked" and questions.fits(questions.request(plan, pool, at[0])):
                 missed(key, at[0])
             else:

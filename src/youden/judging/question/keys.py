@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import orjson
@@ -20,11 +20,8 @@ MOST_TEXTS = 4096
 """Trials whose texts are kept in encoded form at once."""
 
 
-class Keyed(NamedTuple):
-    """A trial and what its answer is stored under."""
-
-    row: int
-    key: str
+Keyed = tuple[int, str]
+"""A trial's row and what its answer is stored under, in hex."""
 
 
 class Keys(Protocol):
@@ -57,12 +54,12 @@ def keys(questions: Questions, plan: Plan, pool: Pool, *, start: int = 0) -> Ite
             if two is None:
                 two = kept[second] = _text(questions, plan, pool, row, divmod(second, n_items))
             if room is not None and one[0] + two[0] > room:
-                yield Keyed(row, questions.key(questions.request(plan, pool, row)))
+                yield row, questions.key(questions.request(plan, pool, row))
                 continue
             template = templates.get(replicate)
             if template is None:
                 template = templates[replicate] = _Template(questions, replicate)
-            yield Keyed(row, template.key(one, two))
+            yield row, template.key(one, two)
 
 
 _Text = tuple[int, int, bytes, bytes]

@@ -26,6 +26,9 @@ SCHEMA = 1
 
 CHARACTERS_A_TOKEN = 4
 
+SHORT = 64
+"""Characters of an answer whose reading is kept, and how many readings are."""
+
 
 @dataclass(frozen=True)
 class Questions:
@@ -97,8 +100,19 @@ class Questions:
         return self.context is None or characters(request) <= CHARACTERS_A_TOKEN * self.context
 
     def read(self, completion: Completion) -> Reading:
-        """The answer that a raw completion gives."""
-        return read_answer(completion, self.prompt, decision=self.decision)
+        """The answer that a raw completion gives; most say one of a few words, which are read once."""
+        if completion.top_logprobs or len(completion.text) > SHORT:
+            return read_answer(completion, self.prompt, decision=self.decision)
+        said = completion.text, completion.finish_reason, completion.refusal
+        if (reading := self._readings.get(said)) is None:
+            if len(self._readings) >= SHORT:
+                self._readings.clear()
+            reading = self._readings[said] = read_answer(completion, self.prompt, decision=self.decision)
+        return reading
+
+    @cached_property
+    def _readings(self) -> dict[tuple[str, str, str | None], Reading]:
+        return {}
 
     def cut(self, plan: Plan, pool: Pool) -> Bools:
         """bool[N]: the trials whose texts are shortened."""

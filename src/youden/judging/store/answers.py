@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -26,6 +27,8 @@ from youden.judging.store.places.contract import Batch, Change, FailureRow, Kept
 from youden.judging.store.places.sqlite import explanation
 from youden.judging.store.places.urls import open_place
 from youden.nouns import Completion, Json
+
+_FIELDS = {field.name for field in fields(Completion)}
 
 MOST_UNWRITTEN = 64
 LINGER = 0.25
@@ -287,4 +290,8 @@ def _storable(text: str) -> str:
 def completion_from(fields: dict[str, Any]) -> Completion:
     """The completion that was stored as these JSON fields. Raises: CallError where it cannot be trusted, as `trusted`."""
     fields["top_logprobs"] = fields["top_logprobs"] or ()
-    return trusted(Completion(**fields))
+    if fields.keys() != _FIELDS:
+        return trusted(Completion(**fields))
+    said = object.__new__(Completion)
+    said.__dict__.update(fields)  # as its constructor does, one by one
+    return trusted(said)

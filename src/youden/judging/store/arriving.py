@@ -56,6 +56,22 @@ class VerdictColumns:
             self._served[row] = model
         self._counts[reading.missing] += len(rows)
 
+    def put_stored(self, found: Sequence[tuple[Sequence[int], str, Reading, Completion]]) -> None:
+        """As `put` of what was there before this run, many at once: rows, key, reading and completion of each."""
+        once = [(row, key, reading, said) for rows, key, reading, said in found for row in rows]
+        if not once:
+            return
+        rows, keys, readings, said = zip(*once, strict=True)
+        models = [self._models.setdefault(one.model, len(self._models)) if one.model else -1 for one in said]
+        at = np.array(rows)
+        self._key[at] = np.array(keys, dtype="S64")
+        self._answer[at] = [reading.answer for reading in readings]
+        self._hard[at] = [reading.hard for reading in readings]
+        self._missing[at] = [_CODES[reading.missing] for reading in readings]
+        self._served[at] = models
+        self._counts.update(reading.missing for reading in readings)
+        self.served.count_stored(one for one in said if one.model)
+
     def correct(self, key: str, reading: Reading, *, completion: Completion | None) -> None:
         """Another reading for the rows that were put under `key`."""
         rows = np.flatnonzero(self._key == key.encode()).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from youden.nouns import Completion
 
@@ -17,6 +17,10 @@ class Served:
     def count(self, completion: Completion, *, n: int, stored: bool) -> None:
         """`n` trials were answered by `completion`."""
         self._n[completion.model, completion.fingerprint, stored] += n
+
+    def count_stored(self, completions: Iterable[Completion]) -> None:
+        """Each of them answered one trial, from the store."""
+        self._n.update((one.model, one.fingerprint, True) for one in completions)
 
     def names(self) -> list[str]:
         """Every model, with its fingerprint where it has one, in order of the alphabet: part of the signature."""
