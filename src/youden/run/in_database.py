@@ -32,7 +32,7 @@ from youden.streams import own_stream
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_NOT_MADE = StandingFacts(
+NOT_MADE = StandingFacts(
     (), None, 0, (), message="The engine duckdb does not make it; `youden fit --engine arrays` does."
 )
 
@@ -119,7 +119,7 @@ def fit_in_database(
 def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
     """The rankings beside the plain one that arrays would make."""
     asked: dict[StandingName, bool] = {"robust": True, "family": bool(rules.families), "trusted": bool(rules.trusted)}
-    return {name: _NOT_MADE for name, wanted in asked.items() if wanted}
+    return {name: NOT_MADE for name, wanted in asked.items() if wanted}
 
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:
