@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +27,7 @@ from youden.engines import blocks, database
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import PartnerRules, Pool, Target, Verdicts
 from youden.protocol.plan import make_plan
-from youden.run import engine
+from youden.run import engine, in_database
 from youden.run.in_database import fit_in_database, left_to_arrays
 from youden.run.pipeline import fit_run, summarise
 
@@ -254,6 +256,78 @@ def test_a_full_disk_leaves_the_parts_that_were_there(parted: RunFolder, monkeyp
     folder = RunFolder(parted.path)
     assert folder.read_verdicts(folder.read_plan()).judge == before.judge
     assert not [file.name for file in parted.path.iterdir() if file.name.endswith((".part", ".old"))]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(place: Path, *, leave: int) -> None:
+    """Take the disk but for `leave` bytes."""
+    (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
+
+
+def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool = make_pool(6, 9)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    folder = written(small_disk / "r", pool, result)
+    fill(small_disk, leave=10_000)
+    for write in (
+        lambda: folder.write_verdicts(replace(result, judge={"name": "other"})),
+        lambda: folder.write_plan(replace(result.plan, notes=("other",))),
+    ):
+        with pytest.raises(OSError, match="No space"):
+            write()
+    again = RunFolder(folder.path)
+    plan = again.read_plan()
+    assert plan.digest == result.plan.digest
+    assert plan.notes == result.plan.notes
+    assert again.read_verdicts(plan).judge == result.judge
+    assert not [file.name for file in folder.path.iterdir() if file.name.startswith(".")]
+
+
+def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk: Path) -> None:
+    pool = make_pool(60, 40)
+    result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
+    folder = written(small_disk / "r", pool, result)
+    folder.write_text("ranking.csv", "the old one")
+    before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    fill(small_disk, leave=100_000)
+    with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
+        fit_in_database(folder, target="items-like-these")
+    assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+
+
+def test_polars_opens_parts_as_one_table(parted: RunFolder) -> None:
+    polars = pytest.importorskip("polars")
+    for name in ("plan.parquet", "verdicts.parquet"):
+        table = polars.scan_parquet(f"{parted.file(name)}/*.parquet").select("item", "slot").collect()
+        whole = pd.read_parquet(parted.file(name))
+        assert table["item"].cast(str).to_list() == whole["item"].astype(str).tolist()
+        assert table["slot"].n_unique() == whole["slot"].nunique(dropna=False)
+
+
+def test_trusted_agents_are_noted_by_either_engine(run: RunFolder) -> None:
+    rules = PartnerRules(trusted=run.read_pool().agent_ids[:3])
+    for name in ("arrays", "duckdb"):
+        engine.fit(run, rules=rules, engine=name)
+        facts = run.read_facts()
+        assert facts.trusted == rules.trusted
+        assert set(facts.standings) == {"robust", "trusted"}
+        assert (facts.standings["trusted"].message == in_database.NOT_MADE.message) == (name == "duckdb")
 
 
 def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

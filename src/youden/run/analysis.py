@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 
 from youden import __version__
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import (
     MISSING_REASONS,
     PAIRED,
     CallFacts,
     CurlCurve,
+    ExtensionFacts,
     HoldoutFacts,
     Json,
     LinkFacts,
@@ -28,15 +30,17 @@ from youden.nouns import (
     Scores,
     Signature,
     Split,
+    StandingFacts,
+    StandingName,
     Target,
     Verdicts,
 )
-from youden.nouns.arrays import Bools
+from youden.nouns.arrays import Bools, Positions
 from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.estimates.places_table import Groups, ranking_table
 from youden.run.extension import extension_facts
-from youden.run.learning import Learned, learn
+from youden.run.learning import Estimated, Learned, learn
 from youden.run.ranking import ranking_warnings
 from youden.run.robust.standings import (
     answers_with_follow_ups,
@@ -50,6 +54,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
 from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
+from youden.stats.trials.places import Differences
 from youden.streams import own_stream
 
 FACTS_VERSION = 1
@@ -58,19 +63,15 @@ N_DEPENDENT = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """Everything that follows from the answers: the tables of a run's folder, and what they were made from."""
+class Tables:
+    """The tables of a run's folder that follow from its answers, whichever engine made them."""
 
-    learned: Learned
+    learned: Estimated
     row: Scores
     ranking: pd.DataFrame
     items: pd.DataFrame
     curl: tuple[CurlCurve, ...]
     facts: RunFacts
-
-    @property
-    def rates(self) -> Rates:
-        return self.learned.rates
 
     @property
     def symmetric(self) -> Scores:
@@ -79,6 +80,32 @@ class Analysis:
     @property
     def holdout(self) -> Scores | None:
         return self.learned.holdout
+
+    def write(self, folder: RunFolder, signature: Signature) -> None:
+        """All of them into a run's folder."""
+        folder.write_scores("symmetric", self.symmetric)
+        folder.write_scores("row", self.row)
+        if self.holdout is None:
+            folder.remove("holdout.csv")
+        else:
+            folder.write_holdout(self.holdout)
+        folder.write_ranking(self.ranking)
+        folder.write_items(self.items)
+        folder.write_curl(self.curl)
+        folder.write_facts(self.facts)
+        folder.write_signature(signature)
+        folder.write_ranking_json()
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis(Tables):
+    """Everything that follows from the answers: the tables of a run's folder, and what they were made from."""
+
+    learned: Learned
+
+    @property
+    def rates(self) -> Rates:
+        return self.learned.rates
 
 
 def analyse(
@@ -104,61 +131,97 @@ def analyse(
     if result is not None:
         result = without_follow_ups(result)
     learned = learn(rates, split=split, result=result, target=target)
-    symmetric, model, found, apart = learned.scores, learned.model, learned.found, learned.apart
+    found = learned.found
     row = train_scores(rates, split, kind="row")
-    links, links_missing, curves = link_facts({"row": row, "symmetric": symmetric})
+    links = link_facts({"row": row, "symmetric": learned.scores})
     made = standings_of(rates, found, split=split, rules=rules, component=learned.component, asked_more=asked_more)
-    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), apart)
+    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), None)
     said = list(warnings)
     if result is not None:
-        said += ranking_warnings(result, message=model.message_)
-    elif model.message_:
-        said.append(model.message_)
+        said += ranking_warnings(result, message=learned.model.message_)
+    elif learned.model.message_:
+        said.append(learned.model.message_)
     standings = {one.name: one.facts for one in made}
     said += standing_words(standings)
-    facts = RunFacts(
+    facts = facts_of(
+        learned,
+        links,
+        fpr=pooled_fpr(rates) if rates.detail is not None else None,
+        calls=calls,
+        warnings=said,
+        rules=rules,
+        standings=standings,
+        head=head,
+        growth=extension_facts(result, found) if result is not None else None,
+        partners=partner_facts(rates, split),
+    )
+    ranking = with_standings(
+        ranking_table(found, rates.agent_ids, apart=learned.apart, groups=groups), made, rates.agent_ids
+    )
+    n_trials = np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int)
+    return Analysis(
+        learned=learned,
+        row=row,
+        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
+        items=items_table(learned, n_trials),
+        curl=links.curves,
+        facts=facts,
+    )
+
+
+def facts_of(
+    of: Estimated,
+    links: Links,
+    *,
+    fpr: float | None,
+    calls: CallFacts | None,
+    warnings: Sequence[str],
+    rules: PartnerRules,
+    standings: dict[StandingName, StandingFacts],
+    head: Differences | None = None,
+    growth: ExtensionFacts | None = None,
+    partners: PartnerFacts | None,
+) -> RunFacts:
+    """The facts of a run. head: of the ranking that `rules` put at the head; None for the plain one."""
+    model, head = of.model, head or of.apart
+    return RunFacts(
         version=FACTS_VERSION,
-        ranking=found.ranking,
-        interval=found.method,
-        level=apart.level,
+        ranking=of.found.ranking,
+        interval=of.found.method,
+        level=of.apart.level,
         estimator="clipped-linear",
         status=model.status_,
         message=model.message_,
         kkt=model.kkt_,
         n_components=model.n_components_,
         r2=_or_none(model.r2_),
-        fpr=pooled_fpr(rates) if rates.detail is not None else None,
+        fpr=fpr,
         calls=calls,
-        holdout=holdout_facts(model, learned.holdout, split),
-        links=links,
-        links_missing=links_missing,
-        warnings=tuple(said),
-        growth=extension_facts(result, found) if result is not None else None,
-        partners=partner_facts(rates, split),
-        target=target,
-        best=None if head.best is None else rates.agent_ids[head.best],
+        holdout=holdout_facts(model, of.holdout, of.split),
+        links=links.tables,
+        links_missing=links.missing,
+        warnings=tuple(warnings),
+        growth=growth,
+        partners=partners,
+        target=of.found.target,
+        best=None if head.best is None else of.scores.agent_ids[head.best],
         told_apart=int(head.above.sum()),
         ranked_by=rules.ranked_by,
         standings=standings,
         families=dict(rules.families),
         trusted=rules.trusted,
     )
-    ranking = with_standings(ranking_table(found, rates.agent_ids, apart=apart, groups=groups), made, rates.agent_ids)
-    items = pd.DataFrame(
+
+
+def items_table(of: Estimated, n_trials: Positions) -> pd.DataFrame:
+    """A row an item. n_trials: int64[J], its answered paired trials."""
+    return pd.DataFrame(
         {
-            "item": list(rates.item_ids),
-            "difficulty": model.difficulty_,
-            "n_agents": (symmetric.weight > 0).sum(axis=0),
-            "n_trials": np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int),
+            "item": list(of.scores.item_ids),
+            "difficulty": of.model.difficulty_,
+            "n_agents": (of.scores.weight > 0).sum(axis=0),
+            "n_trials": n_trials,
         }
-    )
-    return Analysis(
-        learned=learned,
-        row=row,
-        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
-        items=items,
-        curl=curves,
-        facts=facts,
     )
 
 

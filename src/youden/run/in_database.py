@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from youden import __version__
 from youden.data.folder.run_folder import RunFolder
@@ -16,12 +15,13 @@ from youden.engines.means import Means, means
 from youden.engines.tallying import Tallied, alarms, apart_sums, tallied
 from youden.engines.trial_table import columns, load_trials
 from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PartnerFacts, PartnerRules, Plan, RunFacts, Signature, StandingFacts, StandingName, Target
-from youden.run.analysis import FACTS_VERSION, dependence, holdout_facts, judged_parts, link_facts
+from youden.nouns import PartnerFacts, PartnerRules, Plan, Signature, StandingFacts, StandingName, Target
+from youden.run.analysis import Tables, dependence, facts_of, items_table, judged_parts, link_facts
 from youden.run.estimates.abilities import cell_abilities
 from youden.run.estimates.ability import TRIALS, Abilities
 from youden.run.estimates.places_table import ranking_table, told_apart
 from youden.run.estimates.trial_covariance import METHODS
+from youden.run.learning import Estimated
 from youden.run.ranking import said_of
 from youden.run.robust.rules import partner_rules
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -32,7 +32,7 @@ from youden.streams import own_stream
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_NOT_MADE = StandingFacts(
+NOT_MADE = StandingFacts(
     (), None, 0, (), message="The engine duckdb does not make it; `youden fit --engine arrays` does."
 )
 
@@ -83,57 +83,43 @@ def fit_in_database(
     else:
         agent, item = np.nonzero(sums.seen)
         component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
-    apart = told_apart(found, component=component)
-    links, links_missing, curves = link_facts({"row": sums.row, "symmetric": sums.symmetric})
-    standings: dict[StandingName, StandingFacts] = {"robust": _NOT_MADE}
-    if rules.families:
-        standings["family"] = _NOT_MADE
-    facts = RunFacts(
-        version=FACTS_VERSION,
-        ranking=found.ranking,
-        interval=found.method,
-        level=apart.level,
-        estimator="clipped-linear",
-        status=model.status_,
-        message=model.message_,
-        kkt=model.kkt_,
-        n_components=model.n_components_,
-        r2=None if np.isnan(model.r2_) else model.r2_,
+    learned = Estimated(
+        split=plan.split,
+        scores=sums.symmetric,
+        holdout=sums.holdout,
+        model=model,
+        found=found,
+        component=component,
+        apart=told_apart(found, component=component),
+    )
+    links = link_facts({"row": sums.row, "symmetric": sums.symmetric})
+    facts = facts_of(
+        learned,
+        links,
         fpr=sums.apart.rate,
         calls=calls,
-        holdout=holdout_facts(model, sums.holdout, plan.split),
-        links=links,
-        links_missing=links_missing,
-        warnings=tuple(said_of(of.warnings, rung, plan, message=model.message_)),
+        warnings=said_of(of.warnings, rung, plan, message=model.message_),
+        rules=rules,
+        standings=_left_out(rules),
         partners=_partners(sums, plan.agent_ids),
-        target=target,
-        best=None if apart.best is None else plan.agent_ids[apart.best],
-        told_apart=int(apart.above.sum()),
-        standings=standings,
-        families=dict(rules.families),
     )
-    items = pd.DataFrame(
-        {
-            "item": list(plan.item_ids),
-            "difficulty": model.difficulty_,
-            "n_agents": (sums.symmetric.weight > 0).sum(axis=0),
-            "n_trials": sums.item_trials,
-        }
+    tables = Tables(
+        learned=learned,
+        row=sums.row,
+        ranking=ranking_table(found, plan.agent_ids, apart=learned.apart, groups=groups),
+        items=items_table(learned, sums.item_trials),
+        curl=links.curves,
+        facts=facts,
     )
     parts = judged_parts(plan, of.judge, of.models, digest=of.plan_digest, n_trials=of.n_trials)
     parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
-    folder.write_scores("symmetric", sums.symmetric)
-    folder.write_scores("row", sums.row)
-    if sums.holdout is None:
-        folder.remove("holdout.csv")
-    else:
-        folder.write_holdout(sums.holdout)
-    folder.write_ranking(ranking_table(found, plan.agent_ids, apart=apart, groups=groups))
-    folder.write_items(items)
-    folder.write_curl(curves)
-    folder.write_facts(facts)
-    folder.write_signature(Signature({"youden": __version__, **parts}))
-    folder.write_ranking_json()
+    tables.write(folder, Signature({"youden": __version__, **parts}))
+
+
+def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
+    """The rankings beside the plain one that arrays would make."""
+    asked: dict[StandingName, bool] = {"robust": True, "family": bool(rules.families), "trusted": bool(rules.trusted)}
+    return {name: NOT_MADE for name, wanted in asked.items() if wanted}
 
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:

@@ -16,15 +16,13 @@ from youden.stats.trials.places import Differences
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Estimated:
     """What is estimated from the answers, each thing once.
 
-    result: None where only rates are known; scores: symmetric ones, for training; found, apart: what ranks, and who is told
-    apart by it; component: int32[K], which agents are linked.
+    scores: symmetric ones, for training; found, apart: what ranks, and who is told apart by it; component: int32[K], which
+    agents are linked.
     """
 
-    result: Verdicts | None
-    rates: Rates
     split: Split | None
     scores: Scores
     holdout: Scores | None
@@ -32,6 +30,14 @@ class Learned:
     found: Abilities
     component: Ids
     apart: Differences
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Estimated):
+    """The same, with what it was estimated from. result: None where only rates are known."""
+
+    result: Verdicts | None
+    rates: Rates
 
 
 def learn(

@@ -323,18 +323,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     else:
         analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target, rules=rules)
     folder.write_rates(analysis.rates)
-    folder.write_scores("symmetric", analysis.symmetric)
-    folder.write_scores("row", analysis.row)
-    if analysis.holdout is None:
-        folder.remove("holdout.csv")
-    else:
-        folder.write_holdout(analysis.holdout)
-    folder.write_ranking(analysis.ranking)
-    folder.write_items(analysis.items)
-    folder.write_curl(analysis.curl)
-    folder.write_facts(analysis.facts)
-    folder.write_signature(sign(analysis.facts, analysis.rates, result=result))
-    folder.write_ranking_json()
+    analysis.write(folder, sign(analysis.facts, analysis.rates, result=result))
     return analysis
 
 
