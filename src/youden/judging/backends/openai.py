@@ -5,15 +5,12 @@ The SDK's own retries are off, it follows no redirect, and it reads no more of a
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import aiohttp
-import httpx
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
@@ -83,17 +80,11 @@ def _broken(error: BaseException) -> CallError:
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """As httpx reads them, once a process: reading them takes a hundred times as long as all else of a client."""
-    return httpx.create_ssl_context()
-
-
 class _Bounded(DefaultAioHttpClient):
     """Reads at most `most` bytes of a reply, unpacked."""
 
     def __init__(self, *, most: int) -> None:
-        super().__init__(follow_redirects=False, verify=_certificates())
+        super().__init__(follow_redirects=False)
         self._most = most
 
     async def send(self, request: Any, **options: Any) -> Any:
