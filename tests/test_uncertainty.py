@@ -373,3 +373,24 @@ def test_weights_count_for_the_finite_population_by_what_they_are_worth() -> Non
         np.testing.assert_allclose(one, thrice)
         errors.append(one.mean())
     assert errors[1] > 1.5 * errors[0]
+
+
+def test_errors_that_fall_on_trials_of_great_weight_count_with_that_weight() -> None:
+    """Slots of weight 4 that are noisy or quiet, the others the other way round: as many errors, but not as heavy ones."""
+    K, J = 10, 40
+    plan = cyclic(K, J, 3 * J)
+    heavy = plan.slot % 4 == 0
+    weight = np.where(heavy, 4.0, 1.0)
+    agent, twice = np.append(plan.first, plan.second), np.tile(weight, 2)
+    drawn = np.random.default_rng(0).standard_normal(len(plan))
+    errors = []
+    for noisy in (heavy, ~heavy):
+        answer = drawn * np.where(noisy, 0.4, 0.1)
+        ability = np.bincount(agent, twice * np.tile(answer, 2), K) / np.bincount(agent, twice, K)
+        columns = (plan.first, plan.second, plan.item, plan.slot, answer)
+        found = covariance_on_these_items(
+            *columns, ability=ability, first_weight=weight, second_weight=weight, n_items=J
+        )
+        expected = np.sqrt(np.bincount(agent, twice**2 * np.tile(np.where(noisy, 0.4, 0.1) ** 2, 2), K))
+        errors.append(float(np.mean(found.error * np.bincount(agent, twice, K) / expected)))
+    assert max(errors) / min(errors) < 1.25, errors

@@ -36,12 +36,12 @@ def covariance_on_these_items(
     """C of `covariance_over_clusters` by slot, correlations kept, its variances v_i made
 
     l_i·(τ²_i − σ²c_i − σ²g_i)/n_i + σ²c_i·Σ_j(w_ij − 1/J)² + σ²g_i·(Σ_p w_ip² − 1/P), at least l_i·v_i/4 and at most v_i;
-    l_i = 1 − n_i/(PJ + 1), n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
-    τ²_i: mean squared residual of i, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of residuals of
-    one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and also
-    holds what two pairs of a shift have in common by chance, again in each slot of that shift. σ²g_i is 0 where fewer than 2K
-    products of pairs exist: what pairs have of their own then counts as chance. Plain form, l_i·v_i: where no slot holds an agent
-    twice.
+    l_i = 1 − n_i/(PJ + 1)·(Σwe²/Σw)/(Σw²e²/Σw²), n_i = (Σw)²/Σw², P = 2(K−1); w_ij, w_ip: shares of item j, of ordered pair p.
+    τ²_i: Σw²e²/Σw² over i's residuals e, shrunk as v_i is. σ²c_i: mean product of i's two residuals of a slot, σ²g_i: of those
+    of one ordered pair of i's on two items, both shrunk to τ²_i/τ̄² times the average. v_i·n_i is τ²_i + σ²c_i on average, and
+    also holds what two pairs of a shift have in common by chance, again in each slot of that shift. σ²g_i is 0 where fewer than
+    2K products of pairs exist: what pairs have of their own then counts as chance. Plain form, l_i·v_i: where no slot holds an
+    agent twice.
 
     Residuals as in `trial_mean`, centred in their slot. first, second, item: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN;
     ability: float[K], their weighted means, NaN without a trial; weights: float[T] ≥ 0, what a trial counts for its first and
@@ -60,7 +60,7 @@ def covariance_on_these_items(
     _, place = np.unique(slot, return_inverse=True)
     e = _residuals(first, second, place, answer, ability=ability)
     agent, w = np.append(first, second).astype(np.int64), np.append(first_weight, second_weight)
-    total, times = np.bincount(agent, w, K), np.asarray(np.bincount(agent, w > 0, K), dtype=np.float64)
+    total = np.bincount(agent, w, K)
     whole = np.where(total > 0, total, 1.0)
     n = np.maximum(total**2 / np.maximum(np.bincount(agent, w**2, K), np.finfo(np.float64).tiny), 1)
 
@@ -72,8 +72,10 @@ def covariance_on_these_items(
     found = covariance_over_clusters(by(place, S, w * twice), by(place, S, w), size=1 / n)
     variance = np.diag(found.covariance)
     P = 2 * max(int((total > 0).sum()) - 1, 1)
-    left = np.maximum(0.0, 1 - n / (P * J + 1))
-    a_trial = _variance_of_a_trial(agent, np.where(w > 0, twice, 0.0), times, freedom=found.freedom)
+    by_weight, by_square = _mean_square(agent, twice, w, K), _mean_square(agent, twice, w**2, K)
+    heavier = np.divide(by_weight, by_square, out=np.ones(K), where=by_square > 0)
+    left = np.maximum(0.0, 1 - n * heavier / (P * J + 1))
+    a_trial = _variance_of_a_trial(by_square, freedom=found.freedom)
     parts = _parts(first, second, place, e, relative=a_trial / max(float(np.nanmean(a_trial)), NOTHING))
     if parts is None:
         return found.scaled(left)
@@ -92,10 +94,15 @@ def _residuals(first: Ids, second: Ids, place: Positions, answer: Floats, *, abi
     return np.asarray(r - (np.bincount(place, r) / np.bincount(place))[place])
 
 
-def _variance_of_a_trial(agent: Positions, e: Floats, times: Floats, *, freedom: Floats) -> Floats:
-    """Mean e² of each agent's trials, shrunk to that of all as variances by slot are, NaN where they are: float[K]."""
+def _mean_square(agent: Positions, e: Floats, weight: Floats, n_agents: int) -> Floats:
+    total = np.maximum(np.bincount(agent, weight, n_agents), np.finfo(np.float64).tiny)
+    return np.asarray(np.bincount(agent, weight * e**2, n_agents) / total)
+
+
+def _variance_of_a_trial(own: Floats, *, freedom: Floats) -> Floats:
+    """Agents' mean squared residuals, shrunk to that of all as variances by slot are, NaN where they are: float[K]."""
     n_slots = freedom - PRIOR_CLUSTERS + 1
-    own = np.bincount(agent, e**2, len(times)) / np.maximum(times, 1) * n_slots / (n_slots - 1)
+    own = own * n_slots / (n_slots - 1)
     return np.asarray((own * (n_slots - 1) + PRIOR_CLUSTERS * np.nanmean(own)) / freedom)
 
 
