@@ -179,7 +179,7 @@ def texts(folder: Path) -> Callable[[], object]:
         judge="lexical",
         out=str(folder / "texts"),
         design="cyclic",
-        calls=run.options["calls"],
+        calls=int(str(run.options["calls"])),
     )
     return lambda: plan_run(config)
 
