@@ -1,4 +1,4 @@
-"""What `fit`, `report`, `replay` and `lexical` take as runs grow, beside reading, tallying and solving alone.
+"""What `fit`, `report`, `replay`, `lexical`, keys and texts take as runs grow, beside reading, tallying and solving alone.
 
     python benchmarks/scale.py [--trials 1e5 1e6] [--shape 200 2000] [--smoke] [--no-page] [--out FILE]
 
@@ -8,7 +8,8 @@ memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solvin
 finds the chart library's script as an earlier report left it (1.5 s the first time). Runs are cyclic, of made-up answers and
 without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
 
-Bars: fit / base ≤ 3, report / base ≤ 6 at 1e5 and 4 at 1e6; growth ≤ 1.1; replay ≤ 20 µs; page ≤ 5 MB and 1,000 ms.
+Bars: fit / base ≤ 3, report / base ≤ 6 at 1e5 and 4 at 1e6; growth ≤ 1.1; replay ≤ 20 µs;
+keys ≤ 12 µs; `texts`, the plan of a pool with texts, ≤ 2 GB at 500 × 10,000; page ≤ 5 MB and 1,000 ms.
 A further part is a function of a folder in PARTS that returns what is timed.
 """
 
@@ -139,6 +140,52 @@ def replay(folder: Path) -> Callable[[], object]:
     return act
 
 
+def keys(folder: Path) -> Callable[[], object]:
+    """The keys of the same trials, made and written."""
+    from youden.data.folder.key_files import KeysSaid, write_keys
+    from youden.judging.config.reading import load_judge_config
+    from youden.judging.question.keys import keys as made
+
+    pool, plan = texts_of(folder)
+    questions = load_judge_config(JUDGE).questions()
+    said = KeysSaid(plan_digest=plan.digest, judge_digest=questions.digest)
+    return lambda: write_keys(
+        folder / "keys.parquet", (key for _, key in made(questions, plan, pool)), said, n=len(plan)
+    )
+
+
+def texts(folder: Path) -> Callable[[], object]:
+    """A plan over a Parquet pool of the run's shape, 297 bytes a text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from youden.data.folder.run_config import RunConfig
+    from youden.data.folder.run_folder import RunFolder
+    from youden.run.pipeline import plan_run
+
+    run = RunFolder(folder).read_plan_alone()
+    words = np.frombuffer(b"".join(b"word%04d " % k for k in range(5000)), dtype=np.uint8).reshape(5000, 9)
+    rng, pool = np.random.default_rng(0), folder / "pool.parquet"
+    ends = pa.py_buffer(np.arange(run.n_items + 1, dtype=np.int64) * 297)
+    columns = {"agent": pa.string(), "item": pa.string(), "text": pa.large_string()}
+    with pq.ParquetWriter(pool, pa.schema(columns), compression="zstd") as file:
+        for agent in run.agent_ids:
+            letters = np.ascontiguousarray(words[rng.integers(5000, size=(run.n_items, 33))])
+            text = pa.Array.from_buffers(pa.large_string(), run.n_items, [None, ends, pa.py_buffer(letters)])
+            file.write_table(
+                pa.table([pa.array([agent] * run.n_items), pa.array(run.item_ids), text], names=[*columns])
+            )
+    config = RunConfig(
+        name="texts",
+        pool=str(pool),
+        judge="lexical",
+        out=str(folder / "texts"),
+        design="cyclic",
+        calls=int(str(run.options["calls"])),
+    )
+    return lambda: plan_run(config)
+
+
 def lexical(folder: Path) -> Callable[[], object]:
     """The embedded judge on the same texts."""
     from youden.judging.backends.lexical import Lexical
@@ -167,7 +214,9 @@ PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
     "fit": fit,
     "report": report,
     "replay": replay,
+    "keys": keys,
     "lexical": lexical,
+    "texts": texts,
 }
 
 
@@ -217,7 +266,7 @@ def bars(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> dict[str, fl
         for part in ("fit", "report"):
             if part in parts:
                 ratios[f"{part} / base at {n}"] = round(parts[part] / parts["base"], 2)
-        for part in ("replay", "lexical"):
+        for part in ("replay", "keys", "lexical"):
             if part in parts:
                 ratios[f"{part}, microseconds a trial"] = round(1e6 * parts[part] / REPLAYED, 1)
     sizes = sorted(cpu)
@@ -248,7 +297,12 @@ def main() -> None:
         for n in sizes:
             shape = SMOKE[1] if asked.smoke else tuple(asked.shape)
             parts = ["base", "fit", *(["report"] if n <= LARGEST_REPORT else [])]
-            found[n] = rows(Path(place), n, shape, parts=[*parts, *(["replay", "lexical"] if n == sizes[0] else [])])
+            found[n] = rows(
+                Path(place),
+                n,
+                shape,
+                parts=[*parts, "texts", *(["replay", "keys", "lexical"] if n == sizes[0] else [])],
+            )
         table |= {"parts": found, "bars": bars(found)}
         if not asked.no_page and not asked.smoke:
             n, wide = WIDE
