@@ -27,10 +27,12 @@ def plan_of(*, calls: int = 1300) -> Plan:
     return make_plan(POOL, design="cyclic", calls=calls, n_independent=40, seed=1)
 
 
-def judged(plan: Plan, name: str, *, seed: int, favour: float = 0.0, family: str | None = None) -> JudgedRun:
-    """Yes with chance .3 and more for better agents, `favour` more for each agent of the family Own."""
+def judged(
+    plan: Plan, name: str, *, seed: int, favour: float = 0.0, family: str | None = None, better: float = 0.0
+) -> JudgedRun:
+    """Yes with chance .3 and more for better agents, `favour` more for each agent of the family Own, which is `better`."""
     rng = np.random.default_rng(seed)
-    ability = np.linspace(0.2, 0, 12)
+    ability = np.linspace(0.2, 0, 12) + better * OWN
     chance = 0.3 + ability[plan.first] + ability[plan.second]
     chance += favour * (OWN[plan.first].astype(float) + OWN[plan.second])
     result = answer_with(plan, np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0).astype(float))
@@ -86,6 +88,20 @@ def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() 
     assert own.curve_share > 0.25
     assert own.favoured_by == ()
     assert "cannot be told apart from a curved relation" in words(found)
+
+
+def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low() -> None:
+    """They flatten the curve: a strong family seems to get more and a weak one less than it does, never the reverse."""
+    plan, claimed = plan_of(calls=900), {}
+    for better, favour in ((-0.08, 0.13), (0.08, 0.0)):
+        claimed[better] = 0
+        for seed in range(8):
+            one = judged(plan, "A", seed=2 * seed, better=better)
+            other = judged(plan, "B", seed=2 * seed + 1, better=better, favour=favour, family="Own")
+            families = judge_shifts(side_by_side([one, other]), 0, 1).families
+            claimed[better] += next(row for row in families if row.family == "Own").favoured_by == ("B",)
+    assert claimed[-0.08] >= 6
+    assert claimed[0.08] == 0
 
 
 def test_what_cannot_be_tested_is_said() -> None:
