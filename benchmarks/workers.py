@@ -35,6 +35,11 @@ UNWRITTEN = 64
 LEASE = 3.0
 
 
+def tell(one: Measured) -> None:
+    """Each of many as it comes: a part takes long, and may be cut off."""
+    print(json.dumps(one), file=sys.stderr, flush=True)
+
+
 @dataclass
 class Bill:
     """What the server was asked and what its answers came to."""
@@ -185,7 +190,9 @@ def kills(places: Places, kinds: list[str], *, smoke: bool) -> Measured:
     for kind in kinds:
         hows = ["worker", "leader", "stopped"] + (["postmaster"] if kind == "postgresql" else [])
         n = len(hows) if smoke else 12 if kind == "sqlite" else 8
-        found += [_disturbed(places, kind, hows[k % len(hows)], seed=k) for k in range(n)]
+        for k in range(n):
+            found.append(_disturbed(places, kind, hows[k % len(hows)], seed=k))
+            tell(found[-1])
     return {
         "found": found,
         "bars": {
@@ -277,14 +284,9 @@ def caps(places: Places, kinds: list[str], *, smoke: bool) -> Measured:
             victim = dice.choice(workers)
             victim.process.kill()
             ended = [worker.end() for worker in workers]
-            found.append(
-                {
-                    "store": kind,
-                    "used": bill.usd / cap,
-                    "asked": len(bill.times),
-                    "ended": [e.get("slug") for e in ended],
-                }
-            )
+            slugs = [one.get("slug") for one in ended]
+            found.append({"store": kind, "used": bill.usd / cap, "asked": len(bill.times), "ended": slugs})
+            tell(found[-1])
     return {
         "found": found,
         "bars": {

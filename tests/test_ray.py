@@ -254,7 +254,7 @@ def test_a_run_on_two_nodes_of_which_one_is_killed_ends_by_itself_with_the_same_
     )
     try:
         with postgres.admin(store.rpartition("/")[2]) as connection:
-            until(lambda: running.poll() is not None or len(workers_that_answered(connection)) == 2)
+            until(lambda: running.poll() is not None or len(workers_that_answered(connection)) == 2, seconds=240)
             who_asks = connection.execute("SELECT leads, asks FROM youden.members WHERE name <> ''").fetchall()
             cluster.remove_node(lost, allow_graceful=False)
             n_then = server.n_requests

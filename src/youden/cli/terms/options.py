@@ -108,11 +108,8 @@ trusted = click.option(
 
 def store(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds --store. default: in words, where answers go without it."""
-    return click.option(
-        "--store",
-        metavar="PLACE",
-        help=f"Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. [default: {default}]",
-    )
+    said = f"Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. [default: {default}]"
+    return click.option("--store", metavar="PLACE", help=said)
 
 
 def usual_store() -> str | None:

@@ -1,13 +1,16 @@
-"""How a run in batches says why it ends, and what can be done next."""
+"""How a run in batches says why it ends, and what can be done next; what a line cost that failed or did not."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.asking.endings import away_too_long
-from youden.judging.batches.provider import BatchState
-from youden.judging.call.failures import CallError, ends_the_run, is_silence
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.batches.provider import BatchState, LineError
+from youden.judging.call.failures import CallError, ends_the_run, fate, is_silence
+from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.store.jobs import Job
+from youden.nouns import Completion
 
 NOT_FOUND = 404
 
@@ -49,3 +52,19 @@ def cancelled(job: Job, *, n_kept: int) -> ShortRunError:
         "Run the same again to ask for the rest.",
         slug="batch-cancelled",
     )
+
+
+def turned_down(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
+    """(key, error) of the lines for which the provider did not take the batch."""
+    for error in errors:
+        if error.line is not None and 0 < error.line <= len(job.keys):
+            kind = fate(400, error.code)
+            yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
+
+
+def cost_of(outcome: Completion | CallError, config: JudgeConfig, *, worst: float) -> float:
+    """USD of a line; `worst` where the provider does not say what was used, or did the work and lost it."""
+    if isinstance(outcome, CallError):
+        return 0.0 if outcome.free else worst
+    told = outcome.tokens_in or outcome.tokens_out
+    return price(config, outcome.tokens_in, outcome.tokens_out) if told else worst

@@ -19,14 +19,14 @@ from youden.judging.asking.calling import Unsaid, worst_price
 from youden.judging.asking.endings import GIVEN_UP_AT_START, out_of_money, too_many, too_many_missing
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.terms import Asking, Batching
-from youden.judging.batches.endings import cancelled, ending, refused
+from youden.judging.batches.endings import cancelled, cost_of, ending, refused, turned_down
 from youden.judging.batches.holding import Holding
 from youden.judging.batches.lines import Line, parts, request_line, results
-from youden.judging.batches.provider import BatchProvider, BatchState, LineError
+from youden.judging.batches.provider import BatchProvider, BatchState
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Failure, ends_the_run, fate, is_silence
+from youden.judging.call.failures import CallError, Failure, ends_the_run, is_silence
 from youden.judging.call.reply import Usage, believed, with_usage
-from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.config.reading import JudgeConfig
 from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Questions
 from youden.judging.store.answers import Store
@@ -37,9 +37,6 @@ from youden.judging.store.payments import payment_of
 from youden.nouns import Completion, Plan, Pool
 
 T = TypeVar("T")
-
-_HELD_EVERY = 10_000
-"""Trials between two looks whether claims have to be renewed, where nothing else runs meanwhile."""
 
 
 class InBatches:
@@ -247,7 +244,7 @@ class InBatches:
         lost = CallError(
             f"The batch {state.status} without a result for it.", kind="retry", free=state.status != "completed"
         )
-        told = dict(self._turned_down(job, state.errors))
+        told = dict(turned_down(job, state.errors))
         asked = job.keys if state.status != "failed" else told
         self._holding.check()
         spent = [
@@ -264,9 +261,8 @@ class InBatches:
 
     def _believed(self, came: Mapping[str, Completion | CallError]) -> Iterator[tuple[str, Completion]]:
         """(key, answer) of this plan's answers, each with what is believed of its use."""
-        for row, key, request in self._questions.all(self._plan, self._pool):
-            if row % _HELD_EVERY == 0:
-                self._holding.renew()
+        for _, key, request in self._questions.all(self._plan, self._pool):
+            self._holding.renew()  # nothing else runs meanwhile
             outcome = came.get(key)
             if isinstance(outcome, Completion):
                 usage = believed(outcome, request, answer_limit=self._config.answer_limit)
@@ -274,16 +270,9 @@ class InBatches:
                     self.unsaid.count(worst_price(self._config, request), usage.doubt)
                 yield key, with_usage(outcome, usage)
 
-    def _turned_down(self, job: Job, errors: tuple[LineError, ...]) -> Iterator[tuple[str, CallError]]:
-        """(key, error) of the lines for which the provider did not take the batch."""
-        for error in errors:
-            if error.line is not None and 0 < error.line <= len(job.keys):
-                kind = fate(400, error.code)
-                yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
-
     def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
         """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
-        usd = self._price(outcome, worst=worst)
+        usd = cost_of(outcome, self._config, worst=worst)
         completion = outcome if isinstance(outcome, Completion) else None
         if self._asking.books is not None and (usd or completion is not None):
             self._store.pay(self._asking.books.payer, key, payment_of(usd, completion))
@@ -312,12 +301,6 @@ class InBatches:
             last = list(self._early.values())[-1]
             error = CallError(last.reason, kind=last.kind, status=last.status)
             self._end(ends_the_run(error, judge=self._config.name, address=self._config.address))
-
-    def _price(self, outcome: Completion | CallError, *, worst: float) -> float:
-        if isinstance(outcome, CallError):
-            return 0.0 if outcome.free else worst
-        told = outcome.tokens_in or outcome.tokens_out
-        return price(self._config, outcome.tokens_in, outcome.tokens_out) if told else worst
 
     def _chunks(self) -> Iterator[list[Known]]:
         of = self._plan, self._pool
