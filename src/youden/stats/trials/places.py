@@ -90,7 +90,7 @@ def differences(ability: Floats, of: CentredCovariance, *, level: float = 0.95) 
     spread = np.diag(C)
     error = np.sqrt(np.maximum(spread[:, None] + spread - 2 * C, 0))
     freedom = np.minimum(of.freedom[:, None], of.freedom)
-    half = stdtrit(freedom, (1 + level) / 2) * error
+    half = np.asarray(stdtrit(freedom, (1 + level) / 2), dtype=np.float64) * error
     for column in (value, error, half):
         column[np.isnan(half) | np.isnan(value)] = np.nan
         np.fill_diagonal(column, np.nan)
