@@ -12,8 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtrit
 
 from youden.errors import PlanError
 from youden.nouns import Drawn, IndependentRule, Plan, Rounds, Trials
@@ -145,7 +144,7 @@ class Adaptive:
         if self.top is not None and known and self._separated(standing):
             return "separated"
         if self.width is not None and known:
-            half = student.ppf(1 - ALPHA / 2, standing.freedom) * standing.error
+            half = stdtrit(standing.freedom, 1 - ALPHA / 2) * standing.error
             return "narrow" if half.max() <= self.width else None
         return None
 
@@ -154,7 +153,7 @@ class Adaptive:
         above = self._above(standing)
         across = np.ix_(above, ~above)
         one_sided = 1 - ALPHA / (self.n_looks * int(above.sum() * (~above).sum()))
-        z = np.asarray(student.ppf(one_sided, standing.freedom))
+        z = np.asarray(stdtrit(standing.freedom, one_sided))
         gap = standing.ability[above][:, None] - standing.ability[~above]
         return bool((gap > np.maximum(z[above][:, None], z[~above]) * standing.apart[across]).all())
 

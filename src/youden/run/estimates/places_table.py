@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from youden.nouns.arrays import Ids
 from youden.run.estimates.ability import LEVEL, Abilities
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.places import Differences, differences, places_at_once
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Groups = Mapping[str, str | None]
 
@@ -26,6 +29,8 @@ def ranking_table(
     found: Abilities, agent_ids: Sequence[str], *, apart: Differences, groups: Groups | None = None
 ) -> pd.DataFrame:
     """Abilities and the places their differences allow, best first."""
+    import pandas as pd  # takes long to load, and a plan needs this module without its tables
+
     places, at_once = apart.places, places_at_once(apart)
     return pd.DataFrame(
         {

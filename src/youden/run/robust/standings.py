@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from youden.errors import StatisticsError
 from youden.nouns import PartnerRules, Rates, Split, StandingFacts, StandingMove, StandingName, Verdicts
@@ -25,6 +24,9 @@ from youden.stats.robust.pair_means import pair_means
 from youden.stats.robust.partners import Partners, all_partners, group_balanced, panel
 from youden.stats.robust.reweighted import reweighted
 from youden.stats.trials.places import Differences, tied_places
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
 """Of each standing, with its name before: `robust_ability`, …"""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, lu_factor, lu_solve, solve_triangular
-from scipy.optimize import nnls
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats
@@ -107,6 +106,8 @@ def sets_by_dual(equations: Equations) -> Merged:
     across = solve_triangular(L, G[kept].T, lower=True)
     short = g[kept] - across.T @ centre
     multiplier = np.zeros(2 * (K + J))
+    from scipy.optimize import nnls  # takes long to load, and few fits need it
+
     multiplier[kept], _ = nnls(np.vstack([across, short]), np.append(np.zeros(len(L)), 1.0), maxiter=100 * len(L))
     x, y = np.hsplit(multiplier.reshape(2, K + J) > 0, [K])
     held = (x.any(axis=1) & y.any(axis=1)).reshape(2, 1)  # one side alone cannot hold a bound

@@ -8,7 +8,6 @@ line search along it makes the steps finite in number.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from youden.nouns.arrays import Bools, Floats
 from youden.stats.additive.cells import Cells
@@ -86,6 +85,8 @@ class _Edge:
         first = slope(0.0)
         if slope(1.0) <= _FLAT * abs(first) or first >= 0:
             return 1.0
+        from scipy.optimize import brentq  # takes long to load, and is needed at the end of a fit alone
+
         return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
 
     def _beyond(self, mu: Floats) -> Floats:

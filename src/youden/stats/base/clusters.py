@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats, Positions, freeze
@@ -46,7 +46,7 @@ class CentredCovariance:
     def half_width(self, level: float = 0.95) -> Floats:
         """Of the intervals of the θ_i − θ̄: float[K], NaN without one. Raises: StatisticsError [level]."""
         check_level(level)
-        return np.asarray(student.ppf((1 + level) / 2, self.freedom) * self.error)
+        return np.asarray(stdtrit(self.freedom, (1 + level) / 2) * self.error)
 
     def scaled(self, factor: Floats) -> CentredCovariance:
         """With variances times `factor`, float[K] ≥ 0, and correlations as they are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from youden.nouns.arrays import Floats
 from youden.stats.base.clusters import PRIOR_CLUSTERS
@@ -33,7 +33,7 @@ def half_widths(parts: Parts, n_slots: int, n_items: int) -> Floats:
     """Of 95 % intervals for items like these at `n_slots` slots: float[K], t·√(own·Σp² + noise/2S)."""
     variance = parts.own * item_squares(n_slots, n_items) + parts.noise / (2 * n_slots)
     freedom = min(n_slots, n_items) - 1 + PRIOR_CLUSTERS
-    return np.asarray(student.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variance))
+    return np.asarray(stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(variance))
 
 
 def at_share(half_width: Floats, share: float) -> float:

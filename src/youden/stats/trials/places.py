@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
@@ -90,7 +90,7 @@ def differences(ability: Floats, of: CentredCovariance, *, level: float = 0.95) 
     spread = np.diag(C)
     error = np.sqrt(np.maximum(spread[:, None] + spread - 2 * C, 0))
     freedom = np.minimum(of.freedom[:, None], of.freedom)
-    half = student.ppf((1 + level) / 2, freedom) * error
+    half = np.asarray(stdtrit(freedom, (1 + level) / 2), dtype=np.float64) * error
     for column in (value, error, half):
         column[np.isnan(half) | np.isnan(value)] = np.nan
         np.fill_diagonal(column, np.nan)
@@ -117,7 +117,7 @@ def places_at_once(of: Differences) -> RankRange:
     """
     known = ~np.isnan(of.half_width)
     t = np.divide(of.value, of.error, out=np.zeros(of.value.shape), where=known & (of.error > 0))
-    p = np.where(known, student.sf(t, np.where(known, of.freedom, 1.0)), 1.0)
+    p = np.where(known, stdtr(np.where(known, of.freedom, 1.0), -t), 1.0)
     better = np.zeros(p.shape, dtype=np.bool_)
     better[known] = holm(p[known]) <= 1 - of.level
     return _places(better)
