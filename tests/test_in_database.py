@@ -175,7 +175,7 @@ def test_a_large_run_is_fitted_by_duckdb_and_what_it_does_not_do_by_arrays(
     monkeypatch.setattr(engine, "TRIALS_FOR_DUCKDB", 100)
     assert engine.fit(run).engine == "duckdb"
     assert engine.fit(run, target="these-items").engine == "arrays"
-    with pytest.raises(ConfigError, match=r"these-items.*--engine arrays.*\[engine-refused\]"):
+    with pytest.raises(ConfigError, match=r"these-items.*--engine arrays.* GB free .*\[engine-refused\]"):
         engine.fit(run, target="these-items", engine="duckdb")
 
 

@@ -32,6 +32,9 @@ from youden.streams import own_stream
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+BYTES_OF_A_TRIAL = 250
+"""What arrays take at their peak, measured on a cyclic run of ten million trials."""
+
 NOT_MADE = StandingFacts(
     (), None, 0, (), message="The engine duckdb does not make it; `youden fit --engine arrays` does."
 )
@@ -62,7 +65,11 @@ def fit_in_database(
     plan, of = folder.judged_files()
     rules = partner_rules(folder, agents := folder.read_pool().agents, rules)
     if why := left_to_arrays(plan, target, rules):
-        raise ConfigError(f"The engine duckdb does not fit {why}. Say --engine arrays.", slug="engine-refused")
+        raise ConfigError(
+            f"The engine duckdb does not fit {why}. Say --engine arrays, on a machine with about "
+            f"{of.n_trials * BYTES_OF_A_TRIAL / 1e9:.1f} GB free for these {of.n_trials:,} trials.",
+            slug="engine-refused",
+        )
     groups = {agent.id: agent.group for agent in agents}
     with database(folder.path, memory=memory) as connection:
         load_trials(connection, of.files, plan)

@@ -224,9 +224,10 @@ def _write_fields(path: Path, header: Sequence[str], rows: Iterable[Sequence[Fie
 
 
 def _fields(row: Floats) -> list[Field]:
-    found = row.astype(object)
-    found[np.isnan(row)] = None
-    fields: list[Field] = found.tolist()
+    """Each number as Python writes it, written once for all cells that hold it; empty for NaN."""
+    bits, at = np.unique(np.ascontiguousarray(row).view(np.int64), return_inverse=True)
+    texts = ["" if math.isnan(value) else repr(value) for value in bits.view(np.float64).tolist()]
+    fields: list[Field] = np.array(texts, dtype=object)[at].tolist()
     return fields
 
 

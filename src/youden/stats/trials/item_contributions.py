@@ -6,6 +6,7 @@ asked. So the error is about more items of the kind, not about these alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,21 +76,21 @@ def item_contributions(
     residual = answer - effect[first] - effect[second]
     times = np.maximum(np.bincount(item, minlength=n_items), 1)
     residual = residual - (np.bincount(item, residual, n_items) / times)[item]
-    agent, w = np.append(first, second), np.append(first_weight, second_weight)
-    cell, e = agent * np.int64(n_items) + np.tile(item, 2), np.tile(residual, 2)
+    sides = [(agent * np.int64(n_items) + item, w) for agent, w in ((first, first_weight), (second, second_weight))]
 
-    def summed(weights: Floats | None = None) -> Floats:
-        total = np.bincount(cell, weights, minlength=n_agents * n_items)
-        return total.reshape(n_agents, n_items).astype(np.float64)
+    def summed(of: Callable[[Floats], Floats]) -> Floats:
+        total = sum(np.bincount(cell, of(w), minlength=n_agents * n_items) for cell, w in sides)
+        return np.asarray(total, dtype=np.float64).reshape(n_agents, n_items)
 
-    share = summed(w)
+    share = summed(lambda w: w)
     whole = np.maximum(share.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    n = summed((w > 0).astype(np.float64))
-    counted = e * (w > 0)
-    squares = summed(counted**2) - np.divide(summed(counted) ** 2, n, out=np.zeros(n.shape), where=n > 0)
+    n = summed(lambda w: np.asarray(w > 0, dtype=np.float64))
+    squares = summed(lambda w: residual**2 * (w > 0))
+    squares -= np.divide(summed(lambda w: residual * (w > 0)) ** 2, n, out=np.zeros(n.shape), where=n > 0)
     freedom = np.maximum(n - 1, 0).sum(axis=1)
     within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
-    return ItemContributions(ability, summed(w * e) / whole, share / whole, n, np.maximum(within, 0))
+    by_item = summed(lambda w: w * residual)
+    return ItemContributions(ability, by_item / whole, share / whole, n, np.maximum(within, 0))
 
 
 def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:
