@@ -142,7 +142,7 @@ def replay(folder: Path) -> Callable[[], object]:
 
 def keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
-    from youden.data.folder.key_files import KeysSaid, write_keys
+    from youden.data.folder.trials.key_files import KeysSaid, write_keys
     from youden.judging.config.reading import load_judge_config
     from youden.judging.question.keys import keys as made
 

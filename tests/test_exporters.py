@@ -20,9 +20,9 @@ from youden.data.exporters.every_eval_ever import _scoring
 from youden.data.exporters.hf_dataset import _without_places
 from youden.data.exporters.tables import pool_table, write_tables
 from youden.data.exporters.terms import Terms
-from youden.data.folder import trial_tables
 from youden.data.folder.run_config import Extension, RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.trials import trial_tables
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.data.schemas.shipped import content, schema_file

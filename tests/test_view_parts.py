@@ -17,8 +17,8 @@ import pytest
 from browsers import chromium, complaints, drawn, serious, until
 from pools import make_pool
 from report_runs import judged
-from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.trials import trial_tables
 from youden.nouns import Plan
 from youden.nouns.arrays import Floats
 from youden.report.data.trials import KINDS, Chosen, TrialBook, TrialRows

@@ -8,7 +8,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trial_blocks import verdict_blocks
+from youden.data.folder.trials.trial_blocks import verdict_blocks
 from youden.nouns.arrays import Floats, Positions
 from youden.report.data.trials import Chosen, Column, Page, TrialLine, TrialRows
 

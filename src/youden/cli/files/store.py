@@ -12,7 +12,7 @@ from youden.cli.terms import options, show
 
 @click.group("store")
 def command() -> None:
-    """Copy answers between stores, files or PostgreSQL; see which batches are under way."""
+    """Copy answers between stores; see which batches are under way."""
 
 
 @command.command("copy")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing
-from youden.data.folder import rates_table, sheets, trial_tables
+from youden.data.folder import sheets
 from youden.data.folder.joining import read_run_pool
 from youden.data.folder.parts import MANIFEST
 from youden.data.folder.parts import remove as remove_parts
@@ -22,7 +22,8 @@ from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_c
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
 from youden.data.folder.tables import count_rows
-from youden.data.folder.trial_tables import VerdictFiles
+from youden.data.folder.trials import rates_table, trial_tables
+from youden.data.folder.trials.trial_tables import VerdictFiles
 from youden.nouns import (
     CurlCurve,
     Json,

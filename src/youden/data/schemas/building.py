@@ -10,12 +10,12 @@ from pydantic import TypeAdapter
 from youden.data.folder.gate_ledger import FILE, LedgerFile
 from youden.data.folder.pool_summary import PoolFile
 from youden.data.folder.ranking_file import RankingFile
-from youden.data.folder.rates_table import RatesSaid
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.sheets import CURL, ITEMS, RANKING, RANKING_0_1, STANDING, STANDINGS
-from youden.data.folder.trial_tables import ARMS, PLAN_VERSION, PlanSaid, VerdictsSaid
+from youden.data.folder.trials.rates_table import RatesSaid
+from youden.data.folder.trials.trial_tables import ARMS, PLAN_VERSION, PlanSaid, VerdictsSaid
 from youden.nouns import MISSING_REASONS, Json, RunFacts, Validation
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.data.folder.tables import Table, read_table
-from youden.data.folder.trial_tables import ARMS, VerdictsSaid
+from youden.data.folder.trials.trial_tables import ARMS, VerdictsSaid
 from youden.nouns import MISSING_REASONS, Plan
 
 
