@@ -18,7 +18,7 @@ from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, Verdicts
 from youden.protocol.rates import tally
 from youden.run.analysis import Analysis, analyse
 from youden.run.robust.follow_ups import follow_up
-from youden.run.robust.standings import check_rules
+from youden.run.robust.rules import check_rules
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)

@@ -33,8 +33,7 @@ from youden.protocol.extension.blocks import extensions_of
 from youden.run.books import books_of, carry, with_costs
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
-from youden.run.robust.rules import partner_rules, rules_of
-from youden.run.robust.standings import check_rules
+from youden.run.robust.rules import check_rules, partner_rules, rules_of
 from youden.run.rounds import run_rounds
 from youden.text.words import mean_lengths
 

@@ -10,7 +10,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -71,7 +70,9 @@ def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel, *,
     table = pa.table(dict(columns))
     if not cuts:
         with replacing(path) as fresh:
-            pq.write_table(table.cast(with_said(table.schema, said)), fresh, compression="zstd")
+            pq.write_table(
+                table.replace_schema_metadata(with_said(table.schema, said).metadata), fresh, compression="zstd"
+            )
         return
     with writing_parts(path, said.model_dump_json()) as parts:
         for start, stop in pairwise([0, *cuts, len(table)]):
@@ -120,6 +121,8 @@ class Table(Generic[M]):
         )
 
     def _codes(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
+        import pyarrow.compute as pc
+
         known = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=names)
         used = chunk.indices.drop_null()
         unknown = used.filter(pc.is_null(known.take(used)))

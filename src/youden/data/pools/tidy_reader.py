@@ -14,7 +14,6 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from youden.data.pools.grid import LONG_TEXT, Cells, Source, shown
@@ -131,6 +130,8 @@ class _TidyRows:
         if agent.null_count or item.null_count or text.null_count or not _is_utf8(columns):
             return False
         agents, items = _positions(agent, self._agents), _positions(item, self._items)
+        import pyarrow.compute as pc  # loads as long as a small table is read
+
         lengths = np.asarray(pc.utf8_length(text), dtype=np.int64)
         if (
             agents is None

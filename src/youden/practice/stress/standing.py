@@ -9,7 +9,8 @@ import numpy as np
 
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats, Ids
-from youden.run.robust.standings import PairedAnswers, family_labels, links_of
+from youden.run.robust.rules import family_labels
+from youden.run.robust.standings import PairedAnswers, links_of
 from youden.stats.base.ranks import ranks
 from youden.stats.robust.partners import group_balanced
 from youden.stats.robust.reweighted import reweighted

@@ -5,7 +5,7 @@ Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from youden.run.estimates.ability import CELLS, TRIALS, Abilities
 from youden.run.estimates.extended import extended_abilities
 from youden.run.estimates.trial_covariance import ByItem, trial_covariance
 from youden.run.estimates.trial_mean import TrialMean
-from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.weighted_mean import weighted_mean
+
+if TYPE_CHECKING:
+    from youden.stats.additive.clipped_linear import ClippedLinear
 
 
 def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
@@ -155,6 +157,8 @@ def cell_abilities(
 def _fitted(part: Verdicts, n_items: int, target: Target) -> Abilities:
     rates = tally(part)
     scores = train_scores(rates, part.plan.split)
+    from youden.stats.additive.clipped_linear import ClippedLinear  # loads as long as a ranking by trials takes
+
     model = ClippedLinear().fit(scores)
     found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
     if part.plan.n_items == n_items:

@@ -6,7 +6,7 @@ it is the plain ranking, whatever estimator made that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from youden.nouns.arrays import Floats, Ids, freeze
 from youden.protocol.rates import tally
 from youden.run.estimates.ability import Abilities
 from youden.run.estimates.places_table import ranking_table, told_apart
+from youden.run.robust.rules import family_labels
 from youden.run.robust.words import leader_words
 from youden.stats.robust.links import Linked, linked_pairs
 from youden.stats.robust.pair_means import pair_means
@@ -118,33 +119,6 @@ def standings_of(
     return tuple(made)
 
 
-def check_rules(rules: PartnerRules, agent_ids: Sequence[str]) -> None:
-    """Refuse rules that speak of agents that are not there, or leave nobody to score.
-
-    Raises: StatisticsError [families-unknown], [one-family], [trusted-unknown], [panel-small].
-    """
-    _known("families", rules.families, agent_ids)
-    _known("trusted", rules.trusted, agent_ids)
-    if len(set(rules.trusted)) == 1 or (rules.ranked_by == "trusted" and not rules.trusted):
-        raise StatisticsError(
-            f"A trusted panel of {len(set(rules.trusted))} cannot score its own members. Name 2 agents or more.",
-            slug="panel-small",
-        )
-    if rules.families and len(np.unique(family_labels(rules.families, agent_ids))) < 2:
-        raise StatisticsError(
-            f"All {len(agent_ids)} agents are of the family {next(iter(rules.families.values()))!r}, so no other family can "
-            "score them. Name two families or more, or leave families out.",
-            slug="one-family",
-        )
-
-
-def family_labels(families: Mapping[str, str], agent_ids: Sequence[str]) -> Ids:
-    """A number for each agent's family: int32[K]; an agent without one is a family of its own."""
-    names = [("family", families[agent]) if agent in families else ("agent", agent) for agent in agent_ids]
-    order = {name: n for n, name in enumerate(dict.fromkeys(names))}
-    return np.array([order[name] for name in names], dtype=np.int32)
-
-
 def _robust_partners(cluster: Ids) -> Partners:
     if len(np.unique(cluster)) == 1:
         raise StatisticsError(
@@ -228,12 +202,3 @@ def ordered_by(table: pd.DataFrame, name: str) -> pd.DataFrame:
 def _names(label: Ids, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     groups = [tuple(ids[i] for i in np.flatnonzero(label == c).tolist()) for c in dict.fromkeys(label.tolist())]
     return tuple(sorted((group for group in groups if len(group) > 1), key=lambda group: -len(group)))
-
-
-def _known(what: str, said: Mapping[str, str] | Sequence[str], ids: Sequence[str]) -> None:
-    if unknown := [agent for agent in said if agent not in set(ids)]:
-        raise StatisticsError(
-            f"{what} names agents that are not in this run: {', '.join(unknown[:5])}. It has: {', '.join(ids[:10])}"
-            f"{' …' if len(ids) > 10 else ''}.",
-            slug=f"{what}-unknown",
-        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from youden.nouns.arrays import Ids
 from youden.stats.additive.cells import IdColumn
@@ -18,6 +17,8 @@ def agent_components(agent: IdColumn, item: IdColumn, *, n_agents: int, n_items:
     >>> agent_components(np.array([0, 2, 3]), np.array([1, 1, 0]), n_agents=4, n_items=2).tolist()
     [0, -1, 0, 1]
     """
+    from scipy.sparse.csgraph import connected_components  # takes long to load, and few who name this module need it
+
     n = n_agents + n_items
     graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n, n))
     _, label = connected_components(graph, directed=False)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from youden.nouns.arrays import Bools, Floats, Ids, freeze
 from youden.stats.robust.pair_fit import pair_effects
@@ -99,6 +98,8 @@ def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
 
 
 def _components(linked: Bools) -> Ids:
+    from scipy.sparse.csgraph import connected_components
+
     _, label = connected_components(coo_array(linked), directed=False)
     first = np.full(len(linked), len(linked))
     np.minimum.at(first, label, np.arange(len(linked)))
