@@ -24,7 +24,6 @@ from youden.protocol.follow_ups import plan_without_follow_ups
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
-from youden.run.precision import refuse_out_of_reach
 from youden.streams import DRAW
 
 _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
@@ -114,7 +113,10 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
             "Leave it out, or say `independent: pooled`.",
             slug="run-config",
         )
-    refuse_out_of_reach(plan)
+    if plan.design == Width.name:
+        from youden.run.precision import refuse_out_of_reach
+
+        refuse_out_of_reach(plan)
     return _extended(plan, config.extensions, pools[1:])
 
 

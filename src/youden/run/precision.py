@@ -137,8 +137,6 @@ def refuse_out_of_reach(plan: Plan) -> None:
 
     That is: not even where items matter half as much as in the judged domain where they matter least.
     """
-    if plan.design != Width.name:
-        return
     design, own = width_of(plan), min(one.own for one in DOMAINS) / 2
     least = Parts(np.array([own]), np.zeros(1))
     if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:

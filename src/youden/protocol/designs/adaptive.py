@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+import scipy
 
 from youden.errors import PlanError
 from youden.nouns import Drawn, IndependentRule, Plan, Rounds, Trials
@@ -144,7 +144,7 @@ class Adaptive:
         if self.top is not None and known and self._separated(standing):
             return "separated"
         if self.width is not None and known:
-            half = stdtrit(standing.freedom, 1 - ALPHA / 2) * standing.error
+            half = scipy.special.stdtrit(standing.freedom, 1 - ALPHA / 2) * standing.error
             return "narrow" if half.max() <= self.width else None
         return None
 
@@ -153,7 +153,7 @@ class Adaptive:
         above = self._above(standing)
         across = np.ix_(above, ~above)
         one_sided = 1 - ALPHA / (self.n_looks * int(above.sum() * (~above).sum()))
-        z = np.asarray(stdtrit(standing.freedom, one_sided))
+        z = np.asarray(scipy.special.stdtrit(standing.freedom, one_sided))
         gap = standing.ability[above][:, None] - standing.ability[~above]
         return bool((gap > np.maximum(z[above][:, None], z[~above]) * standing.apart[across]).all())
 
@@ -165,7 +165,7 @@ class Adaptive:
     def _least_sure(self, standing: Standing) -> Bools:
         ability, error = np.nan_to_num(standing.ability), np.nan_to_num(standing.apart, nan=1.0)
         apart = np.abs(ability[:, None] - ability) / np.maximum(error, 1e-12)
-        confused = ndtr(-apart)
+        confused = scipy.special.ndtr(-apart)
         np.fill_diagonal(confused, 0.0)
         if self.top is not None:
             above = self._above(standing)
