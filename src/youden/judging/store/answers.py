@@ -83,7 +83,8 @@ class Store:
         found: dict[str, Completion | Failure] = {
             key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in failures
         }
-        found |= {key: self._read(text) for key, text in answers}
+        read = {text: self._read(text) for text in {text for _, text in answers}}
+        found |= {key: read[text] for key, text in answers}
         with self._adding:
             for buffer in (self._being_written, self._unwritten):
                 found |= {key: buffer.outcomes[key] for key in keys if key in buffer.outcomes}
