@@ -120,7 +120,7 @@ class BatchServer:
             if batch.fate == "vanished":
                 return web.json_response({"error": {"message": f"No such batch: {batch.id}"}}, status=404)
             batch.looks += 1
-            if batch.looks == self.looks_needed:
+            if batch.looks >= self.looks_needed and batch.output is batch.errors is None:
                 self._end(batch)
             return web.json_response(self._shown(batch))
 

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from batch_server import BatchServer, Extension, Fault
 from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
-from wire_server import Reply, WireServer, same_item, well_behaved
+from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.asking.terms import Asking, Batching, Limits
-from youden.judging.backends.wire import WireJudge
 from youden.judging.batches.holding import Holding
 from youden.judging.batches.lines import Line, parts, results
 from youden.judging.batches.openai import OpenAIBatches
@@ -29,7 +28,6 @@ from youden.judging.batches.registry import BATCHES, batch_provider
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.call.retry import RetryPolicy
-from youden.judging.config.reading import JudgeConfig
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.jobs import Job, all_batches, noted_batches
@@ -532,33 +530,3 @@ async def test_rejections_before_the_first_answer_are_no_trials_own(store: Store
         assert caught.value.slug == "judge-rejects"
         server.behave = well_behaved
         assert (await ask(server, store)).answered.all()
-
-
-async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(tmp_path: Path) -> None:
-    """Each begins while the other is under way: what one has claimed the other waits for."""
-    async with BatchServer(looks_needed=3) as server, WireServer(slowly) as by_calls:
-        for first in ("batch", "calls"):
-            path = tmp_path / f"{first}.db"
-            config = judge_config(server.url)
-
-            async def in_batches(path: Path = path) -> Verdicts:
-                with open_store(path) as store:
-                    return await ask(server, store, sleep=lambda _s: asyncio.sleep(0.05))
-
-            async def call_by_call(path: Path = path, config: JudgeConfig = config) -> Verdicts:
-                judge = WireJudge(Connection("m", by_calls.url, 5.0))
-                async with contextlib.aclosing(judge):
-                    with open_store(path) as store:
-                        return await judge_plan(PLAN, POOL, config=config, store=store, judge=judge)
-
-            before = len(server.bodies) + by_calls.n_requests
-            order = (in_batches, call_by_call) if first == "batch" else (call_by_call, in_batches)
-            one = asyncio.create_task(order[0]())
-            await asyncio.sleep(0.1)
-            both = await asyncio.gather(one, order[1]())
-            assert all(verdicts.answered.all() for verdicts in both)
-            assert len(server.bodies) + by_calls.n_requests - before == len(PLAN)
-
-
-def slowly(n: int, body: Any) -> Reply:
-    return replace(well_behaved(n, body), delay=0.05)

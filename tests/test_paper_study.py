@@ -12,7 +12,7 @@ from worlds import dense_world
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError
-from youden.run.pipeline import import_peer_prediction
+from youden.run.importing import import_peer_prediction
 from youden.study.paper.printed import domain_of
 from youden.study.paper.tables import by_domain, printed, study_paper
 from youden.study.replay import make_world

@@ -267,11 +267,17 @@ def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str
         ]
         assert two.jobs(address="a", model="other").pending() == []
         assert theirs.keys(but=[first.id]) == {"k3"}
+        assert two.place.batches() == sorted([first.id, second.id])
+        under_way = two.under_way()
+        assert under_way.keys() == {"k1", "k2", "k3"}
         assert other.place.put_rows("batches", one.place.rows("batches", None, n=10)) == 2
         theirs.forget(started)
         with pytest.raises(JudgeError, match="lease-lost"):
             jobs.started(started, "b2")
         assert [job.id for job in jobs.pending()] == [second.id]
+        assert under_way.keys() == {"k3"}
+        jobs.forget(second)
+        assert under_way.keys() == two.under_way().keys() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

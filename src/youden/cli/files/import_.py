@@ -89,7 +89,7 @@ def command(
 
 
 def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], *, as_json: bool) -> None:
-    from youden.run.pipeline import import_peer_prediction
+    from youden.run.importing import import_peer_prediction
 
     if len(paths) != 1 or columns:
         raise click.UsageError(f"{PEER_PREDICTION} takes one PATH and no --column.")

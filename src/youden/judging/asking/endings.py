@@ -92,6 +92,16 @@ def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -
     )
 
 
+def awaited(n: int, *, store: str) -> ShortRunError:
+    """So many answers are left to the batches that `store` knows of."""
+    return ShortRunError(
+        f"{n:,} answers are awaited from batches that were sent and are not merged yet, so they are not asked for again. "
+        f"The same command with `--mode batch` waits for them. `youden store batches {store}` shows the batches; with "
+        "`--forget BATCH` it gives one up, whose requests are then asked, and paid, once more.",
+        slug="batch-awaited",
+    )
+
+
 def away_too_long(error: CallError, *, judge: str, address: str, outage: float) -> ShortRunError:
     """The server did not come back in time."""
     return ShortRunError(

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from youden.errors import YoudenError
 from youden.judging.asking.calling import Call, Caller
-from youden.judging.asking.endings import Ending, away_too_long
+from youden.judging.asking.endings import Ending, awaited, away_too_long
 from youden.judging.asking.line import MOST_ASLEEP, Line
 from youden.judging.asking.sight import Sight
 from youden.judging.asking.work import Work
@@ -62,6 +62,7 @@ class Loop:
         self._config = caller.config
         self._store = store
         self._claims = store.claims()
+        self._under_way = store.under_way()
         self._ending = ending
         self._sight = sight
         self._retry_failed = retry_failed
@@ -71,7 +72,7 @@ class Loop:
         self._line = Line(caller.config.concurrency)
         self._early: list[tuple[Call, Failure]] = []
         self._elsewhere: dict[str, Call] = {}
-        self._n_in_flight = self._n_cut = 0
+        self._n_in_flight = self._n_cut = self._n_awaited = 0
         self._known_good: Call | Known | None = None
         self._once = asyncio.Lock()
         self._to_write = asyncio.Event()
@@ -92,6 +93,8 @@ class Loop:
             self._line.close_sleepers()
         if not self._ending.stopped:
             self._keep_early()
+        if self._n_awaited:
+            self._ending.stop_with(awaited(self._n_awaited, store=self._store.name))
 
     def let_go(self) -> None:
         """Give up the claims on what was not asked; those in a store that cannot be written end by themselves."""
@@ -121,6 +124,8 @@ class Loop:
         at_once = self._config.concurrency
         if self._team is not None and self._team.others.n_asking:
             await self._join_in()
+        if n := await asyncio.to_thread(self._count_awaited):
+            self._sight.say("batches", str(awaited(n, store=self._store.name)))
         chunks = look_up(self._work.keys(), self._store, ask=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
             asked = [known for known in chunk if not self._settle(known)]
@@ -130,6 +135,14 @@ class Loop:
                 if self._ending.stopped:
                     return
                 await self._route(asked[begin : begin + at_once])
+
+    def _count_awaited(self) -> int:
+        """Rows whose requests are in batches under way, and not answered."""
+        sent, keys = self._under_way.keys(), self._work.keys()
+        rows = ((row, key) for row, key in keys if key in sent) if sent else ()
+        chunks = look_up(rows, self._store, ask=self._work.request)
+        is_answer, again = self._work.is_answer, self._retry_failed
+        return sum(len(one.rows) for chunk in chunks for one in chunk if not one.settled(is_answer, retry_failed=again))
 
     @property
     def _is_full(self) -> bool:
@@ -173,10 +186,10 @@ class Loop:
         await self._ask_or_await(new)
 
     async def _ask_or_await(self, calls: Sequence[Call]) -> None:
-        """Claim the calls and ask them, but for those that somebody else claims or has answered meanwhile."""
+        """Claim the calls and ask them, but for those that somebody else claims, sent in a batch or has answered meanwhile."""
         if not calls:
             return
-        mine, now = await asyncio.to_thread(self._claimed, [call.key for call in calls])
+        mine, sent, now = await asyncio.to_thread(self._claimed, [call.key for call in calls])
         done = []
         for call in calls:
             found = now.get(call.key)
@@ -184,6 +197,10 @@ class Loop:
             if found is not None and settled and found != call.known:
                 self._elsewhere.pop(call.key, None)
                 self._take(call, found)
+                done.append(call.key)
+            elif call.key in sent:
+                self._elsewhere.pop(call.key, None)
+                self._n_awaited += len(call.rows)
                 done.append(call.key)
             elif call.key in mine:
                 self._elsewhere.pop(call.key, None)
@@ -193,9 +210,12 @@ class Loop:
         if done:
             await asyncio.to_thread(self._claims.finish, done)
 
-    def _claimed(self, keys: Sequence[str]) -> tuple[set[str], dict[str, Completion | Failure]]:
-        """Those of `keys` that are this loop's to ask, and what the store then holds of all."""
-        return self._claims.take(keys), self._store.known(keys)
+    def _claimed(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
+        """Those of `keys` that this loop claims, all keys then in batches, and what the store holds of `keys` after that.
+
+        In this order: whoever sends a batch claims its keys until it is noted, and forgets it when its answers are stored.
+        """
+        return self._claims.take(keys), self._under_way.keys(), self._store.known(keys)
 
     async def _work_off(self) -> None:
         concurrency, more = self._caller.concurrency, True

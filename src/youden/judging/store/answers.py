@@ -21,7 +21,7 @@ import orjson
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
 from youden.judging.store.claims import LEASE, Claims
-from youden.judging.store.jobs import Jobs
+from youden.judging.store.jobs import Jobs, UnderWay
 from youden.judging.store.payments import Payment
 from youden.judging.store.places.contract import Batch, Change, FailureRow, Kept, Member, Place
 from youden.judging.store.places.sqlite import explanation
@@ -186,6 +186,10 @@ class Store:
     def jobs(self, *, address: str, model: str) -> Jobs:
         """The batches of a model that are under way."""
         return Jobs(self.place, self._one_at_a_time, address=address, model=model)
+
+    def under_way(self) -> UnderWay:
+        """The keys in all batches that are under way."""
+        return UnderWay(self.place, self._one_at_a_time)
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
         """Who asks `run`, as `Place.members`."""

@@ -107,6 +107,26 @@ class Jobs:
                 yield number, usd, file, batch, keys
 
 
+class UnderWay:
+    """The keys in the batches of all models, for one who asks call by call. lock: held while the place is used."""
+
+    def __init__(self, place: Place, lock: AbstractContextManager[object]) -> None:
+        self._place = place
+        self._lock = lock
+        self._of: list[str] = []
+        self._keys: frozenset[str] = frozenset()
+
+    def keys(self) -> frozenset[str]:
+        """All of them now; read again only where a batch was added or forgotten."""
+        with self._lock:
+            of = self._place.batches()
+            rows = all_batches(self._place) if of and of != self._of else []
+        if of != self._of:
+            self._keys = frozenset(key for *_, keys, _ in rows for key in orjson.loads(keys))
+            self._of = of
+        return self._keys
+
+
 def noted_batches(place: Place) -> list[Noted]:
     """Every batch under way that `place` knows of, oldest first."""
     return [

@@ -196,6 +196,9 @@ class PostgresPlace:
     def forget_batch(self, number: str) -> None:
         self._run("DELETE FROM youden.batches WHERE id = %s", (number,))
 
+    def batches(self) -> list[str]:
+        return [number for (number,) in self._rows("SELECT id FROM youden.batches ORDER BY id")]
+
     def close(self) -> None:
         try:
             if not self._connection.closed:

@@ -183,6 +183,9 @@ class SqlitePlace:
         with self._writing() as do:
             do.execute("DELETE FROM batches WHERE id = ?", [number])
 
+    def batches(self) -> list[str]:
+        return [number for (number,) in self._read("SELECT id FROM batches ORDER BY id")]
+
     def close(self) -> None:
         self._connection.close()
 
