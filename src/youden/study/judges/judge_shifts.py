@@ -35,8 +35,8 @@ what a strong family seems to get and lower a weak one's, never the reverse: the
 side alone.
 .94–.97 in replays of PubMed, SAMSum and ICLR at 2 % of the calls, .71–.84 on OPUS with its 30 items."""
 CURVE_ALLOWANCE = 0.15
-"""Part of the rise that a curve gives such a family over the rest by which its shape may be wrong: the interval has to lie that
-far from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays."""
+"""Part of the rise that a curve gives a family over the rest by which its shape may be wrong: the interval has to lie that far
+from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays. Scattered agents rise hardly."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _families(
             if min(n, len(keys) - n) < LEAST_AGENTS:
                 shift = replace(shift, low=-np.inf, high=np.inf)
             rise = abs(float(other[member].mean() - other[~member].mean()) - shift.shift)
-            shape = CURVE_ALLOWANCE * rise if together or near > MOST_CURVE_SHARE["other"] else 0.0
+            shape = CURVE_ALLOWANCE * rise
             if np.isnan(share):
                 shape = float("inf")
             flattened = 0.0
