@@ -48,6 +48,8 @@ EXTRAS = {
     ),
     "fast": Extra(("numba",), "compiled loops for fits of very many cells", ("none: without it they take longer",)),
     "peers": Extra(
-        ("clarabel", "cvxpy", "pyfixest"), "other solvers that tests and benchmarks compare with", ("none: tests only",)
+        ("clarabel", "cvxpy", "polars", "pyfixest"),
+        "other solvers and readers that tests and benchmarks compare with",
+        ("none: tests only",),
     ),
 }
