@@ -36,7 +36,8 @@ side alone.
 .94–.97 in replays of PubMed, SAMSum and ICLR at 2 % of the calls, .71–.84 on OPUS with its 30 items."""
 CURVE_ALLOWANCE = 0.15
 """Part of the rise that a curve gives a family over the rest by which its shape may be wrong: the interval has to lie that far
-from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays. Scattered agents rise hardly."""
+from 0 before anybody is named. Agents that win by other mixes of grades bend it so far in replays. Scattered
+agents hardly rise."""
 
 
 @dataclass(frozen=True)
