@@ -32,11 +32,12 @@ WORDS = (
     "honey",
     "cedar",
 )
-SHARED = {"faithful": 5, "shorter": 4, "vague": 2, "empty": 0}
+TOLD = {"faithful": 13, "shorter": 10, "vague": 6, "empty": 0}
+"""Of how many topics a model says what the others say of them too: it says only fillers of the rest."""
 
 
 def says(name: str, topic: str) -> str:
-    own = [f"{topic}-{number}" for number in range(SHARED[name])]
+    own = [f"{topic}-{number}" for number in range(5)] if WORDS.index(topic) < TOLD[name] else []
     return " ".join([*own, *(f"filler{number}" for number in range(6 - len(own)))])
 
 
@@ -60,7 +61,7 @@ def two_turns():
 
 
 samples = [Sample(id=word, input=word, target=word) for word in WORDS]
-models = [get_model(f"mockllm/{name}", custom_outputs=answer, memoize=False) for name in SHARED]
+models = [get_model(f"mockllm/{name}", custom_outputs=answer, memoize=False) for name in TOLD]
 first_said = keep_response(lambda state: state.messages[2].text)
 tasks = Task(dataset=samples, solver=two_turns(), scorer=[includes(), first_said], name="topics")
 
