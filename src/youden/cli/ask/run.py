@@ -33,7 +33,8 @@ def command(
     The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
 
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
-    items. It rewards restating what others can be matched to, and is no proof of correctness.
+    items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
+    and is no proof of correctness.
     """
     said = overrides.apply(config)
     from youden.run.engine import fit

@@ -47,7 +47,8 @@ def command(
     with --labels also labels.json, which says how far the ranking agrees with them.
 
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
-    items. It rewards restating what others can be matched to, and is no proof of correctness.
+    items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
+    and is no proof of correctness.
     """
     from youden.data.families import read_families
     from youden.data.folder.run_folder import RunFolder

@@ -25,7 +25,8 @@ SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
 _ABILITY = (
     "How well others' responses let the judge recognise the same source: true-positive rate less false-positive rate, over the "
-    "agent's partners and items. Relative to this pool, this judge and these items; no proof of correctness."
+    "agent's partners and items. Relative to this pool, this judge and these items. It rewards restating what "
+    "others can be matched to (obscure or bureaucratic styles stand high, terse references low), and is no proof of correctness."
 )
 
 

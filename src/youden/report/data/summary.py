@@ -14,7 +14,8 @@ from youden.run.robust.words import standing_line
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
-    "items; it rewards restating what others can be matched to, and is no proof of correctness."
+    "items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references "
+    "low), and is no proof of correctness."
 )
 SPEAKS_OF: dict[Target | None, str] = {
     "items-like-these": "Intervals and places speak of more items of this kind.",
