@@ -31,7 +31,7 @@ from youden.report.data.report import build_report
 from youden.report.data.shown import clipped, readable
 from youden.report.data.trials import KINDS, Chosen, TrialBook, answers_differ, same_trials
 from youden.report.pages.markdown import render_markdown
-from youden.report.pages.page import render_page
+from youden.report.pages.page import render_comparison, render_page
 from youden.run.pipeline import fit_run
 from youden.study.judges.agreement import study_judges
 from youden.study.judges.judged_runs import read_judged, side_by_side
@@ -436,3 +436,6 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     assert data.trials is None
     assert data.cost is None
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
+    compared = compare_runs(folder, folder)
+    assert compared.words == study_judges(side_by_side([read_judged(folder), read_judged(folder)])).words
+    assert "told apart by both" in render_comparison(compared)

@@ -26,7 +26,8 @@ class CurlEcdf:
 class LinksStudy:
     """Curl and R² of one run's scores on each link, with what they were measured on.
 
-    differences: bootstrap of the differences in raw median curl between links, none without draws; ecdf: by link.
+    n_compared: items with a cell; differences: bootstrap of the differences in raw median curl between links, none without
+    draws; ecdf: by link.
     """
 
     links: dict[str, LinkFacts]
@@ -35,6 +36,7 @@ class LinksStudy:
     scores: ScoreKind
     n_agents: int
     n_items: int
+    n_compared: int
     n_cells: int
     words: tuple[str, ...]
 
@@ -47,6 +49,7 @@ class LinksStudy:
             "scores": self.scores,
             "n_agents": self.n_agents,
             "n_items": self.n_items,
+            "n_compared": self.n_compared,
             "n_cells": self.n_cells,
             "words": list(self.words),
         }
@@ -116,6 +119,7 @@ def study_links(
         scores=scores.kind,
         n_agents=n_agents,
         n_items=n_items,
+        n_compared=int((scores.weight > 0).any(axis=0).sum()),
         n_cells=int((scores.weight > 0).sum()),
         words=said,
     )

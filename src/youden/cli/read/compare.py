@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import options, show
+from youden.text.compared import items_compared
 from youden.text.intervals import with_interval
 from youden.text.printable import printable
 
@@ -76,7 +77,8 @@ def command(
 def show_judges(study: JudgesStudy) -> None:
     """Every table of the study, then its words."""
     table = Table(
-        title=f"Judges on {study.n_agents} agents × {study.n_items} items, agreement on {study.units}",
+        title=f"Judges on {study.n_agents} agents × "
+        f"{items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
         title_justify="left",
     )
     table.add_column("judges")

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from youden.cli.terms import options, show
+from youden.text.compared import items_compared
 
 if TYPE_CHECKING:
     from youden.study.links import LinksStudy
@@ -61,8 +62,8 @@ def command(*, run: Path, scores: str, draws: int, coincident: str, seed: int, a
 
 def _draw(study: LinksStudy, name: str) -> None:
     table = Table(
-        title=f"{show.safe(name)}: curl of {study.scores} scores, {study.n_agents} agents × {study.n_items} items, "
-        f"{study.n_cells:,} cells",
+        title=f"{show.safe(name)}: curl of {study.scores} scores, {study.n_agents} agents × "
+        f"{items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
         title_justify="left",
     )
     table.add_column("link")

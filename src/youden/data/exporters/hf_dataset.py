@@ -22,6 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import AGENTS, ITEMS, RESPONSES
 from youden.data.pools.writer import write_pool
 from youden.nouns import Json, Pool
+from youden.text.compared import items_compared
 
 COPIED = (
     "plan.parquet",
@@ -113,8 +114,9 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
         configs.append(config_of("trials", f"{trials}/*.parquet" if run.file(trials).is_dir() else trials))
     name = run.path.resolve().name
     paragraphs = [
-        f"A ranking of {len(ranking):,} agents on {len(pool.item_ids):,} items by [youden](https://pypi.org/project/youden/), "
-        f"made without labels. Intervals are {facts.level:.0%}. The texts that were judged are not in here.",
+        f"A ranking of {len(ranking):,} agents on {items_compared(len(pool.item_ids), run.n_compared(pool))}, by "
+        f"[youden](https://pypi.org/project/youden/), made without labels. Intervals are {facts.level:.0%}. "
+        "The texts that were judged are not in here.",
         f"Signature: `{signature.digest}`; all that the numbers depend on is in `signature.json`.",
         "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
         NO_LICENCE,

@@ -229,6 +229,10 @@ class RunFolder:
     def read_items(self) -> tuple[ItemRow, ...]:
         return self._once("items.csv", sheets.read_items)
 
+    def n_compared(self, pool: PoolSummary) -> int:
+        """Of `pool`'s items, how many hold an answered comparison; all of them where the run has no items.csv."""
+        return sum(item.n_trials > 0 for item in self.read_items()) if self.has("items.csv") else len(pool.item_ids)
+
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""
         sheets.write_curl(self.file("curl.csv"), curves)

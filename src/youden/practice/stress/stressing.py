@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
+import numpy as np
+
 from youden.errors import ReplayMissError
 from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking
-from youden.nouns import Json, Plan, Pool, Progress, Verdicts
+from youden.nouns import PAIRED, Json, Plan, Pool, Progress, Verdicts
 from youden.nouns.arrays import Floats
 from youden.pools.look.check import agent_findings
 from youden.pools.look.findings import Finding
@@ -46,14 +48,15 @@ class Landed:
 class Stress:
     """A gaming audit.
 
-    weak: the agent whose answers attackers start from; because: why it. places: its own, by way of ranking, None where that
-    ranks nobody, as where all are linked.
+    n_compared: items on which the pool's own trials have an answer. weak: the agent whose answers attackers start from;
+    because: why it. places: its own, by way of ranking, None where that ranks nobody, as where all are linked.
     """
 
     name: str
     judge: str
     n_agents: int
     n_items: int
+    n_compared: int
     n_trials: int
     weak: str
     because: str
@@ -108,6 +111,7 @@ def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: f
         judge=str(own.judge.get("name", planned.judge.name)),
         n_agents=len(agents),
         n_items=planned.pool.n_items,
+        n_compared=len(np.unique(own.plan.item[(own.plan.arm == PAIRED) & own.answered])),
         n_trials=len(planned.plan),
         weak=agents[planned.weak].id,
         because=planned.because,

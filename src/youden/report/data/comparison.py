@@ -114,7 +114,7 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         correlation=spearman(abilities[0], abilities[1]) if comparable else None,
         disagreements=disagreements,
         trials=trials,
-        words=() if trials is None else _words(one, two),
+        words=_words(one, two),
         agent_ids=evidence.rates.agent_ids,
         item_ids=evidence.rates.item_ids,
     )

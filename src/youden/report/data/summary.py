@@ -11,6 +11,7 @@ from youden.practice.extension_words import extension_words
 from youden.report.data.labels import current_labels
 from youden.report.data.ranking import RankedAgent, headed_by, headline, rank_agents
 from youden.run.robust.words import standing_line
+from youden.text.compared import items_compared
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
@@ -69,8 +70,7 @@ class Summary:
     @property
     def items(self) -> str:
         """`40 items`, or `40 items, of which 30 were compared`."""
-        said = f"{self.n_items:,} items"
-        return said if self.n_compared == self.n_items else f"{said}, of which {self.n_compared:,} were compared"
+        return items_compared(self.n_items, self.n_compared)
 
     @property
     def compared(self) -> str:
@@ -162,9 +162,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         name=folder.path.resolve().name,
         n_agents=len(pool.agents),
         n_items=len(pool.item_ids),
-        n_compared=sum(item.n_trials > 0 for item in folder.read_items())
-        if folder.has("items.csv")
-        else len(pool.item_ids),
+        n_compared=folder.n_compared(pool),
         n_missing_cells=pool.n_missing,
         headline=" ".join(
             [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from youden.practice.stress.stressing import Stress
 from youden.practice.stress.words import NOTES, columns, conclusion, rows
+from youden.text.compared import items_compared
 from youden.text.quoting import quoted
 
 
@@ -13,7 +14,8 @@ def render_markdown(found: Stress) -> str:
     lines = [
         f"## What gaming does to the ranking of {quoted(found.name)}",
         "",
-        f"{found.n_agents} agents × {found.n_items} items, judged by {quoted(found.judge)} ({found.n_trials:,} trials). "
+        f"{found.n_agents} agents × {items_compared(found.n_items, found.n_compared)}, judged by "
+        f"{quoted(found.judge)} ({found.n_trials:,} trials). "
         f"Attackers start from the answers of {quoted(found.weak)}, {quoted(found.because)}.",
         "",
         *(f"- {quoted(line)}" for line in conclusion(found)),

@@ -75,12 +75,14 @@ class HardItem:
 
 @dataclass(frozen=True)
 class JudgesStudy:
-    """Everything about judges on what they share; alpha: Krippendorff's over all judges at once; shifts: of
-    every two whose trials allow it; target: what it speaks of that a run tells agents apart."""
+    """Everything about judges on what they share; n_compared: items on which every judge has an answer; alpha:
+    Krippendorff's over all judges at once; shifts: of every two whose trials allow it; target: what it speaks of that a run
+    tells agents apart."""
 
     names: tuple[str, ...]
     n_agents: int
     n_items: int
+    n_compared: int
     units: str
     pairings: tuple[Pairing, ...]
     alpha: float | None
@@ -97,6 +99,7 @@ class JudgesStudy:
             "runs": list(self.names),
             "n_agents": self.n_agents,
             "n_items": self.n_items,
+            "n_compared": self.n_compared,
             "units": self.units,
             "target": self.target,
             "pairs": [_plain(asdict(pairing)) for pairing in self.pairings],
@@ -132,6 +135,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         names=both.names,
         n_agents=len(both.agent_ids),
         n_items=len(both.item_ids),
+        n_compared=int((both.weight > 0).any(axis=1).all(axis=0).sum()),
         units=both.units,
         pairings=pairings,
         alpha=_or_none(krippendorff_alpha(both.hard)),
