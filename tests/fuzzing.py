@@ -28,6 +28,8 @@ POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)
 PRICE = 1000.0
 """USD a million tokens, in and out."""
+MOST_THROTTLED = 8
+"""So often a request is told 'too many'; then it is answered, for a run would wait five minutes."""
 
 
 @dataclass(frozen=True)
@@ -156,15 +158,17 @@ def bill_of(server: Any) -> float:
 def server_of(course: Course) -> Any:
     twists = course.twists
 
-    def script(n: int, _key: str, body: Body) -> Sent:
+    def script(n: int, key: str, body: Body) -> Sent:
         twist = twists[n % len(twists)]
-        reply = reply_to(body)
-        return healthy(n, _key, body) if twist is None else twisted(reply, twist, trap="/trap/x")
+        if twist is None or (twist.throttles and server.bill.asked[key] > MOST_THROTTLED):
+            return healthy(n, key, body)
+        return twisted(reply_to(body), twist, trap="/trap/x")
 
     def line(n: int, result: dict[str, Any]) -> Sent:
         return batch_line(result, twists[n % len(twists)])
 
-    return UnrulyBatchServer(twist=line) if course.backend == "batch" else UnrulyServer(script)
+    server = UnrulyServer(script)
+    return UnrulyBatchServer(twist=line) if course.backend == "batch" else server
 
 
 def batch_line(result: Mapping[str, Any], twist: Twist | None) -> Sent:

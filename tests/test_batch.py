@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.call.retry import RetryPolicy
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
+from youden.judging.store.claims import LEASE, Claims
 from youden.judging.store.jobs import Job, all_batches, noted_batches
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
 from youden.run.pipeline import judge_async
@@ -441,6 +443,21 @@ async def test_keys_in_a_batch_that_is_noted_are_not_sent_again_when_their_claim
     jobs.add(Job(0.0, tuple(keys[:4]), "file_9", "batch_9"))
     assert holding.without_sent(keys) == set(keys[4:])
     assert holding.elsewhere
+
+
+async def test_a_host_that_stood_still_before_its_note_notes_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
+    stood_still = 0.0
+    lock = contextlib.nullcontext()
+    monkeypatch.setattr(store, "claims", lambda: Claims(store.place, lock, now=lambda: time.time() + stood_still))
+    holding = Holding(store, store.jobs(address="a", model="m"))
+    holding.note(Job(0.0, ("a",)))
+    stood_still = LEASE
+    with pytest.raises(JudgeError, match="lease-lost"):
+        holding.note(Job(0.0, ("b",)))
+    assert [one.n_requests for one in noted_batches(store.place)] == [1]
 
 
 async def test_batches_noted_in_a_file_beside_an_older_store_are_taken_in(tmp_path: Path) -> None:

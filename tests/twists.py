@@ -31,6 +31,12 @@ class Twist:
         """Whether the answer stands as it was."""
         return self.kind == "harmless"
 
+    @property
+    def throttles(self) -> bool:
+        """Whether the server says 'too many', which a run puts up with for minutes."""
+        status = self.value[0] if self.kind == "status" else self.value if self.kind == "error inside" else None
+        return status in (429, "rate_limit_exceeded")
+
 
 _CHOICE: Path = ("choices", 0)
 _TOKEN: Path = (*_CHOICE, "logprobs", "content", 0)

@@ -56,7 +56,8 @@ class Holding:
         return set(keys) - sent
 
     def note(self, job: Job) -> None:
-        """Hold a batch of this run, and note it."""
+        """Hold a batch of this run, and note it. Raises: JudgeError [lease-lost]; nothing is noted then."""
+        self.check()
         self._claims.take([job.claim])
         self._own.add(job.id)
         self._jobs.add(job)
