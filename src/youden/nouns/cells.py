@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -58,7 +58,7 @@ class CellIndex:
         filled[self.agent, self.item] = values
         return filled
 
-    def blocks(self, *values: Floats) -> Iterator[tuple[Floats, ...]]:
+    def blocks(self, *values: Floats) -> Iterator[Sequence[Floats]]:
         """`matrix` of each float[N], 0 elsewhere, for some items at a time, in their order: float[K, B] each."""
         step = max(1, _AT_ONCE // self.n_agents)
         starts = np.arange(0, self.n_items + step, step)
@@ -68,7 +68,7 @@ class CellIndex:
             block = np.zeros((len(values), self.n_agents, min(step, self.n_items - start)))
             for table, column in zip(block, values, strict=True):
                 table[place] = column[begin:end]
-            yield tuple(block)
+            yield list(block)
 
 
 class ScoredCells(NamedTuple):
