@@ -7,11 +7,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids, freeze
+from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.planning import IndependentRule
 from youden.nouns.pool import Json
 
@@ -87,6 +89,7 @@ class Scores:
 
     value: float[K, J] in [−1, 1]; NaN is unseen (or kept out by the split).
     weight: float[K, J], answered paired trials behind a cell; 0 where unseen.
+    cells: the same as columns, of the cells that have a value. Scores of `of_cells` have matrices only once they are asked for.
     """
 
     value: Floats
@@ -98,6 +101,45 @@ class Scores:
 
     def __post_init__(self) -> None:
         freeze([self.value, self.weight])
+
+    @classmethod
+    def of_cells(
+        cls,
+        cells: ScoredCells,
+        *,
+        role: ScoreRole,
+        kind: ScoreKind,
+        agent_ids: tuple[str, ...],
+        item_ids: tuple[str, ...],
+    ) -> Scores:
+        """Scores that are known as columns."""
+        freeze([cells.value, cells.weight])
+        made = object.__new__(cls)
+        made.__dict__.update(cells=cells, role=role, kind=kind, agent_ids=agent_ids, item_ids=item_ids)
+        return made
+
+    @cached_property
+    def cells(self) -> ScoredCells:
+        """Raises: StatisticsError [weights-shape] where the matrices do not fit each other."""
+        if self.weight.shape != self.value.shape:
+            raise StatisticsError(
+                f"Weights came with the shape {self.weight.shape}, scores with {self.value.shape}. Give one weight a score.",
+                slug="weights-shape",
+            )
+        at = CellIndex.of(~np.isnan(self.value))
+        return ScoredCells(at, self.value[at.agent, at.item], self.weight[at.agent, at.item])
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Floats:
+            """A matrix that is not made yet."""
+            if name not in ("value", "weight") or "cells" not in self.__dict__:
+                raise AttributeError(f"Scores have no {name}.")
+            empty = np.nan if name == "value" else 0.0
+            made = self.cells.at.matrix(getattr(self.cells, name), empty=empty)
+            freeze([made])
+            self.__dict__[name] = made
+            return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.nouns import Rates, ScoreKind, ScoreRole, Scores, Split
 from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.cells import ScoredCells, touched_cells
 
 
 def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = "symmetric") -> Scores:
@@ -40,7 +41,7 @@ def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = 
     clean = ~held[rates.first, rates.item] & (own | ~held[rates.second, rates.item])
     fpr, clean_detail = _clean_rates(rates, held, own=own)
     difference = np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
-    return _scores(rates, difference, kind=kind, role="train", keep=~held)
+    return _scores(rates, difference, kind=kind, role="train", held=held)
 
 
 def holdout_scores(rates: Rates, split: Split, *, kind: ScoreKind = "symmetric") -> Scores:
@@ -59,7 +60,7 @@ def holdout_scores(rates: Rates, split: Split, *, kind: ScoreKind = "symmetric")
     True
     """
     _check(rates, split)
-    return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout", keep=split.holdout)
+    return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="holdout", held=split.holdout)
 
 
 def pooled_fpr(rates: Rates) -> float | None:
@@ -101,27 +102,22 @@ def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats
     return rates.tpr - (rate or 0.0)
 
 
-def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole, keep: Bools | None = None) -> Scores:
-    shape = (rates.n_agents, rates.n_items)
-    seen = ~np.isnan(difference)
-    total, n, weight = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole, held: Bools | None = None) -> Scores:
+    """held: bool[K, J], cells that only the holdout's scores are of."""
+    seen = np.flatnonzero(~np.isnan(difference))
     sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
-    for side in sides:
-        cell = side[seen].astype(np.int64) * rates.n_items + rates.item[seen]
-        total += np.bincount(cell, weights=difference[seen], minlength=n.size).reshape(shape)
-        n += np.bincount(cell, minlength=n.size).reshape(shape)
-        weight += np.bincount(cell, weights=rates.n_paired[seen], minlength=n.size).reshape(shape)
-    if keep is not None:
-        n[~keep] = 0
-    value = np.divide(total, n, out=np.full(shape, np.nan), where=n > 0)
-    return Scores(
-        value=value,
-        weight=np.where(n > 0, weight, 0.0),
-        role=role,
-        kind=kind,
-        agent_ids=rates.agent_ids,
-        item_ids=rates.item_ids,
+    at, rows = touched_cells(
+        rates.item[seen], *(side[seen] for side in sides), n_agents=rates.n_agents, n_items=rates.n_items
     )
+
+    def summed(column: Floats | Ids | None) -> Floats:
+        return np.asarray(sum(np.bincount(row, column, len(at)) for row in rows), dtype=np.float64)
+
+    value = summed(difference[seen]) / summed(None)
+    cells = ScoredCells(at, value, summed(rates.n_paired[seen]))
+    if held is not None:
+        cells = cells.where(held[at.agent, at.item] == (role == "holdout"))
+    return Scores.of_cells(cells, role=role, kind=kind, agent_ids=rates.agent_ids, item_ids=rates.item_ids)
 
 
 def _check(rates: Rates, split: Split) -> None:

@@ -215,11 +215,12 @@ def facts_of(
 
 def items_table(of: Estimated, n_trials: Positions) -> pd.DataFrame:
     """A row an item. n_trials: int64[J], its answered paired trials."""
+    cells = of.scores.cells
     return pd.DataFrame(
         {
             "item": list(of.scores.item_ids),
             "difficulty": of.model.difficulty_,
-            "n_agents": (of.scores.weight > 0).sum(axis=0),
+            "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
             "n_trials": n_trials,
         }
     )
@@ -330,13 +331,14 @@ def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None
     """RMSE of clipped predictions over held-out cells whose agent and item were both seen in training."""
     if held is None or split is None:
         return None
-    predicted = model.predict()
-    observed = np.where(np.isnan(predicted), np.nan, held.value)
-    if np.isnan(observed).all():
+    at, observed, _ = held.cells
+    predicted = model.predict_at(at.agent, at.item)
+    known = ~np.isnan(predicted)
+    if not known.any():
         return None
-    metric = rmse(predicted, observed)
+    metric = rmse(predicted[known], observed[known])
     return HoldoutFacts(
-        n_cells=int((~np.isnan(observed)).sum()),
+        n_cells=int(known.sum()),
         rule=split.rule,
         rmse=metric.value,
         low=_or_none(metric.low),

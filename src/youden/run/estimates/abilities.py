@@ -143,14 +143,18 @@ def cell_abilities(
 
     On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1).
     """
-    n_trials, share = scores.weight.sum(axis=1), scores.weight.copy()
-    share /= np.maximum(n_trials, np.finfo(np.float64).tiny)[:, None]
+    at, _, weight = scores.cells
+    n_trials = np.bincount(at.agent, weight, at.n_agents)
     found, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
-        n_agents, n_items = scores.value.shape
-        found = found.scaled(np.maximum(0.0, 1 - n_trials / (2 * (n_agents - 1) * n_items + 1)))
+        found = found.scaled(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
         method += ", finite population"
-    by_item = ByItem(np.nan_to_num(model.residual_) * share, share) if target == "items-like-these" else None
+    by_item = None
+    if target == "items-like-these":
+        kept = weight > 0
+        share = (weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[at.agent])[kept]
+        residual = model.residual_cells_
+        by_item = ByItem(residual.at, residual.value * share, share)
     return Abilities(model.ability_, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
 
 

@@ -20,7 +20,8 @@ class Abilities(NamedTuple):
     """Abilities of a plan's agents, and how sure their distances from the average agent are.
 
     ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
-    estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like these.
+    estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like
+    these; None of an extended run.
     """
 
     ability: Floats

@@ -10,7 +10,7 @@ from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids, Positions
 from youden.protocol.extension.blocks import extensions_of, scored_sides
 from youden.run.estimates.ability import TRIALS, Abilities
-from youden.run.estimates.trial_covariance import ByItem
+from youden.run.estimates.trial_covariance import ItemMatrices
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
 from youden.stats.trials.anchored import Placed, Scale, place, placed_by_item, scale_of, stretch_of
 
@@ -37,17 +37,17 @@ def extended_abilities(result: Verdicts, anchors: Abilities) -> Abilities:
     same = np.flatnonzero(now[:n_old] == 0)
     ability[same] = anchors.ability[same]
     if anchors.by_item is not None:
-        by_item = _by_item(result, anchors.fpr, anchors.by_item, scale, placed, of_old=of_old, of_new=of_new)
+        old = anchors.by_item.matrices(plan.n_agents, plan.n_items)
+        by_item = _by_item(result, anchors.fpr, old, scale, placed, of_old=of_old, of_new=of_new)
         found = _over_items(by_item, n, n_old)
         if len(same) < n_old:
-            alone = ByItem(*(table.copy() for table in by_item))
-            for table, old in zip(alone, anchors.by_item, strict=True):
-                table[:n_old] = _padded_rows(old, n_old, plan.n_items)
+            joined = (np.arange(plan.n_agents) >= n_old)[:, None]
+            alone = ItemMatrices(*(np.where(joined, one, other) for one, other in zip(by_item, old, strict=True)))
             found = _but_for(
                 _over_items(alone, np.append(before[:n_old], n[n_old:]), n_old), found, np.flatnonzero(now[:n_old])
             )
     else:
-        by_item, found = None, _beside(anchors.covariance, placed, of_old, of_new, stretch=stretch)
+        found = _beside(anchors.covariance, placed, of_old, of_new, stretch=stretch)
     covariance, freedom = found.covariance.copy(), found.freedom.copy()
     covariance[np.ix_(same, same)] = anchors.covariance.covariance[np.ix_(same, same)]
     freedom[same] = anchors.covariance.freedom[same]
@@ -60,15 +60,21 @@ def extended_abilities(result: Verdicts, anchors: Abilities) -> Abilities:
         anchors.ranking,
         f"{anchors.method}; added trials: mean on the scale of the first {n_old} agents, linking error included",
         anchors.target,
-        by_item,
     )
 
 
 def _by_item(
-    result: Verdicts, fpr: float, of_anchors: ByItem, scale: Scale, placed: Placed, *, of_old: Floats, of_new: Floats
-) -> ByItem:
+    result: Verdicts,
+    fpr: float,
+    of_anchors: ItemMatrices,
+    scale: Scale,
+    placed: Placed,
+    *,
+    of_old: Floats,
+    of_new: Floats,
+) -> ItemMatrices:
     """What items contribute to all agents, by the shares of an agent's trials in complete slots and beside them."""
-    plan, beside = result.plan, added_answers(result)
+    beside = added_answers(result)
     added = placed_by_item(
         beside.item,
         beside.agent,
@@ -76,14 +82,13 @@ def _by_item(
         beside.answer - fpr,
         effect=placed.effect,
         scale=scale,
-        anchors=_padded_rows(of_anchors.contribution, len(scale.effect), plan.n_items),
+        anchors=of_anchors.contribution[: len(scale.effect)],
     )
-    old = [_padded_rows(table, plan.n_agents, plan.n_items) for table in of_anchors]
     shares = np.nan_to_num(of_old)[:, None], np.nan_to_num(of_new)[:, None]
-    return ByItem(*(shares[0] * one + shares[1] * other for one, other in zip(old, added, strict=True)))
+    return ItemMatrices(*(shares[0] * one + shares[1] * other for one, other in zip(of_anchors, added, strict=True)))
 
 
-def _over_items(by_item: ByItem, n: Floats, n_old: int) -> CentredCovariance:
+def _over_items(by_item: ItemMatrices, n: Floats, n_old: int) -> CentredCovariance:
     anchors = np.arange(len(n)) < n_old
     return covariance_over_clusters(*by_item, size=1 / np.maximum(n, 1), anchors=anchors)
 
@@ -117,13 +122,6 @@ def _padded(column: Floats, n: int) -> Floats:
     """With 0 where nothing is known, and n more of them."""
     padded: Floats = np.zeros(len(column) + n)
     padded[: len(column)] = np.nan_to_num(column, posinf=np.inf)
-    return padded
-
-
-def _padded_rows(table: Floats, n_agents: int, n_items: int) -> Floats:
-    """With 0 for the agents and items that it does not have."""
-    padded: Floats = np.zeros((n_agents, n_items))
-    padded[: table.shape[0], : table.shape[1]] = table
     return padded
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from youden.nouns import Target
 from youden.nouns.arrays import Bools, Floats, Ids
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
-from youden.stats.trials.item_contributions import item_contributions
+from youden.nouns.cells import CellIndex
+from youden.stats.base.clusters import CentredCovariance, covariance_over_cells
+from youden.stats.trials.item_contributions import contribution_cells
 from youden.stats.trials.slot_covariance import covariance_on_these_items
 
 METHODS: dict[Target, str] = {
@@ -19,7 +20,20 @@ METHODS: dict[Target, str] = {
 
 
 class ByItem(NamedTuple):
-    """What items do to abilities: float[K, J] each, U_ij and the item's share in i's weight, 0 where unseen."""
+    """What items do to abilities: U_ij and the item's share in i's weight of the cells seen, float[N] each."""
+
+    cells: CellIndex
+    contribution: Floats
+    share: Floats
+
+    def matrices(self, n_agents: int, n_items: int) -> ItemMatrices:
+        """Of so many agents and items, which may be more: 0 where unseen."""
+        cells = CellIndex(self.cells.agent, self.cells.item, n_agents, n_items)
+        return ItemMatrices(cells.matrix(self.contribution, empty=0.0), cells.matrix(self.share, empty=0.0))
+
+
+class ItemMatrices(NamedTuple):
+    """`ByItem` of every cell: float[K, J] each."""
 
     contribution: Floats
     share: Floats
@@ -47,7 +61,7 @@ def trial_covariance(
 ) -> TrialCovariance:
     """Of abilities that are weighted means of trials in slots; weight: float[T] > 0.
 
-    Over items, by `covariance_over_clusters` of `item_contributions`; on these items, by `covariance_on_these_items`. NaN where
+    Over items, by `covariance_over_cells` of `contribution_cells`; on these items, by `covariance_on_these_items`. NaN where
     a trial has no slot, and where fewer than 3 agents were asked in 2 clusters.
     """
     cluster, name = (item, "items") if target == "items-like-these" else (slot, "slots")
@@ -68,12 +82,12 @@ def trial_covariance(
             n_items=n_items,
         )
         return TrialCovariance(found, None, METHODS[target])
-    of = item_contributions(
+    of = contribution_cells(
         first, second, item, answer, ability=ability, first_weight=weight, second_weight=weight, n_items=n_items
     )
-    size = (of.weight**2 / np.maximum(of.n_trials, 1)).sum(axis=1)
-    found = covariance_over_clusters(of.by_item, of.weight, size=np.where(size > 0, size, 1.0))
-    return TrialCovariance(found, ByItem(of.by_item, of.weight), METHODS[target])
+    size = np.bincount(of.cells.agent, of.weight**2 / np.maximum(of.n_trials, 1), len(ability))
+    found = covariance_over_cells(of.cells, of.by_item, of.weight, size=np.where(size > 0, size, 1.0))
+    return TrialCovariance(found, ByItem(of.cells, of.by_item, of.weight), METHODS[target])
 
 
 def no_covariance(n_agents: int) -> CentredCovariance:

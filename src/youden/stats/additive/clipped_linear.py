@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.nouns import Fit, Scores
-from youden.nouns.arrays import Floats, Ids, freeze
-from youden.stats.additive.cells import cells_of
+from youden.nouns.arrays import Floats, Ids, Positions, freeze
+from youden.nouns.cells import CellIndex, ScoredCells
+from youden.stats.additive.cells import check_cells
 from youden.stats.additive.components import agent_components
 from youden.stats.additive.item_sandwich import item_covariance
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.estimator import Estimator, not_fitted
-from youden.stats.base.validation import check_level, check_score_matrix, check_weight_matrix, no_cells
+from youden.stats.base.validation import check_level, check_score_matrix, check_scored_cells, no_cells
 
 
 class ClippedLinear(Estimator):
@@ -63,7 +64,6 @@ class ClippedLinear(Estimator):
     kkt_: float
     n_components_: int
     component_: Ids
-    residual_: Floats
     r2_: float
 
     def __init__(self, *, constraint: Constraint = "censored", ridge: float = 1e-6, level: float = 0.95) -> None:
@@ -79,24 +79,25 @@ class ClippedLinear(Estimator):
         [constraint], [box-too-large].
         """
         check_level(self.level)
-        value, weight = _value_and_weight(scores)
-        observed = weight > 0
-        cells = cells_of(np.where(observed, value, np.nan), weight=weight)
+        at, value, weight = _weighted(scores)
+        cells = check_cells(at.agent, at.item, value, n_agents=at.n_agents, n_items=at.n_items, weight=weight)
         solution = solve_cells(cells, ridge=self.ridge, constraint=self.constraint)
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.status_, self.message_, self.kkt_ = solution.status, solution.message, solution.kkt
         self.n_components_, self.component_ = solution.n_components, solution.component
-        self.residual_ = np.where(observed, value - self._linear(), np.nan)
-        error, component = np.where(observed, self.residual_, 0.0), self.component_
+        residual = value - (self.ability_[at.agent] - self.difficulty_[at.item])
+        error, component = residual, self.component_
         overshot = (np.abs(value) == 1) & (error * value < 0)
         binding = weight
         if self.constraint == "censored" and overshot.any():
             binding, error = np.where(overshot, 0.0, weight), np.where(overshot, 0.0, error)
-            component = agent_components(*np.nonzero(binding), n_agents=value.shape[0], n_items=value.shape[1])
-        self.r2_ = _r2(value[observed], error[observed], weight=weight[observed])
+            kept = ~overshot
+            component = agent_components(at.agent[kept], at.item[kept], n_agents=at.n_agents, n_items=at.n_items)
+        self.r2_ = _r2(value, error, weight=weight)
+        self._seen = ScoredCells(at, residual, weight)
         self._binding, self._error, self._bound = binding, error, component
-        self.__dict__.pop("centred_covariance", None)
-        freeze([self.residual_])
+        for made in ("centred_covariance", "residual_"):
+            self.__dict__.pop(made, None)
         return self
 
     def predict(self) -> Floats:
@@ -105,13 +106,33 @@ class ClippedLinear(Estimator):
         Raises: StatisticsError [not-fitted].
         """
         self._check_fitted()
-        return np.clip(self._linear(), -1, 1)
+        return np.clip(self.ability_[:, None] - self.difficulty_, -1, 1)
+
+    def predict_at(self, agent: Ids | Positions, item: Ids | Positions) -> Floats:
+        """`predict` of single cells by position, int[N] each: float[N]. Raises: StatisticsError [not-fitted]."""
+        self._check_fitted()
+        return np.clip(self.ability_[agent] - self.difficulty_[item], -1, 1)
+
+    @property
+    def residual_cells_(self) -> ScoredCells:
+        """`residual_` of the cells seen, as columns, with their weights of mean 1. Raises: StatisticsError [not-fitted]."""
+        self._check_fitted()
+        return self._seen
+
+    @cached_property
+    def residual_(self) -> Floats:
+        cells = self.residual_cells_
+        found = cells.at.matrix(cells.value, empty=np.nan)
+        freeze([found])
+        return found
 
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `freedom_` together, made when first asked for. Raises: StatisticsError [not-fitted]."""
         self._check_fitted()
-        found = item_covariance(self._binding, self._error, component=self._bound)
+        index = self._seen.at
+        binding, error = (index.matrix(column, empty=0.0) for column in (self._binding, self._error))
+        found = item_covariance(binding, error, component=self._bound)
         freeze([found.covariance, found.freedom])
         return found
 
@@ -145,27 +166,23 @@ class ClippedLinear(Estimator):
             kkt=self.kkt_,
         )
 
-    def _linear(self) -> Floats:
-        return np.asarray(self.ability_[:, None] - self.difficulty_)
-
     def _check_fitted(self) -> None:
         if not hasattr(self, "ability_"):
             raise not_fitted(self)
 
 
-def _value_and_weight(scores: Scores | ArrayLike) -> tuple[Floats, Floats]:
-    """Scores, and weights of mean 1 over the observed cells, 0 elsewhere."""
+def _weighted(scores: Scores | ArrayLike) -> ScoredCells:
+    """The cells that were seen, with weights of mean 1."""
     if isinstance(scores, Scores):
-        value = check_score_matrix(scores.value, agent_ids=scores.agent_ids, item_ids=scores.item_ids)
-        weight = check_weight_matrix(scores.weight, shape=value.shape)
+        cells = check_scored_cells(scores)
+        cells = cells.where(cells.weight > 0)
     else:
         value = check_score_matrix(scores)
-        weight = np.ones(value.shape)
-    weight = np.where(np.isnan(value), 0.0, weight)
-    n_observed = int((weight > 0).sum())
-    if n_observed == 0:
-        raise no_cells(f"{value.shape[0]} × {value.shape[1]}, all unseen")
-    return value, weight * (n_observed / weight.sum())
+        at = CellIndex.of(~np.isnan(value))
+        cells = ScoredCells(at, value[at.agent, at.item], np.ones(len(at)))
+    if not len(at := cells.at):
+        raise no_cells(f"{at.n_agents} × {at.n_items}, all unseen")
+    return cells._replace(weight=cells.weight * (len(at) / cells.weight.sum()))
 
 
 def _r2(value: Floats, error: Floats, *, weight: Floats) -> float:

@@ -5,7 +5,7 @@ A cluster is one draw: what it does to an agent is counted once, however often t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats, Positions, freeze
+from youden.nouns.cells import CellIndex
 from youden.stats.base.validation import check_level
 
 PRIOR_CLUSTERS = 6
@@ -92,8 +93,27 @@ def covariance_over_clusters(
     )
 
 
+def covariance_over_cells(
+    cells: CellIndex, contribution: Floats, share: Floats, *, size: Floats | None = None
+) -> CentredCovariance:
+    """`covariance_over_clusters` where items are the clusters and most cells are 0. contribution, share: float[N] of the others.
+
+    Raises: StatisticsError [cluster-agents].
+    """
+
+    def of_agents(column: Floats | Bools) -> Floats:
+        return np.bincount(cells.agent, column, cells.n_agents)
+
+    return covariance_of_blocks(
+        cells.blocks(contribution, share),
+        n_clusters=of_agents(share > 0).astype(np.int64),
+        share_squares=of_agents(share**2),
+        size=size,
+    )
+
+
 def covariance_of_blocks(
-    blocks: Iterable[tuple[Floats, Floats]],
+    blocks: Iterable[Sequence[Floats]],
     *,
     n_clusters: Positions,
     share_squares: Floats,

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
+from youden.nouns import Scores
 from youden.nouns.arrays import Floats, Ids
+from youden.nouns.cells import ScoredCells
 
 
 def check_score_matrix(
@@ -30,30 +32,46 @@ def check_score_matrix(
     i, j = (int(index) for index in np.argwhere(broken)[0])
     where = f"cell [{i}, {j}]"
     if agent_ids is not None and item_ids is not None:
-        where = f"agent '{agent_ids[i]}' on item '{item_ids[j]}'"
-    if np.isinf(scores[i, j]):
+        where = _named(agent_ids[i], item_ids[j])
+    raise _out_of_range(float(scores[i, j]), where)
+
+
+def check_scored_cells(scores: Scores) -> ScoredCells:
+    """The cells of `scores`, in [−1, 1] and with weights that are finite and ≥ 0.
+
+    Raises: StatisticsError [scores-infinite], [scores-range], [weights-negative], [weights-shape].
+    """
+    cells = scores.cells
+    agent, item = cells.at.agent, cells.at.item
+    broken = np.abs(cells.value) > 1
+    if broken.any():
+        row = int(np.argmax(broken))
+        where = _named(scores.agent_ids[agent[row]], scores.item_ids[item[row]])
+        raise _out_of_range(float(cells.value[row]), where)
+    broken = ~((cells.weight >= 0) & (cells.weight < np.inf))
+    if broken.any():
+        row = int(np.argmax(broken))
         raise StatisticsError(
-            f"The score of {where} is {scores[i, j]}. An unseen cell is NaN, never infinite.", slug="scores-infinite"
+            f"The weight at [{agent[row]}, {item[row]}] is {cells.weight[row]}. A weight counts answered trials: finite "
+            "and not negative.",
+            slug="weights-negative",
         )
-    raise StatisticsError(
-        f"The score of {where} is {scores[i, j]}, outside [−1, 1]. A score is TPR − FPR: bring yours to that scale first.",
+    return cells
+
+
+def _named(agent: str, item: str) -> str:
+    return f"agent '{agent}' on item '{item}'"
+
+
+def _out_of_range(score: float, where: str) -> StatisticsError:
+    if np.isinf(score):
+        return StatisticsError(
+            f"The score of {where} is {score}. An unseen cell is NaN, never infinite.", slug="scores-infinite"
+        )
+    return StatisticsError(
+        f"The score of {where} is {score}, outside [−1, 1]. A score is TPR − FPR: bring yours to that scale first.",
         slug="scores-range",
     )
-
-
-def check_weight_matrix(weight: ArrayLike, *, shape: tuple[int, ...]) -> Floats:
-    """`weight` as float[K, J], finite and ≥ 0, of the scores' shape.
-
-    Raises: StatisticsError [weights-numeric], [weights-shape], [weights-negative].
-    """
-    weights = _as_floats(weight, noun="weights")
-    if weights.shape != shape:
-        raise StatisticsError(
-            f"Weights came with the shape {weights.shape}, scores with {shape}. Give one weight a score.",
-            slug="weights-shape",
-        )
-    _check_weights(weights)
-    return weights
 
 
 def check_ridge(ridge: float) -> None:
@@ -112,13 +130,3 @@ def _as_floats(array: ArrayLike, *, noun: str) -> Floats:
         raise StatisticsError(
             f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"
         ) from error
-
-
-def _check_weights(weights: Floats) -> None:
-    broken = ~((weights >= 0) & (weights < np.inf))
-    if broken.any():
-        first = tuple(int(index) for index in np.argwhere(broken)[0])
-        raise StatisticsError(
-            f"The weight at {list(first)} is {weights[first]}. A weight counts answered trials: finite and not negative.",
-            slug="weights-negative",
-        )

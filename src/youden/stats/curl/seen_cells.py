@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import pinvh
+from scipy.sparse import csr_array
 
 from youden.nouns.arrays import Bools, Floats, Positions
 
 _AT_ONCE = 2**20
 """Cells of a block, which stays in a processor's cache."""
+_PAIRS_AT_ONCE = 64
+"""Products of whole blocks that take as long as one of two single cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +54,15 @@ class SeenCells:
 
 
 def weighted_products(seen: Bools, w: NDArray[np.floating]) -> Floats:
-    """A diag(w) Aᵀ of bool[R, C], block by block of columns: float[R, R].
+    """A diag(w) Aᵀ of bool[R, C], from the cells alone where they are few, else block by block of columns: float[R, R].
 
     >>> weighted_products(np.array([[True, False], [True, True]]), np.array([0.5, 1.0])).tolist()
     [[0.5, 0.5], [0.5, 1.5]]
     """
+    n = np.count_nonzero(seen, axis=0).astype(np.float64)
+    if _PAIRS_AT_ONCE * (n**2).sum() < seen.size * len(seen):
+        cells = csr_array(seen, dtype=w.dtype)
+        return np.asarray(((cells * w) @ cells.T).toarray())
     step = max(1, _AT_ONCE // len(seen))
     products = np.zeros((len(seen), len(seen)))
     for start in range(0, seen.shape[1], step):

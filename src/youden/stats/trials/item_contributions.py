@@ -14,6 +14,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids, Positions, freeze
+from youden.nouns.cells import CellIndex, touched_cells
 
 _PRIOR_ITEMS = 6
 
@@ -34,6 +35,27 @@ class ItemContributions:
 
     def __post_init__(self) -> None:
         freeze([self.ability, self.by_item, self.weight, self.n_trials, self.within])
+
+
+@dataclass(frozen=True, eq=False)
+class ContributionCells:
+    """`ItemContributions` of the cells that trials touch, as columns: by_item, weight, n_trials are float[N] here."""
+
+    cells: CellIndex
+    ability: Floats
+    by_item: Floats
+    weight: Floats
+    n_trials: Floats
+    within: Floats
+
+    def __post_init__(self) -> None:
+        freeze([self.ability, self.by_item, self.weight, self.n_trials, self.within])
+
+    def matrices(self) -> ItemContributions:
+        by_item, weight, n_trials = (
+            self.cells.matrix(column, empty=0.0) for column in (self.by_item, self.weight, self.n_trials)
+        )
+        return ItemContributions(self.ability, by_item, weight, n_trials, self.within)
 
 
 class Difference(NamedTuple):
@@ -67,6 +89,30 @@ def item_contributions(
 
     Raises: StatisticsError [difference-agents] with fewer than 3 agents that have an ability.
     """
+    return contribution_cells(
+        first,
+        second,
+        item,
+        answer,
+        ability=ability,
+        first_weight=first_weight,
+        second_weight=second_weight,
+        n_items=n_items,
+    ).matrices()
+
+
+def contribution_cells(
+    first: Ids,
+    second: Ids,
+    item: Ids,
+    answer: Floats,
+    *,
+    ability: Floats,
+    first_weight: Floats,
+    second_weight: Floats,
+    n_items: int,
+) -> ContributionCells:
+    """`item_contributions`, of what trials touch alone. Raises: as there."""
     n_agents, K = len(ability), int((~np.isnan(ability)).sum())
     if K < 3:
         raise StatisticsError(
@@ -76,21 +122,24 @@ def item_contributions(
     residual = answer - effect[first] - effect[second]
     times = np.maximum(np.bincount(item, minlength=n_items), 1)
     residual = residual - (np.bincount(item, residual, n_items) / times)[item]
-    sides = [(agent * np.int64(n_items) + item, w) for agent, w in ((first, first_weight), (second, second_weight))]
+    cells, rows = touched_cells(item, first, second, n_agents=n_agents, n_items=n_items)
+    sides = list(zip(rows, (first_weight, second_weight), strict=True))
 
     def summed(of: Callable[[Floats], Floats]) -> Floats:
-        total = sum(np.bincount(cell, of(w), minlength=n_agents * n_items) for cell, w in sides)
-        return np.asarray(total, dtype=np.float64).reshape(n_agents, n_items)
+        return np.asarray(sum(np.bincount(row, of(w), len(cells)) for row, w in sides), dtype=np.float64)
+
+    def of_agents(column: Floats) -> Floats:
+        return np.bincount(cells.agent, column, n_agents)
 
     share = summed(lambda w: w)
-    whole = np.maximum(share.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    whole = np.maximum(of_agents(share), np.finfo(np.float64).tiny)[cells.agent]
     n = summed(lambda w: np.asarray(w > 0, dtype=np.float64))
     squares = summed(lambda w: residual**2 * (w > 0))
     squares -= np.divide(summed(lambda w: residual * (w > 0)) ** 2, n, out=np.zeros(n.shape), where=n > 0)
-    freedom = np.maximum(n - 1, 0).sum(axis=1)
-    within = np.divide(squares.sum(axis=1), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
+    freedom = of_agents(np.maximum(n - 1, 0))
+    within = np.divide(of_agents(squares), freedom, out=np.full(n_agents, np.nan), where=freedom > 0)
     by_item = summed(lambda w: w * residual)
-    return ItemContributions(ability, by_item / whole, share / whole, n, np.maximum(within, 0))
+    return ContributionCells(cells, ability, by_item / whole, share / whole, n, np.maximum(within, 0))
 
 
 def paired_difference(of: ItemContributions, new: int, old: int) -> Difference:

@@ -1,0 +1,123 @@
+"""Which cells of agents × items hold something, as columns: most cells of a large run were never asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
+
+_AT_ONCE = 2**20
+"""Cells of a block of items, which stays in a processor's cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellIndex:
+    """Cells by their positions, each once, by item and then by agent. agent, item: int32[N]."""
+
+    agent: Ids
+    item: Ids
+    n_agents: int
+    n_items: int
+
+    def __post_init__(self) -> None:
+        freeze([self.agent, self.item])
+
+    @classmethod
+    def of(cls, seen: Bools) -> CellIndex:
+        """The cells that are true in bool[K, J]."""
+        item, agent = np.nonzero(np.ascontiguousarray(seen.T))
+        return cls(agent.astype(np.int32), item.astype(np.int32), *seen.shape)
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    def where(self, kept: Bools) -> CellIndex:
+        """Those of a mask bool[N]."""
+        return CellIndex(self.agent[kept], self.item[kept], self.n_agents, self.n_items)
+
+    @cached_property
+    def by_agent(self) -> Positions:
+        """The order that puts them by agent and then by item: int64[N]."""
+        return np.argsort(self.agent.astype(np.min_scalar_type(self.n_agents)), kind="stable")
+
+    @cached_property
+    def seen(self) -> Bools:
+        """bool[K, J]."""
+        seen = np.zeros((self.n_agents, self.n_items), dtype=np.bool_)
+        seen[self.agent, self.item] = True
+        return seen
+
+    def matrix(self, values: Floats, *, empty: float) -> Floats:
+        """float[K, J] of float[N], `empty` elsewhere."""
+        filled = np.full((self.n_agents, self.n_items), empty)
+        filled[self.agent, self.item] = values
+        return filled
+
+    def blocks(self, *values: Floats) -> Iterator[Sequence[Floats]]:
+        """`matrix` of each float[N], 0 elsewhere, for some items at a time, in their order: float[K, B] each."""
+        step = max(1, _AT_ONCE // self.n_agents)
+        starts = np.arange(0, self.n_items + step, step)
+        edges = np.searchsorted(self.item, starts)
+        for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            place = self.agent[begin:end], self.item[begin:end] - start
+            block = np.zeros((len(values), self.n_agents, min(step, self.n_items - start)))
+            for table, column in zip(block, values, strict=True):
+                table[place] = column[begin:end]
+            yield list(block)
+
+
+class ScoredCells(NamedTuple):
+    """Scores of the cells that have one. at: which cells; value, weight: float[N], no NaN."""
+
+    at: CellIndex
+    value: Floats
+    weight: Floats
+
+    def where(self, kept: Bools) -> ScoredCells:
+        """Those of a mask bool[N]."""
+        return self if kept.all() else ScoredCells(self.at.where(kept), self.value[kept], self.weight[kept])
+
+
+class TouchedCells(NamedTuple):
+    """The cells that trials touch. rows: for each column of agents int64[T], which cell each trial touches with it."""
+
+    cells: CellIndex
+    rows: tuple[Positions, ...]
+
+
+def touched_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> TouchedCells:
+    """The cells (agent, item) of trials with these columns, int32[T] each.
+
+    >>> found = touched_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
+    >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
+    ([0, 2], [0, 1], [1, 0, 1])
+    """
+    step = min(n_items, max(1, _AT_ONCE // n_agents))
+    starts = np.arange(0, n_items + step, step)
+    order: Positions | None = None
+    if n_items > step and (item[1:] < item[:-1]).any():
+        order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
+    edges = np.searchsorted(item, starts, sorter=order) if n_items > step else np.array([0, len(item)])
+    rows = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
+    number, touched = np.empty(step * n_agents, dtype=np.int64), np.zeros(step * n_agents, dtype=np.bool_)
+    codes, n_before = [np.empty(0, dtype=np.int64)], 0
+    for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        part = slice(begin, end) if order is None else order[begin:end]
+        of_item = (item[part].astype(np.int64) - start) * n_agents
+        places = [of_item + agent[part] for agent in agents]
+        for place in places:
+            touched[place] = True
+        found = np.flatnonzero(touched)
+        touched[found] = False
+        number[found] = np.arange(n_before, n_before + len(found))
+        for row, place in zip(rows, places, strict=True):
+            row[part] = number[place]
+        codes.append(found + start * n_agents)
+        n_before += len(found)
+    found_item, found_agent = np.divmod(np.concatenate(codes), n_agents)
+    return TouchedCells(CellIndex(found_agent.astype(np.int32), found_item.astype(np.int32), n_agents, n_items), rows)

@@ -1,0 +1,115 @@
+"""Scores as columns of the cells that have one: the same as matrices, whatever the order of trials and the number of blocks."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.nouns import Rates, Scores, Split
+from youden.nouns import cells as cells_module
+from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.cells import CellIndex, touched_cells
+from youden.protocol.scores import holdout_scores, train_scores
+
+SIZES = {"seed": st.integers(0, 2**32 - 1), "n_agents": st.integers(2, 7), "n_items": st.integers(1, 9)}
+
+
+def rates_of(rng: np.random.Generator, n_agents: int, n_items: int) -> Rates:
+    """Distinct ordered pairs on items in any order; some without an answer in one of the arms."""
+    rows = rng.permutation(n_items * n_agents * n_agents)[: rng.integers(1, 40)]
+    n = len(rows)
+    item, first, second = (part.astype(np.int32) for part in np.unravel_index(rows, (n_items, n_agents, n_agents)))
+    n_paired, n_independent = rng.integers(0, 4, (2, n)).astype(np.int32)
+    tpr, fpr = rng.random((2, n))
+    return Rates(
+        item=item,
+        first=first,
+        second=second,
+        tpr=np.where(n_paired > 0, tpr, np.nan),
+        fpr=np.where(n_independent > 0, fpr, np.nan),
+        n_paired=n_paired,
+        n_independent=n_independent,
+        n_missing=np.zeros(n, dtype=np.int32),
+        n_agents=n_agents,
+        n_items=n_items,
+        independent="twin" if rng.random() < 0.5 else "pooled",
+        agent_ids=tuple(f"a{i}" for i in range(n_agents)),
+        item_ids=tuple(f"p{j}" for j in range(n_items)),
+    )
+
+
+def twin(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, Floats]:
+    """Mean of D and answers behind it, cell by cell, by a loop over pairs."""
+    total, n, weight = np.zeros((3, rates.n_agents, rates.n_items))
+    for row in range(len(rates)):
+        minus = rates.fpr[row] if rates.independent == "twin" else fpr
+        if np.isnan(difference := rates.tpr[row] - minus):
+            continue
+        for agent in [rates.first[row]] if kind == "row" else [rates.first[row], rates.second[row]]:
+            cell = agent, rates.item[row]
+            total[cell] += difference
+            n[cell] += 1
+            weight[cell] += rates.n_paired[row]
+    seen = (n > 0) & kept
+    return np.where(seen, total / np.maximum(n, 1), np.nan), np.where(seen, weight, 0.0)
+
+
+@settings(max_examples=80, deadline=None)
+@given(**SIZES, at_once=st.sampled_from([1, 8, 2**20]), kind=st.sampled_from(["row", "symmetric"]))
+def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items: int, at_once: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    rates = rates_of(rng, n_agents, n_items)
+    held = rng.random((n_agents, n_items)) < 0.3
+    n = rates.n_independent
+    fpr = float((np.nan_to_num(rates.fpr) * n).sum() / max(1, n.sum()))
+    with patch.object(cells_module, "_AT_ONCE", at_once):
+        everything = train_scores(rates, kind=kind)  # type: ignore[arg-type]
+        later = holdout_scores(rates, Split(~held, held, "own", 0.3, 0), kind=kind)  # type: ignore[arg-type]
+    for scores, kept in ((everything, np.ones_like(held)), (later, held)):
+        value, weight = twin(rates, kind, fpr, kept)
+        np.testing.assert_allclose(scores.value, value, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(scores.weight, weight)
+        again = Scores(scores.value, scores.weight, scores.role, scores.kind, scores.agent_ids, scores.item_ids).cells
+        for column, other in zip(scores.cells[1:], again[1:], strict=True):
+            np.testing.assert_array_equal(column, other)
+        np.testing.assert_array_equal(scores.cells.at.agent, again.at.agent)
+        np.testing.assert_array_equal(scores.cells.at.item, again.at.item)
+
+
+@settings(max_examples=60, deadline=None)
+@given(**SIZES, n_trials=st.integers(0, 30), at_once=st.sampled_from([1, 8, 2**20]))
+def test_cells_come_by_item_and_every_trial_knows_its_own(
+    seed: int, n_agents: int, n_items: int, n_trials: int, at_once: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    item = rng.integers(0, n_items, n_trials, dtype=np.int32)
+    sides: Ids = rng.integers(0, n_agents, (2, n_trials), dtype=np.int32)
+    with patch.object(cells_module, "_AT_ONCE", at_once):
+        index, rows = touched_cells(item, *sides, n_agents=n_agents, n_items=n_items)
+        values = rng.normal(size=len(index))
+        blocks = [block for (block,) in index.blocks(values)]
+    assert sorted(set(zip(np.tile(item, 2).tolist(), sides.ravel().tolist(), strict=True))) == list(
+        zip(index.item.tolist(), index.agent.tolist(), strict=True)
+    )
+    for row, side in zip(rows, sides, strict=True):
+        np.testing.assert_array_equal(index.agent[row], side)
+        np.testing.assert_array_equal(index.item[row], item)
+    np.testing.assert_array_equal(np.concatenate(blocks, axis=1), index.matrix(values, empty=0.0))
+    by_agent = np.lexsort((index.item, index.agent))
+    np.testing.assert_array_equal(index.by_agent, by_agent)
+    again = CellIndex.of(index.seen)
+    np.testing.assert_array_equal(again.agent, index.agent)
+    np.testing.assert_array_equal(again.item, index.item)
+
+
+def test_what_a_result_holds_cannot_be_changed() -> None:
+    scores = train_scores(rates_of(np.random.default_rng(1), 5, 4))
+    for column in (scores.value, scores.weight, scores.cells.value, scores.cells.at.item):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 0
+    with pytest.raises(AttributeError):
+        scores.role = "holdout"  # type: ignore[misc]
