@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,13 @@ def test_import_youden_loads_nothing_heavy() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     assert loaded_by(HELP) == set()
+
+
+def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_refuse() -> None:
+    for path in (Path(__file__).parents[1] / "src" / "youden").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for base in node.bases if isinstance(node, ast.ClassDef) else ():
+                assert not (isinstance(base, ast.Subscript) and ast.unparse(base).startswith("click.")), path
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ NONE_PASSES = 1
 
 
 @click.command("calibrate")
-@click.argument("source", metavar="POOL|CONFIG", type=click.Path(path_type=Path))
+@options.pool_or_config
 @click.option(
     "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
 )
@@ -92,8 +92,7 @@ def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
     from youden.practice.calibrate.words import conclusion, judge_in_words
 
     for one in tried:
-        for warning in one.warnings:
-            show.note(f"warning: {one.judge}: {warning}")
+        show.warn(f"{one.judge}: {warning}" for warning in one.warnings)
     show.console().print(_table(tried))
     for one in tried:
         click.echo()
@@ -103,10 +102,8 @@ def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
 
 
 def _table(tried: tuple[Tried, ...]) -> Table:
-    table = Table(title="judges on trials of known truth, 95 % intervals", title_justify="left")
-    table.add_column("")
-    for one in tried:
-        table.add_column(show.safe(one.judge))
+    heads = ["", *(show.safe(one.judge) for one in tried)]
+    table = show.table("judges on trials of known truth, 95 % intervals", heads)
     measures = [one.measures for one in tried]
     bills = [one.bill for one in tried]
     rows = {

@@ -9,6 +9,7 @@ import click
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
+from youden.cli.terms.values import pairs
 
 ANSWERS = "answers.db"
 
@@ -22,7 +23,9 @@ ANSWERS = "answers.db"
     "model_map",
     multiple=True,
     metavar="MODEL=JUDGE",
-    help="Ask another model instead: one of the file, a name in configs/judges/, or a .yaml; `*=…` for all. Repeatable.",
+    callback=pairs("gpt-4=local"),
+    help="Ask JUDGE in place of MODEL: another model of the file, a name in configs/judges/, or a .yaml. `*=JUDGE` replaces "
+    "all. Repeatable.",
 )
 @options.store("YOUDEN_STORE, else answers.db in --out")
 @options.max_cost
@@ -36,7 +39,7 @@ def command(
     agents: Path,
     items: str | None,
     out: Path,
-    model_map: tuple[str, ...],
+    model_map: dict[str, str],
     store: str | None,
     max_cost: float | None,
     max_missing: float | None,
@@ -64,7 +67,7 @@ def command(
     from youden.pools.make.item_sources import read_items
     from youden.pools.make.recipe import write_recipe
 
-    file = load_agents(agents, model_map=dict(_mapped(one) for one in model_map))
+    file = load_agents(agents, model_map=model_map)
     place = items or file.items
     if place is None:
         raise click.UsageError("Give ITEMS: AGENTS names none.")
@@ -116,10 +119,3 @@ def command(
     else:
         click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items: {out}")
         show.note(f"look it over with: youden check {out}")
-
-
-def _mapped(one: str) -> tuple[str, str]:
-    model, equals, judge = one.partition("=")
-    if not (model and equals and judge):
-        raise click.BadParameter(f"'{one}' is not MODEL=JUDGE, such as gpt-4=local.", param_hint="--model-map")
-    return model, judge

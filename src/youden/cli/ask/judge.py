@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli.terms import options, show
-from youden.cli.terms.numbers import Number
+from youden.cli.terms import options, run_options, show
 from youden.cli.terms.progress import progress_bar
+from youden.cli.terms.values import Number
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Ask nothing: take ANSWERS, files or folders of an engine of your own, to requests of `youden plan --export`.",
 )
-@options.overrides
-@options.asking
+@run_options.overrides
+@run_options.asking
 @click.option(
     "--mode",
     type=click.Choice(["calls", "batch"]),
@@ -68,8 +68,8 @@ def command(
     config: Path,
     answers: tuple[Path, ...],
     importing: bool,
-    overrides: options.Overrides,
-    asking: options.Asking,
+    overrides: run_options.Overrides,
+    asking: run_options.Asking,
     mode: str,
     poll: float,
     engine: str | None,
@@ -121,8 +121,7 @@ def command(
     else:
         with progress_bar() as bar:
             result = judge_run(planned, asking.terms(progress=bar))
-    for warning in result.warnings:
-        show.note(f"warning: {warning}")
+    show.warn(result.warnings)
     calls = call_facts(result)
     if as_json:
         show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
@@ -141,7 +140,7 @@ def _not_together(
     *,
     importing: bool,
     batch: bool,
-    asking: options.Asking,
+    asking: run_options.Asking,
     engine: str | None,
     workers: int | None,
     worker: bool,
@@ -164,7 +163,7 @@ def _spent(usd: float | None) -> str:
     return "an amount that nobody knows was" if usd is None else f"${usd:.4f}"
 
 
-def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.Asking) -> Verdicts:
+def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_options.Asking) -> Verdicts:
     from youden.judging.asking.terms import Asking as Terms
     from youden.run.elsewhere.exchange import import_run
     from youden.run.pipeline import judge_run
@@ -178,7 +177,7 @@ def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: options.As
     return judge_run(planned, Terms(stored_only=True, log=asking.log))
 
 
-def _help_out(config: RunConfig, asking: options.Asking, *, as_json: bool) -> None:
+def _help_out(config: RunConfig, asking: run_options.Asking, *, as_json: bool) -> None:
     from youden.run.elsewhere.worker import work
 
     with progress_bar() as bar:

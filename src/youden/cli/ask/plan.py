@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, run_options, show
 
 if TYPE_CHECKING:
     from youden.nouns import Json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @options.config
-@options.overrides
+@run_options.overrides
 @click.option(
     "--export",
     type=click.Path(path_type=Path, file_okay=False),
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def command(
     *,
     config: Path,
-    overrides: options.Overrides,
+    overrides: run_options.Overrides,
     export: Path | None,
     format: Literal["jsonl", "parquet"] | None,
     shards: int | None,

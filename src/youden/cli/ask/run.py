@@ -7,23 +7,23 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, ranking, show, tracking
+from youden.cli.terms import options, ranking, run_options, show, tracking
 from youden.cli.terms.progress import progress_bar
 
 
 @click.command("run")
 @options.config
-@options.overrides
-@options.counting
-@options.asking
+@run_options.overrides
+@run_options.counting
+@run_options.asking
 @options.labels
 @tracking.option
 @options.json
 def command(
     *,
     config: Path,
-    overrides: options.Overrides,
-    asking: options.Asking,
+    overrides: run_options.Overrides,
+    asking: run_options.Asking,
     labels: Path | None,
     to_mlflow: bool,
     as_json: bool,

@@ -91,8 +91,7 @@ def command(
         return
     with progress_bar() as bar:
         found = stress(planned, progress=bar if planned.judge.makes_calls else None, grace=grace)
-    for warning in found.warnings:
-        show.note(f"warning: {warning}")
+    show.warn(found.warnings)
     if out is not None:
         from youden.report.pages.write import write_stress
 

@@ -7,24 +7,20 @@ from pathlib import Path
 import click
 
 from youden.cli.terms import options, show
+from youden.cli.terms.values import pairs
 
 PEER_PREDICTION = "peer-prediction"
 
 
-class _Format(click.ParamType[str]):
-    """A registered format, looked up when a command runs."""
+def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """A format that there is, looked up when the command runs."""
+    from youden.data.importers import IMPORTERS
 
-    name = "format"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from youden.data.importers import IMPORTERS
-
-        known = [PEER_PREDICTION, *IMPORTERS]
-        return str(click.Choice(known).convert(value, param, ctx))
+    return str(click.Choice([PEER_PREDICTION, *IMPORTERS]).convert(value, parameter, ctx))
 
 
 @click.command("import")
-@click.argument("format_", metavar="FORMAT", type=_Format())
+@click.argument("format_", metavar="FORMAT", callback=_registered)
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make: a pool's or a run's.")
 @click.option(
@@ -32,6 +28,7 @@ class _Format(click.ParamType[str]):
     "columns",
     multiple=True,
     metavar="NOUN=NAME",
+    callback=pairs("text=output"),
     help="In tables: the column of agent, item, text, prompt or group, where it is called otherwise, or a path inside one "
     "(meta.model, turns[0], completions[].response); text=a,b: columns that are an agent each. Repeatable.",
 )
@@ -42,7 +39,7 @@ class _Format(click.ParamType[str]):
 )
 @options.json
 def command(
-    *, format_: str, paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], allow_dropped: bool, as_json: bool
+    *, format_: str, paths: tuple[Path, ...], out: Path, columns: dict[str, str], allow_dropped: bool, as_json: bool
 ) -> None:
     """Import the files or folders PATH… into the folder --out. Several files are joined by item.
 
@@ -67,7 +64,7 @@ def command(
         return
     from youden.pools.bring.importing import bring
 
-    imported = bring(format_, paths, out, columns=dict(map(_named, columns)), allow_dropped=allow_dropped)
+    imported = bring(format_, paths, out, columns=columns, allow_dropped=allow_dropped)
     pool = imported.pool
     for note in imported.notes:
         show.note(f"note: {note}")
@@ -88,7 +85,7 @@ def command(
         click.echo(f"pool of {pool.n_agents} agents × {pool.n_items} items, {pool.n_missing:,} cells missing: {out}")
 
 
-def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: tuple[str, ...], *, as_json: bool) -> None:
+def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
     from youden.run.importing import import_peer_prediction
 
     if len(paths) != 1 or columns:
@@ -102,10 +99,3 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: tuple[str, ...
         )
     else:
         click.echo(f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}")
-
-
-def _named(column: str) -> tuple[str, str]:
-    noun, equals, name = column.partition("=")
-    if not (noun and equals and name):
-        raise click.BadParameter(f"'{column}' is not NOUN=NAME, such as text=output.", param_hint="--column")
-    return noun, name

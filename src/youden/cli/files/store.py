@@ -8,9 +8,10 @@ from dataclasses import asdict
 import click
 
 from youden.cli.terms import options, show
+from youden.cli.terms.groups import Suggesting
 
 
-@click.group("store")
+@click.group("store", cls=Suggesting)
 def command() -> None:
     """Copy answers between stores; see which batches are under way."""
 

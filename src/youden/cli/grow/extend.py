@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
-from youden.cli.terms import options, ranking, show
-from youden.cli.terms.numbers import Number
+from youden.cli.terms import options, ranking, run_options, show
 from youden.cli.terms.progress import progress_bar
+from youden.cli.terms.values import Number
 
 if TYPE_CHECKING:
-    from youden.nouns import ExtensionFacts, Json
+    from youden.nouns import ExtensionFacts, Json, Target
 
 MOST_SHOWN = 10
 
@@ -37,8 +36,8 @@ MOST_SHOWN = 10
     help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
 )
 @options.target
-@options.spending
-@options.asking
+@run_options.spending
+@run_options.asking
 @options.dry_run
 @options.json
 def command(
@@ -49,9 +48,9 @@ def command(
     calls: int | None,
     focus: tuple[str, ...],
     width: float | None,
-    target: str | None,
-    overrides: options.Overrides,
-    asking: options.Asking,
+    target: Target | None,
+    overrides: run_options.Overrides,
+    asking: run_options.Asking,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -129,10 +128,7 @@ def _draw(extensions: ExtensionFacts) -> None:
     moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
     moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
-        table = Table(title="What moved", title_justify="left")
-        table.add_column("agent")
-        for column in ("before", "now", "place before", "place now", "p of drift"):
-            table.add_column(column, justify="right")
+        table = show.table("What moved", ["agent"], ["before", "now", "place before", "place now", "p of drift"])
         for move in moved[:MOST_SHOWN]:
             table.add_row(
                 show.safe(move.agent),

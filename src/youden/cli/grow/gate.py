@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli import UNDECIDED
 from youden.cli.terms import options, show
 
 if TYPE_CHECKING:
+    from youden.nouns import Target
     from youden.practice.gate.decision import Gate
 
 WORSE = 1
@@ -49,7 +49,7 @@ def command(
     agents: tuple[str, ...],
     baseline: str,
     margin: float,
-    target: str,
+    target: Target,
     ledger: Path | None,
     markdown: str | None,
     junit: Path | None,
@@ -79,9 +79,9 @@ def command(
 
     if as_json and markdown == "-":
         raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
-    folder, about = RunFolder(run), options.said_target(target) or "items-like-these"
+    folder = RunFolder(run)
     if dry_run:
-        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=about)
+        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target)
         if as_json:
             show.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
         for look in looks:
@@ -89,14 +89,7 @@ def command(
                 f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
             )
         return 0
-    gate = gate_run(
-        folder,
-        agents,
-        baseline=baseline,
-        margin=margin,
-        ledger=ledger,
-        target=about,
-    )
+    gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target)
     if junit is not None:
         junit.write_text(render_junit(gate), encoding="utf-8")
     if markdown is not None and markdown != "-":
@@ -113,11 +106,11 @@ def command(
 def _show(gate: Gate) -> None:
     from youden.practice.gate.words import footing, interval, sentence, to_do
 
-    table = Table(title=f"Against {show.safe(gate.baseline)}, margin {gate.margin:g}", title_justify="left")
-    table.add_column("agent")
-    table.add_column("verdict")
-    for column in ("difference", "interval", "level", "items"):
-        table.add_column(column, justify="right")
+    table = show.table(
+        f"Against {show.safe(gate.baseline)}, margin {gate.margin:g}",
+        ["agent", "verdict"],
+        ["difference", "interval", "level", "items"],
+    )
     for row in gate.agents:
         figures = (f"{row.difference:+.3f}", interval(row), f"{row.level:.2%}", f"{row.n_items:,}")
         table.add_row(show.safe(row.agent), row.verdict, *figures)

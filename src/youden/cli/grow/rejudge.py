@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli.read.compare import show_judges
-from youden.cli.terms import options, show
+from youden.cli.terms import options, run_options, show
 from youden.cli.terms.progress import progress_bar
 from youden.text.printable import printable
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @options.store("YOUDEN_STORE, else verdicts.db in its folder")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
 @options.max_cost
-@options.asking
+@run_options.asking
 @options.family
 @options.dry_run
 @options.json
@@ -42,7 +42,7 @@ def command(
     store: str | None,
     seed: int,
     max_cost: float | None,
-    asking: options.Asking,
+    asking: run_options.Asking,
     families: dict[str, str],
     dry_run: bool,
     as_json: bool,
@@ -91,8 +91,7 @@ def command(
         result = judge_run(again, asking.terms(progress=bar))
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
-    for warning in result.warnings:
-        show.note(f"warning: {warning}")
+    show.warn(result.warnings)
     if as_json:
         show.print_json({**said, "retest": found.retest, "words": list(found.words), "judges": found.study.to_json()})
         return

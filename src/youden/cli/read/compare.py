@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli.terms import options, show
 from youden.text.compared import items_compared
@@ -14,23 +13,25 @@ from youden.text.intervals import with_interval
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
+    from youden.nouns import ScoreKind, Target
     from youden.stats.base.metrics import Metric
     from youden.study.judges.agreement import JudgesStudy
     from youden.study.judges.judge_shifts import JudgeShifts
+    from youden.study.judges.judged_runs import MatchItems
 
 
 MOST_SHOWN = 5
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--scores", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
+@options.runs
+@options.scores("symmetric")
 @click.option(
     "--match",
     type=click.Choice(["id", "number"]),
     default="id",
     show_default=True,
-    help="Items by id, or by the last number in it (example-7 is task-007).",
+    help="Which items are the same: those with one id, or with one last number in it (example-7 is task-007).",
 )
 @options.about
 @options.family
@@ -38,9 +39,9 @@ MOST_SHOWN = 5
 def command(
     *,
     runs: tuple[Path, ...],
-    scores: str,
-    match: str,
-    target: str,
+    scores: ScoreKind,
+    match: MatchItems,
+    target: Target,
     families: dict[str, str],
     as_json: bool,
 ) -> None:
@@ -56,15 +57,9 @@ def command(
     from youden.study.judges.agreement import study_judges
     from youden.study.judges.judged_runs import read_judged, side_by_side, with_families
 
-    kind = options.score_kind(scores)
     judged = [read_judged(RunFolder(run)) for run in runs]
-    both = side_by_side(
-        judged,
-        kind=kind,
-        match="number" if match == "number" else "id",
-        target=options.said_target(target) or "items-like-these",
-    )
-    study = study_judges(with_families(both, families), kind=kind)
+    both = side_by_side(judged, kind=scores, match=match, target=target)
+    study = study_judges(with_families(both, families), kind=scores)
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:
         show.print_json({"judges": study.to_json() | {"signatures": list(signatures)}})
@@ -76,14 +71,12 @@ def command(
 
 def show_judges(study: JudgesStudy) -> None:
     """Every table of the study, then its words."""
-    table = Table(
-        title=f"Judges on {study.n_agents} agents × "
+    table = show.table(
+        f"Judges on {study.n_agents} agents × "
         f"{items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
-        title_justify="left",
+        ["judges"],
+        ["rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
     )
-    table.add_column("judges")
-    for column in ("rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"):
-        table.add_column(column, justify="right")
     for pair in study.pairings:
         figures = (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)
         table.add_row(
@@ -95,21 +88,14 @@ def show_judges(study: JudgesStudy) -> None:
             *(show.fixed(figure) for figure in figures),
         )
     show.console().print(table)
-    table = Table(title="Curl, median / P95", title_justify="left")
-    table.add_column("judge")
-    table.add_column("link")
-    table.add_column("data", justify="right")
-    table.add_column("predictions", justify="right")
+    table = show.table("Curl, median / P95", ["judge", "link"], ["data", "predictions"])
     for name, rows in study.curl.items():
         for link, row in rows.items():
             data = f"{show.fixed(row.data_median)} / {show.fixed(row.data_p95)}"
             predicted = f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}"
             table.add_row(show.safe(name), link, data, predicted)
     show.console().print(table)
-    table = Table(title="Where they differ most", title_justify="left")
-    table.add_column("agent or item")
-    for name in study.names:
-        table.add_column(show.safe(name), justify="right")
+    table = show.table("Where they differ most", ["agent or item"], [show.safe(name) for name in study.names])
     for agent in study.agents:
         table.add_row(show.safe(agent.agent), *(f"place {place}" for place in agent.places))
     for item in study.items:
@@ -123,12 +109,11 @@ def show_judges(study: JudgesStudy) -> None:
 
 def _show_shifts(shifts: JudgeShifts) -> None:
     one, other = show.safe(shifts.one), show.safe(shifts.other)
-    table = Table(
-        title=f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
-        title_justify="left",
+    table = show.table(
+        f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
+        ["agents or family"],
+        ["shift", "interval", "p (Holm)"],
     )
-    for column in ("agents or family", "shift", "interval", "p (Holm)"):
-        table.add_column(column, justify="left" if column.startswith("agents") else "right")
     for agent in [agent for number, agent in enumerate(shifts.agents) if agent.moves or number < MOST_SHOWN]:
         interval = f"{agent.low:+.2f} … {agent.high:+.2f} ({shifts.level:.0%})"
         table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))

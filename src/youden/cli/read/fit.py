@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from youden.cli.terms import options, ranking
+
+if TYPE_CHECKING:
+    from youden.nouns import Target
 
 
 @click.command("fit")
@@ -17,13 +20,16 @@ from youden.cli.terms import options, ranking
 @click.option(
     "--engine",
     type=click.Choice(["arrays", "duckdb"]),
-    help="What sums the trials: arrays in memory, or DuckDB, which needs little of it. [default: duckdb from 10,000,000 "
-    "trials on, where it is installed and does such runs]",
+    help="What sums the trials: arrays in memory, or DuckDB, which needs little memory. [default: duckdb from 10,000,000 "
+    "trials on, where it is installed and can fit the run]",
 )
 @click.option(
-    "--memory", default="1GB", show_default=True, help="What DuckDB may keep in memory; the rest it spills into RUN."
+    "--memory",
+    default="1GB",
+    show_default=True,
+    help="The most that DuckDB keeps in memory; it writes the rest into RUN.",
 )
-@click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too; arrays always write it.")
+@click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too. Arrays always write it.")
 @options.robust
 @options.trusted
 @options.families
@@ -32,7 +38,7 @@ def command(
     *,
     run: Path,
     labels: Path | None,
-    target: str | None,
+    target: Target | None,
     engine: Literal["arrays", "duckdb"] | None,
     memory: str,
     rates: bool,
@@ -65,7 +71,7 @@ def command(
         table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
     families = None if families_file is None else read_families(families_file)
     rules = changed_rules(folder, robust=robust, trusted=trusted, families=families)
-    fit(folder, target=options.said_target(target), rules=rules, engine=engine, memory=memory, rates=rates)
+    fit(folder, target=target, rules=rules, engine=engine, memory=memory, rates=rates)
     if table is not None:
         validate(folder, table)
     ranking.show_result(summarise_run(folder), as_json=as_json)

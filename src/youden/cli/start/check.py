@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
-from youden.cli.terms import options, show
+from youden.cli.terms import options, run_options, show
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@click.argument("source", metavar="POOL|CONFIG", type=click.Path(path_type=Path))
+@options.pool_or_config
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the items looked at in a large pool."
 )
@@ -35,7 +34,7 @@ def command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     from youden.pools.look.costs import USUAL
 
     if source.suffix.lower() in options.CONFIGS:
-        config = options.Overrides(None, None, None).apply(source)
+        config = run_options.Overrides(None, None, None).apply(source)
         checked, by = check_config(config, seed=seed, designs=None if every else ()), "this run"
     else:
         from youden.data.pools.reader import read_pool
@@ -64,11 +63,7 @@ def _draw(checked: Checked, title: str) -> None:
     click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
     if not checked.costs:
         return
-    table = Table(title=title, title_justify="left")
-    for column in ("design", "judge"):
-        table.add_column(column)
-    for column in ("calls", "tokens in", "tokens out", "USD"):
-        table.add_column(column, justify="right")
+    table = show.table(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"])
     for cost in checked.costs:
         usd = "unknown" if cost.usd is None else f"{cost.usd:,.2f}"
         cells = [f"{n:,}" for n in (cost.calls, cost.tokens_in, cost.tokens_out)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, ranking, show
+from youden.cli.terms import options, ranking, run_options, show
 from youden.cli.terms.progress import progress_bar
 from youden.text.intervals import with_interval
 
@@ -33,7 +33,7 @@ def command(out: Path, as_json: bool) -> None:
     from youden.run.pipeline import fit_run, judge_run, plan_run
     from youden.study.groups import run_group_aucs
 
-    config = options.Overrides(judge=None, out=out, max_cost=None).apply(find("configs", CONFIG, own=False))
+    config = run_options.Overrides(judge=None, out=out, max_cost=None).apply(find("configs", CONFIG, own=False))
     pool = find("datasets", "field-notes", own=False)
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)

@@ -6,24 +6,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli.terms import options, show
-from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
+from youden.cli.terms.values import Number, words
 
 if TYPE_CHECKING:
+    from youden.nouns import ScoreKind, SplitRule
     from youden.study.baselines import BaselinesStudy
 
 
 @click.command("baselines")
 @options.run
 @click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Holdouts drawn.")
-@click.option("--c", type=Number(min=0, min_open=True), default=1.6, show_default=True, help="Cells, C of n log n.")
+@click.option(
+    "--c",
+    type=Number(min=0, min_open=True),
+    default=1.6,
+    show_default=True,
+    help="How many cells are seen: C of n log n.",
+)
 @options.held_out
-@click.option("--only", help="Baselines, separated by commas. [default: all]")
+@click.option(
+    "--only", callback=words, metavar="NAMES", help="These baselines alone, separated by commas. [default: all]"
+)
 @options.rule
-@options.scores
+@options.scores("row")
 @options.above
 @options.below
 @options.html
@@ -34,11 +42,11 @@ def command(
     seeds: int,
     c: float,
     holdout: float,
-    only: str | None,
-    rule: str,
-    scores: str,
-    above: str,
-    below: str,
+    only: tuple[str, ...] | None,
+    rule: SplitRule,
+    scores: ScoreKind,
+    above: tuple[str, ...],
+    below: tuple[str, ...],
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -56,13 +64,13 @@ def command(
     with progress_bar() as bar:
         study = study_baselines(
             world,
-            names=None if only is None else options.words(only),
+            names=only,
             n_seeds=seeds,
             c=c,
             holdout=holdout,
-            rule=options.split_rule(rule),
-            kind=options.score_kind(scores),
-            groups=contrast(world, above=options.words(above), below=options.words(below)),
+            rule=rule,
+            kind=scores,
+            groups=contrast(world, above=above, below=below),
             progress=bar,
         )
     signature = folder.read_signature().text
@@ -83,10 +91,12 @@ def command(
 
 
 def _draw(study: BaselinesStudy, name: str) -> None:
-    table = Table(title=f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD)", title_justify="left")
-    table.add_column("model", no_wrap=True)
-    for column in ("holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"):
-        table.add_column(column, justify="right")
+    table = show.table(
+        f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD)",
+        ["model"],
+        ["holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"],
+    )
+    table.columns[0].no_wrap = True
     for row in study.rows:
         first, behind, *others = (
             "–" if spread is None else show.with_sd(spread.mean, spread.sd)

@@ -6,46 +6,73 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli.terms import options, show
-from youden.cli.terms.numbers import Number
 from youden.cli.terms.progress import progress_bar
+from youden.cli.terms.values import Number, numbers, words
 
 if TYPE_CHECKING:
+    from youden.nouns import ScoreKind
     from youden.study.budget.curves import BudgetStudy
 
 
 @click.command("budget")
 @options.run
-@click.option("--design", "designs", default="cyclic,nlogn", show_default=True, help="Designs, separated by commas.")
+@click.option(
+    "--design",
+    "designs",
+    default="cyclic,nlogn",
+    show_default=True,
+    callback=words,
+    help="Designs, separated by commas.",
+)
 @click.option(
     "--percent",
     "percents",
+    callback=numbers,
+    metavar="NUMBERS",
     help="Percents of the dense calls. [default: the first three of 1, 2, 5, 10, 20, 50, 100 that a design can be drawn at]",
 )
-@click.option("--trials", help="Trials an agent, as in 100,225,450.")
-@click.option("--width", "widths", help="Half widths to ask until, as in 0.03,0.05.")
+@click.option("--trials", callback=numbers, metavar="NUMBERS", help="Trials an agent, as in 100,225,450.")
+@click.option(
+    "--width",
+    "widths",
+    callback=numbers,
+    metavar="NUMBERS",
+    help="Half widths of intervals: calls are asked until they are reached, as in 0.03,0.05.",
+)
 @click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
-@click.option("--target", type=click.Choice(["symmetric", "row"]), default="symmetric", show_default=True)
+@click.option(
+    "--target",
+    type=click.Choice(["symmetric", "row"]),
+    default="symmetric",
+    show_default=True,
+    help="The scores whose ranking is wanted. row: the paper's.",
+)
 @click.option(
     "--top",
     type=click.IntRange(min=1),
-    help="Whose recall --goal means: the top k. [default: 5, or one under the agents]",
+    metavar="N",
+    help="Whose recall --goal means: the top N. [default: 5, or one less than there are agents]",
 )
-@click.option("--goal", default="rho=0.97", show_default=True, help="rho=…, recall=… or halfwidth=….")
+@click.option(
+    "--goal",
+    default="rho=0.97",
+    show_default=True,
+    help="What to reach, as cheaply as can be: rho=…, recall=… or halfwidth=….",
+)
 @click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
 @options.html
 @options.json
 def command(
     *,
     run: Path,
-    designs: str,
-    percents: str | None,
-    trials: str | None,
-    widths: str | None,
+    designs: tuple[str, ...],
+    percents: tuple[float, ...],
+    trials: tuple[float, ...],
+    widths: tuple[float, ...],
     seeds: int,
-    target: str,
+    target: ScoreKind,
     top: int | None,
     goal: str,
     usd_per_call: float | None,
@@ -70,12 +97,12 @@ def command(
     with progress_bar() as bar:
         study = study_budget(
             world,
-            designs=options.words(designs),
-            percents=() if percents is None else options.numbers(percents),
-            trials=() if trials is None else options.numbers(trials),
-            widths=() if widths is None else options.numbers(widths),
+            designs=designs,
+            percents=percents,
+            trials=trials,
+            widths=widths,
             n_seeds=seeds,
-            target="row" if target == "row" else "symmetric",
+            target=target,
             top=top,
             usd_per_call=price_of(folder) if usd_per_call is None else usd_per_call,
             progress=bar,
@@ -100,25 +127,13 @@ def command(
 
 
 def _draw(study: BudgetStudy, name: str) -> None:
-    table = Table(
-        title=f"{show.safe(name)}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
+    recalls = [f"top-{k} recall" for k in study.tops]
+    table = show.table(
+        f"{show.safe(name)}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
         f"ceiling {show.fixed(study.halves.rho)} ({show.fixed(study.halves.rho_sd)})",
-        title_justify="left",
+        ["design"],
+        ["asked for", "trials an agent", "calls", "USD", "cells", "ρ", "SD", *recalls, "coverage", "half width"],
     )
-    table.add_column("design")
-    for column in (
-        "asked for",
-        "trials an agent",
-        "calls",
-        "USD",
-        "cells",
-        "ρ",
-        "SD",
-        *(f"top-{k} recall" for k in study.tops),
-        "coverage",
-        "half width",
-    ):
-        table.add_column(column, justify="right")
     for design, rows in study.designs.items():
         for row in rows:
             counts = [show.fixed(row.calls, 0), show.fixed(row.usd, 2), show.fixed(row.cells, 0)]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("paper")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.runs
 @click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
 @click.option(
     "--draws", type=click.IntRange(min=20), default=500, show_default=True, help="Bootstrap resamples of Table 2."
@@ -59,11 +58,7 @@ def command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Pat
 
 def _draw(study: PaperStudy) -> None:
     for number, rows in groupby(study.rows, key=lambda row: row.table):
-        table = Table(title=f"Table {number}", title_justify="left")
-        table.add_column("")
-        table.add_column("figure")
-        for column in ("paper", "ours", "SD", "SDs apart"):
-            table.add_column(column, justify="right")
+        table = show.table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"])
         for row in rows:
             figures = (show.fixed(row.paper), show.fixed(row.ours), show.fixed(row.sd))
             table.add_row(show.safe(row.row), row.figure, *figures, show.fixed(row.sds, 1))

@@ -6,23 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
 
 if TYPE_CHECKING:
-    from youden.nouns import Json
+    from youden.nouns import Json, ScoreKind, SplitRule
     from youden.report.pages.page import StudyPart
     from youden.study.sparsity.curves import SparsityStudy, Spread
 
 
 @click.command("sparsity")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.runs
 @click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
 @options.held_out
 @options.rule
-@options.scores
+@options.scores("row")
 @options.above
 @options.below
 @options.html
@@ -32,10 +31,10 @@ def command(
     runs: tuple[Path, ...],
     seeds: int,
     holdout: float,
-    rule: str,
-    scores: str,
-    above: str,
-    below: str,
+    rule: SplitRule,
+    scores: ScoreKind,
+    above: tuple[str, ...],
+    below: tuple[str, ...],
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -52,23 +51,22 @@ def command(
     from youden.study.sparsity.curves import study_sparsity
     from youden.study.sparsity.words import sparsity_json, sparsity_words
 
-    kind = options.score_kind(scores)
     found: dict[str, Json] = {}
     parts: list[StudyPart] = []
     for run in runs:
         world = open_world(RunFolder(run))
-        groups = contrast(world, above=options.words(above), below=options.words(below))
+        groups = contrast(world, above=above, below=below)
         with progress_bar() as bar:
             study = study_sparsity(
                 world,
                 n_seeds=seeds,
-                rule=options.split_rule(rule),
-                kind=kind,
+                rule=rule,
+                kind=scores,
                 holdout=holdout,
                 groups=groups,
                 progress=bar,
             )
-        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(kind))))
+        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(scores))))
         signature = RunFolder(run).read_signature().text
         if html is not None:
             from youden.report.charts.studies import sparsity_figures
@@ -91,14 +89,12 @@ def command(
 
 
 def _draw(study: SparsityStudy, name: str) -> None:
-    table = Table(
-        title=f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts",
-        title_justify="left",
+    table = show.table(
+        f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts",
+        ["regime"],
+        ["% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"],
     )
-    table.add_column("regime", no_wrap=True)
-    columns = ("% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC")
-    for column in columns:
-        table.add_column(column, justify="right")
+    table.columns[0].no_wrap = True
     for row in (study.dense, *study.rows):
         shares = [None if spread is None else 100 * spread.mean for spread in (row.of_all, row.of_train)]
         calls = [None if spread is None else spread.mean for spread in (row.calls, row.calls_unordered)]

@@ -60,15 +60,15 @@ def show_ranking(data: Summary) -> None:
 
 
 def show_warnings(data: Summary) -> None:
-    for warning in data.warnings:
-        show.note(f"warning: {warning}")
+    show.warn(data.warnings)
 
 
 def show_labels(found: Validation) -> None:
     """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
-    table = Table(title=f"against {show.safe(found.source)} ({found.level:.0%} intervals)", title_justify="left")
-    for name in ("label", "agents", "Spearman ρ", "Kendall τ-b", "AUC"):
-        table.add_column(name)
+    table = show.table(
+        f"against {show.safe(found.source)} ({found.level:.0%} intervals)",
+        ["label", "agents", "Spearman ρ", "Kendall τ-b", "AUC"],
+    )
     for label in found.labels:
         table.add_row(
             show.safe(label.name), str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))

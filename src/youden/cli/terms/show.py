@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from youden.text.printable import printable
 
@@ -36,6 +37,22 @@ class _Console(Console):
 
 def console() -> Console:
     return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
+    """A table without rows. left, right: heads of its columns, by the side on which their cells stand."""
+    made = Table(title=title, title_justify="left")
+    for head in left:
+        made.add_column(head)
+    for head in right:
+        made.add_column(head, justify="right")
+    return made
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Lines on standard error that begin with `warning: `."""
+    for warning in warnings:
+        note(f"warning: {warning}")
 
 
 def safe(text: str | None) -> str:
@@ -80,9 +97,9 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
 
     expected: what it buys.
     """
-    share = 100 * cost.calls / plan.n_dense_calls
     from youden.protocol.coverage import coverage
 
+    share = 100 * cost.calls / plan.n_dense_calls
     counted = coverage(plan)
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
