@@ -45,12 +45,19 @@ class CellIndex:
         """The order that puts them by agent and then by item: int64[N]."""
         return np.argsort(self.agent.astype(np.min_scalar_type(self.n_agents)), kind="stable")
 
-    @cached_property
     def seen(self) -> Bools:
-        """bool[K, J]."""
+        """Which cells of the matrix these are: bool[K, J]."""
         seen = np.zeros((self.n_agents, self.n_items), dtype=np.bool_)
         seen[self.agent, self.item] = True
         return seen
+
+    def find(self, agent: Positions, item: Positions) -> Positions:
+        """Where cells that are here stand: int64, of one shape with agent and item."""
+        return np.searchsorted(self._code, item * self.n_agents + agent)
+
+    @cached_property
+    def _code(self) -> Positions:
+        return self.item.astype(np.int64) * self.n_agents + self.agent
 
     def matrix(self, values: Floats, *, empty: float) -> Floats:
         """float[K, J] of float[N], `empty` elsewhere."""
