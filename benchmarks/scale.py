@@ -8,7 +8,7 @@ memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solvin
 finds the chart library's script as an earlier report left it (1.5 s the first time). Runs are cyclic, of made-up answers and
 without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
 
-Bars: fit / base ≤ 3, report / base ≤ 6 at 1e5 and 4 at 1e6; growth ≤ 1.1; replay ≤ 20 µs;
+Bars: fit / base ≤ 3, report / base ≤ 6 at 1e5 and 4 at 1e6; growth of fit in either engine ≤ 1.1; replay ≤ 20 µs;
 keys ≤ 12 µs; `texts`, the plan of a pool with texts, ≤ 2 GB at 500 × 10,000; page ≤ 5 MB and 1,000 ms.
 A further part is a function of a folder in PARTS that returns what is timed.
 """
@@ -108,6 +108,14 @@ def fit(folder: Path) -> Callable[[], object]:
     from youden.run.pipeline import fit_run
 
     return lambda: fit_run(RunFolder(folder))
+
+
+def fit_duckdb(folder: Path) -> Callable[[], object]:
+    from youden.data.folder.run_folder import RunFolder
+    from youden.run import in_database
+
+    run = RunFolder(folder)
+    return lambda: in_database.fit_in_database(run, target="items-like-these")
 
 
 def report(folder: Path) -> Callable[[], object]:
@@ -212,6 +220,7 @@ def texts_of(folder: Path) -> tuple[Pool, Plan]:
 PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
     "base": base,
     "fit": fit,
+    "fit_duckdb": fit_duckdb,
     "report": report,
     "replay": replay,
     "keys": keys,
@@ -271,8 +280,9 @@ def bars(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> dict[str, fl
                 ratios[f"{part}, microseconds a trial"] = round(1e6 * parts[part] / REPLAYED, 1)
     sizes = sorted(cpu)
     for one, other in pairwise(sizes):
-        growth = math.log(cpu[other]["fit"] / cpu[one]["fit"]) / math.log(other / one)
-        ratios[f"growth of fit, {one} to {other}"] = round(growth, 2)
+        for part in ("fit", "fit_duckdb"):
+            growth = math.log(cpu[other][part] / cpu[one][part]) / math.log(other / one)
+            ratios[f"growth of {part}, {one} to {other}"] = round(growth, 2)
     return ratios
 
 
@@ -296,7 +306,7 @@ def main() -> None:
         found = {}
         for n in sizes:
             shape = SMOKE[1] if asked.smoke else tuple(asked.shape)
-            parts = ["base", "fit", *(["report"] if n <= LARGEST_REPORT else [])]
+            parts = ["base", "fit", "fit_duckdb", *(["report"] if n <= LARGEST_REPORT else [])]
             found[n] = rows(
                 Path(place),
                 n,

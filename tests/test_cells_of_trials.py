@@ -101,7 +101,7 @@ def test_cells_come_by_item_and_every_trial_knows_its_own(
     np.testing.assert_array_equal(np.concatenate(blocks, axis=1), index.matrix(values, empty=0.0))
     by_agent = np.lexsort((index.item, index.agent))
     np.testing.assert_array_equal(index.by_agent, by_agent)
-    again = CellIndex.of(index.seen)
+    again = CellIndex.of(index.seen())
     np.testing.assert_array_equal(again.agent, index.agent)
     np.testing.assert_array_equal(again.item, index.item)
 

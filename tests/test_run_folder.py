@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,20 @@ def test_scores_read_back_to_the_last_bit(scores: Scores, tmp_path_factory: pyte
     assert equal(scores, folder.read_scores("row"))
     folder.write_holdout(scores)
     assert equal(replace(scores, role="holdout", kind="symmetric"), folder.read_holdout())
+
+
+@settings(max_examples=30, deadline=None)
+@given(scores=matrices())
+def test_scores_are_written_as_the_csv_module_writes_them(
+    scores: Scores, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.write_scores("row", scores)
+    said = io.StringIO(newline="")
+    lines = [["" if np.isnan(one) else repr(one) for one in row] for row in scores.value.tolist()]
+    names = [["agent", *scores.item_ids], *([agent, *row] for agent, row in zip(scores.agent_ids, lines, strict=True))]
+    csv.writer(said).writerows(names)
+    assert folder.file("scores_row.csv").read_bytes() == said.getvalue().encode()
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,16 +10,21 @@ import pytest
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
+from youden.nouns import Scores
 from youden.nouns.arrays import Floats
 from youden.stats.base.links import LINKS
 from youden.stats.curl.additivity import additive_r2
 from youden.stats.curl.link_table import links_table, measure_curl
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
-from youden.stats.curl.sampled import SampledCurl, sample_rectangles
+from youden.stats.curl.sampled import Corners, SampledCurl, sample_rectangles
 from youden.stats.curl.seen_cells import SeenCells, weighted_products
 from youden.streams import own_stream
 
 LEVELS = (0.1, 0.5, 0.95)
+
+
+def curl_of(value: Floats, corners: Corners) -> SampledCurl:
+    return SampledCurl.of(corners.scores(lambda i, j: value[i, j]))
 
 
 def scores(*, gaps: float, lattice: bool, shape: tuple[int, int] = (14, 60)) -> Floats:
@@ -49,7 +54,7 @@ def test_rectangles_are_complete_real_and_counted(gaps: float, wide: bool) -> No
 @pytest.mark.parametrize("gaps", [0.0, 0.6])
 def test_a_sample_stands_within_its_errors_of_the_exact_curl(gaps: float, name: str) -> None:
     value, link = scores(gaps=gaps, lattice=False), LINKS[name].forward
-    found = SampledCurl.of(link(value), sample_rectangles(~np.isnan(value), rng=own_stream(1)))
+    found = curl_of(link(value), sample_rectangles(~np.isnan(value), rng=own_stream(1)))
     exact = curl_quantiles(link(value), LEVELS)
     sampled = found.quantiles(LEVELS)
     assert (np.abs(sampled.value - exact) <= 4 * sampled.error).all()
@@ -65,7 +70,7 @@ def test_errors_are_as_large_as_samples_differ() -> None:
     medians, errors, shares, doubts = [], [], [], []
     for seed in range(100):
         corners = sample_rectangles(~np.isnan(value), rng=own_stream(seed), n_pairs=300, a_pair=8)
-        found = SampledCurl.of(value, corners)
+        found = curl_of(value, corners)
         median, share = found.quantiles((0.5,)), found.ecdf(at)
         medians.append(median.value[0])
         errors.append(median.error[0])
@@ -77,7 +82,7 @@ def test_errors_are_as_large_as_samples_differ() -> None:
 
 def test_steps_of_a_lattice_fall_where_they_are_asked_for() -> None:
     value = scores(gaps=0.2, lattice=True)
-    found = SampledCurl.of(value, sample_rectangles(~np.isnan(value), rng=own_stream(2)))
+    found = curl_of(value, sample_rectangles(~np.isnan(value), rng=own_stream(2)))
     at = [0.0, 0.25, 0.5, 1.0]
     np.testing.assert_allclose(found.ecdf(at).value, curl_ecdf(value, at), atol=0.01)
 
@@ -124,6 +129,17 @@ def test_curves_read_back_to_the_last_bit_and_another_table_is_refused(tmp_path:
     folder.write_text("curl.csv", "link,x\nidentity,1\n")
     with pytest.raises(RunFolderError, match="run-file-damaged"):
         folder.read_curl()
+
+
+@pytest.mark.parametrize("exact_up_to", [0, 2**20])
+def test_scores_kept_as_columns_have_the_curl_of_their_matrix(exact_up_to: int) -> None:
+    value = scores(gaps=0.6, lattice=False)
+    names = tuple(map(str, range(14))), tuple(map(str, range(60)))
+    whole = Scores(value, (~np.isnan(value)).astype(float), "train", "row", *names)
+    columns = Scores.of_cells(whole.cells, role="train", kind="row", agent_ids=names[0], item_ids=names[1])
+    found = measure_curl(columns, exact_up_to=exact_up_to)
+    assert found.table() == measure_curl(value, exact_up_to=exact_up_to).table()
+    assert "value" not in vars(columns)
 
 
 @pytest.mark.parametrize("gaps", [0.0, 0.6, 0.97])

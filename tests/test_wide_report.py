@@ -16,8 +16,11 @@ from report_runs import by_ability
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.writer import write_pool
+from youden.nouns.arrays import Floats
+from youden.nouns.cells import CellIndex
 from youden.report.charts.figures import MAX_RANKED, figures
-from youden.report.data.grids import MAX_TILES, AgentGrid
+from youden.report.data.evidence import gather
+from youden.report.data.grids import MAX_TILES, AgentGrid, binned, cell_grid
 from youden.report.data.report import ReportData, build_report
 from youden.report.pages.page import render_page
 from youden.run.pipeline import fit_run, plan_run
@@ -119,3 +122,27 @@ def test_a_long_ranking_is_folded_and_opens(run: RunFolder, data: ReportData) ->
         browser.find_element("css selector", "button.unfold").click()
         assert browser.execute_script(shown) == K
         assert not complaints(browser)
+
+
+@pytest.mark.parametrize("max_tiles", [MAX_TILES, 120])
+def test_tiles_of_cells_are_the_means_of_their_matrix(run: RunFolder, max_tiles: int) -> None:
+    evidence = gather(run)
+    ranked = [evidence.scores.agent_ids[i] for i in np.random.default_rng(0).permutation(K)]
+    grid = cell_grid(evidence, ranked, max_tiles=max_tiles)
+    columns = np.argsort(-np.nanmean(evidence.scores.value, axis=0), kind="stable")
+    value = evidence.scores.value[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
+    per_row, per_column = grid.agents_per_row, grid.items_per_column
+    assert grid.score.shape == (-(-K // per_row), -(-J // per_column))
+    np.testing.assert_allclose(grid.score, binned(value, per_row, per_column), rtol=0, atol=1e-12)
+    fitted = evidence.predicted.at(np.arange(K)[:, None], np.arange(J))
+    beyond = evidence.scores.value - fitted
+    beyond = beyond[np.ix_([evidence.scores.agent_ids.index(agent) for agent in ranked], columns)]
+    np.testing.assert_allclose(grid.residual, binned(beyond, per_row, per_column), rtol=0, atol=1e-12)
+
+
+def test_a_report_makes_no_matrix_of_scores(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(cells: CellIndex, values: Floats, *, empty: float) -> Floats:
+        raise AssertionError(f"{len(values)} cells were made a matrix of {cells.n_agents} × {cells.n_items}.")
+
+    monkeypatch.setattr(CellIndex, "matrix", refuse)
+    build_report(run)

@@ -10,8 +10,9 @@ import numpy as np
 
 from youden.engines.blocks import Block, clean_independent, item_ranges
 from youden.engines.trial_table import columns
-from youden.nouns import Plan, Rates, ScoreKind, Scores
-from youden.nouns.arrays import Bools, Floats, Positions
+from youden.nouns import Plan, Rates, ScoreKind, ScoreRole, Scores
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.nouns.cells import CellIndex, ScoredCells
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.trials.false_positives import Alarm, alarms_of_pairs
 from youden.stats.trials.partner_halves import PartnerTables, partner_tables
@@ -65,8 +66,8 @@ class Tallied:
 def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
     """Sum the blocks of a run."""
     K, J = plan.n_agents, plan.n_items
-    row, symmetric = _Grid(plan, "row"), _Grid(plan, "symmetric")
-    held = _Grid(plan, "symmetric") if plan.split.n_holdout else None
+    row, symmetric = _Scores(plan, "row"), _Scores(plan, "symmetric")
+    held = _Scores(plan, "symmetric") if plan.split.n_holdout else None
     item_trials = np.zeros(J, dtype=np.int64)
     n, total, squares = np.zeros(K), np.zeros(K), np.zeros(K)
     n_cells, seen = 0, np.zeros((K, J), dtype=np.bool_)
@@ -74,8 +75,8 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
     for block in found:
         rates, split = block.rates(), block.split
         learned = rates if held is None else block.rates(clean=True)
-        for grid in (row, symmetric):
-            grid.put(block, train_scores(learned, split, kind=grid.kind))
+        for part in (row, symmetric):
+            part.put(block, train_scores(learned, split, kind=part.kind))
         if held is not None:
             held.put(block, holdout_scores(rates, split))
         n_cells += block.n_cells
@@ -106,25 +107,23 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
     )
 
 
-class _Grid:
-    """Scores that come in blocks of items."""
+class _Scores:
+    """Scores that come in blocks of items, in their order."""
 
     def __init__(self, plan: Plan, kind: ScoreKind) -> None:
-        shape = (plan.n_agents, plan.n_items)
-        self.plan, self.kind, self.value, self.weight = plan, kind, np.full(shape, np.nan), np.zeros(shape)
+        self.plan, self.kind, self.parts = plan, kind, list[tuple[Ids, Ids, Floats, Floats]]()
 
     def put(self, block: Block, scores: Scores) -> None:
-        self.value[:, block.items], self.weight[:, block.items] = scores.value, scores.weight
+        at, value, weight = scores.cells
+        self.parts.append((at.agent, at.item + np.int32(block.start), value, weight))
 
-    def scores(self, role: str, *, less: float) -> Scores:
-        self.value -= less
-        return Scores(
-            self.value,
-            self.weight,
-            "holdout" if role == "holdout" else "train",
-            self.kind,
-            self.plan.agent_ids,
-            self.plan.item_ids,
+    def scores(self, role: ScoreRole, *, less: float) -> Scores:
+        agent, item, value, weight = (np.concatenate(column) for column in zip(*self.parts, strict=True))
+        self.parts.clear()
+        value -= less
+        cells = ScoredCells(CellIndex(agent, item, self.plan.n_agents, self.plan.n_items), value, weight)
+        return Scores.of_cells(
+            cells, role=role, kind=self.kind, agent_ids=self.plan.agent_ids, item_ids=self.plan.item_ids
         )
 
 

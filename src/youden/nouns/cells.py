@@ -45,12 +45,19 @@ class CellIndex:
         """The order that puts them by agent and then by item: int64[N]."""
         return np.argsort(self.agent.astype(np.min_scalar_type(self.n_agents)), kind="stable")
 
-    @cached_property
     def seen(self) -> Bools:
-        """bool[K, J]."""
+        """Which cells of the matrix these are: bool[K, J]."""
         seen = np.zeros((self.n_agents, self.n_items), dtype=np.bool_)
         seen[self.agent, self.item] = True
         return seen
+
+    def find(self, agent: Positions, item: Positions) -> Positions:
+        """Where cells that are here stand: int64, of one shape with agent and item."""
+        return np.searchsorted(self._code, item * self.n_agents + agent)
+
+    @cached_property
+    def _code(self) -> Positions:
+        return self.item.astype(np.int64) * self.n_agents + self.agent
 
     def matrix(self, values: Floats, *, empty: float) -> Floats:
         """float[K, J] of float[N], `empty` elsewhere."""
@@ -58,17 +65,29 @@ class CellIndex:
         filled[self.agent, self.item] = values
         return filled
 
-    def blocks(self, *values: Floats) -> Iterator[Sequence[Floats]]:
-        """`matrix` of each float[N], 0 elsewhere, for some items at a time, in their order: float[K, B] each."""
+    def spans(self) -> Iterator[Span]:
+        """Some items at a time, in their order, and the cells of them."""
         step = max(1, _AT_ONCE // self.n_agents)
-        starts = np.arange(0, self.n_items + step, step)
-        edges = np.searchsorted(self.item, starts)
-        for start, begin, end in zip(starts[:-1].tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            place = self.agent[begin:end], self.item[begin:end] - start
-            block = np.zeros((len(values), self.n_agents, min(step, self.n_items - start)))
+        starts = range(0, self.n_items, step)
+        edges = np.searchsorted(self.item, [*starts, self.n_items]).tolist()
+        for start, begin, end in zip(starts, edges[:-1], edges[1:], strict=True):
+            yield Span(slice(begin, end), slice(start, min(start + step, self.n_items)))
+
+    def blocks(self, *values: Floats) -> Iterator[Sequence[Floats]]:
+        """`matrix` of each float[N], 0 elsewhere, for the items of each span: float[K, B] each."""
+        for rows, items in self.spans():
+            place = self.agent[rows], self.item[rows] - items.start
+            block = np.zeros((len(values), self.n_agents, items.stop - items.start))
             for table, column in zip(block, values, strict=True):
-                table[place] = column[begin:end]
+                table[place] = column[rows]
             yield list(block)
+
+
+class Span(NamedTuple):
+    """rows: cells of an index that stand on `items`."""
+
+    rows: slice
+    items: slice
 
 
 class ScoredCells(NamedTuple):

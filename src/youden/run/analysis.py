@@ -290,9 +290,9 @@ def link_facts(scores: Mapping[ScoreKind, Scores]) -> Links:
     """The curl of each kind of scores, measured once."""
     found: dict[ScoreKind, LinkCurls] = {}
     missing: dict[ScoreKind, str] = {}
-    for kind, matrix in scores.items():
+    for kind, of in scores.items():
         try:
-            found[kind] = measure_curl(matrix.value)
+            found[kind] = measure_curl(of)
         except StatisticsError as error:
             missing[kind] = str(error)
     tables = {kind: found[kind].table() if kind in found else {} for kind in scores}

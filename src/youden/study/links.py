@@ -84,7 +84,7 @@ def study_links(
 
     Raises: StatisticsError [curl-no-rectangles] where no two agents share two items.
     """
-    measured = measure_curl(scores.value)
+    measured = measure_curl(scores)
     links = measured.table()
     differences: tuple[MedianDifference, ...] = ()
     said: tuple[str, ...] = (*_words(links), *additivity_words(links)[:1])

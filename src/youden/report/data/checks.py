@@ -75,11 +75,11 @@ def holdout_points(evidence: Evidence) -> HoldoutPoints | None:
     """Predictions of held-out cells beside what was observed; None without a holdout or a fit."""
     if evidence.holdout is None or evidence.predicted is None:
         return None
-    held = evidence.holdout.value
-    cells = np.flatnonzero(~np.isnan(held))
-    predicted = evidence.predicted.at(*np.divmod(cells, held.shape[1]))
+    at, held, _ = evidence.holdout.cells
+    order = at.by_agent
+    predicted = evidence.predicted.at(at.agent[order], at.item[order])
     known = np.flatnonzero(~np.isnan(predicted))
     if not len(known):
         return None
     drawn = own_stream(0).choice(known, min(MAX_POINTS, len(known)), replace=False)
-    return HoldoutPoints(predicted[drawn], held.ravel()[cells[drawn]], len(known))
+    return HoldoutPoints(predicted[drawn], held[order[drawn]], len(known))

@@ -108,27 +108,41 @@ def cell_grid(evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX
     scores = evidence.scores
     place = {agent: position for position, agent in enumerate(scores.agent_ids)}
     rows = np.array([place[agent] for agent in ranked], dtype=np.int64)
-    seen = ~np.isnan(scores.value)
-    n = seen.sum(axis=0)
-    total = np.add.reduce(scores.value, axis=0, where=seen)
-    ease = np.divide(total, n, out=np.full(len(n), -2.0), where=n > 0)
+    at, value, _ = scores.cells
+    n = np.bincount(at.item, minlength=at.n_items)
+    ease = np.divide(np.bincount(at.item, value, at.n_items), n, out=np.full(len(n), -2.0), where=n > 0)
     columns = np.argsort(-ease, kind="stable")
-    per_row, per_column = bin_sizes(scores.value.shape, max_tiles)
-    score, residual = [], []
-    for start in range(0, len(rows), per_row):
-        block = rows[start : start + per_row, None]
-        value = scores.value[block, columns]
-        fitted = np.full_like(value, np.nan) if evidence.predicted is None else evidence.predicted.at(block, columns)
-        score.append(binned(value, per_row, per_column))
-        residual.append(binned(value - fitted, per_row, per_column))
+    per_row, per_column = bin_sizes((at.n_agents, at.n_items), max_tiles)
+    tile = _bins(rows, per_row, at.n_agents)[at.agent], _bins(columns, per_column, at.n_items)[at.item]
+    shape = -(-len(rows) // per_row), -(-len(columns) // per_column)
+    residual = (
+        np.full(len(value), np.nan) if evidence.predicted is None else value - evidence.predicted.at(at.agent, at.item)
+    )
     return CellGrid(
-        score=np.concatenate(score),
-        residual=np.concatenate(residual),
+        score=_tile_means(tile, value, shape),
+        residual=_tile_means(tile, residual, shape),
         rows=edges([scores.agent_ids[i] for i in rows], per_row),
         columns=edges([scores.item_ids[j] for j in columns], per_column),
         agents_per_row=per_row,
         items_per_column=per_column,
     )
+
+
+def _bins(order: Positions, size: int, n: int) -> Positions:
+    """The bin of each of n, by its place in `order`: int64[n]."""
+    bins = np.zeros(n, dtype=np.int64)
+    bins[order] = np.arange(len(order)) // size
+    return bins
+
+
+def _tile_means(tile: tuple[Positions, Positions], values: Floats, shape: tuple[int, int]) -> Floats:
+    """Means of float[N], less NaN, by the tile that each stands in; NaN where nothing does."""
+    known = ~np.isnan(values)
+    place = (tile[0] * shape[1] + tile[1])[known]
+    n = np.bincount(place, minlength=shape[0] * shape[1])
+    total = np.bincount(place, values[known], len(n))
+    mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+    return mean.reshape(shape)
 
 
 def bin_sizes(shape: tuple[int, int], max_tiles: int) -> tuple[int, int]:

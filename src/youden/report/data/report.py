@@ -144,6 +144,6 @@ def _curl(folder: RunFolder, evidence: Evidence) -> tuple[CurlCurve, ...]:
     if folder.has("curl.csv"):
         return folder.read_curl()
     try:
-        return measure_curl(evidence.scores.value).curves()
+        return measure_curl(evidence.scores).curves()
     except StatisticsError:
         return ()

@@ -13,7 +13,7 @@ from youden.nouns.arrays import Floats, Ids, Positions, freeze
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.stats.additive.cells import check_cells
 from youden.stats.additive.components import agent_components
-from youden.stats.additive.item_sandwich import item_covariance
+from youden.stats.additive.item_sandwich import item_covariance_of_cells
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.estimator import Estimator, not_fitted
@@ -130,9 +130,10 @@ class ClippedLinear(Estimator):
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `freedom_` together, made when first asked for. Raises: StatisticsError [not-fitted]."""
         self._check_fitted()
-        index = self._seen.at
-        binding, error = (index.matrix(column, empty=0.0) for column in (self._binding, self._error))
-        found = item_covariance(binding, error, component=self._bound)
+        binding = self._binding > 0
+        found = item_covariance_of_cells(
+            self._seen.at.where(binding), self._binding[binding], self._error[binding], component=self._bound
+        )
         freeze([found.covariance, found.freedom])
         return found
 

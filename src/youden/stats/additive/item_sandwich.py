@@ -5,15 +5,17 @@ An item is one draw, whatever its cells have in common. Its own effect, which th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import inv
 
 from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.nouns.cells import CellIndex
 from youden.stats.additive.components import agent_components
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
 
 _EXACT = 1e-9
 """A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
@@ -44,42 +46,87 @@ def item_covariance(weight: Floats, error: Floats, *, component: Ids) -> Centred
 
     Source: MacKinnon and White (1985), J. Econometrics 29, for weights taken as fixed, by item.
     """
-    covariance, freedom = np.full((len(weight), len(weight)), np.nan), np.full(len(weight), np.nan)
-    for own, U, share, n in item_moves(weight, error, component=component):
-        if ((share > 0).sum(axis=1) >= 2).sum() < 2:
+    cells = CellIndex.of(weight > 0)
+    at = cells.agent, cells.item
+    return item_covariance_of_cells(cells, weight[at], error[at], component=component)
+
+
+def item_covariance_of_cells(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> CentredCovariance:
+    """`item_covariance` of the cells seen, as columns: weight: float[N] > 0; error: float[N]."""
+    covariance, freedom = np.full((cells.n_agents, cells.n_agents), np.nan), np.full(cells.n_agents, np.nan)
+    for moves in _moves(cells, weight, error, component=component):
+        if (moves.n_items >= 2).sum() < 2:
             continue
-        found = covariance_over_clusters(U, share, size=1 / n)
+        own = moves.agents
+        found = covariance_of_blocks(
+            moves.blocks(), n_clusters=moves.n_items, share_squares=moves.share_squares, size=1 / moves.weight
+        )
         covariance[np.ix_(own, own)], freedom[own] = found.covariance, found.freedom
     return CentredCovariance(covariance, freedom)
 
 
 def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[ItemMoves]:
     """One for each component, of its largest set of agents that stay linked without any one cell. As `item_covariance`."""
+    cells = CellIndex.of(weight > 0)
+    at = cells.agent, cells.item
+    for moves in _moves(cells, weight[at], error[at], component=component):
+        by_item, share = (np.concatenate(table, axis=1) for table in zip(*moves.blocks(), strict=True))
+        yield ItemMoves(moves.agents, by_item, share, moves.weight)
+
+
+class _Moves(NamedTuple):
+    """`ItemMoves` by blocks of items. n_items: int64[k], in which an agent has a share; share_squares: float[k], Σp²."""
+
+    agents: Positions
+    weight: Floats
+    n_items: Positions
+    share_squares: Floats
+    blocks: Callable[[], Iterator[tuple[Floats, Floats]]]
+
+
+def _moves(cells: CellIndex, weight: Floats, error: Floats, *, component: Ids) -> Iterator[_Moves]:
     seen = np.flatnonzero(component >= 0)
-    A, error, part = weight[seen], error[seen], component[seen]
-    n, m = A.sum(axis=1), A.sum(axis=0)
-    w = np.divide(1, m, out=np.zeros_like(m), where=m > 0)
-    C = A * w
+    part, K = component[seen], len(seen)
+    renumbered = (np.cumsum(component >= 0) - 1).astype(np.int32)
+    at = CellIndex(renumbered[cells.agent], cells.item, K, cells.n_items)
+    agent, item = at.agent, at.item
+
+    def of_agents(column: Floats) -> Floats:
+        return np.bincount(agent, column, K).astype(np.float64)
+
+    n, m = of_agents(weight), np.bincount(item, weight, at.n_items)
+    divided = weight / m[item]
+    folded = np.zeros((K, K))
+    for A, C in at.blocks(weight, divided):
+        folded += C @ A.T
     same = part[:, None] == part
-    V = inv(np.diag(n) - C @ A.T + same * (n.mean() / same.sum(axis=1)), check_finite=False)
-    across = V @ C
-    leverage = A * (np.diag(V)[:, None] - 2 * across + w + (C * across).sum(axis=0))
-    free = (A > 0) & (leverage < 1 - _EXACT)
-    tells = np.where(free, A, 0.0)
-    own, of_item = tells.sum(axis=1, keepdims=True), tells.sum(axis=0)
-    share = np.divide(tells, own, out=np.zeros_like(A), where=own > 0)
-    among = np.divide(tells, of_item, out=np.zeros_like(A), where=of_item > 0)
-    root = np.divide(np.maximum((1 - among) * (1 - share), 0), 1 - leverage, out=np.zeros_like(A), where=free)
-    moving = A * error * np.sqrt(root)
-    for group in _references(part, free):
+    V = inv(np.diag(n) - folded + same * (n.mean() / same.sum(axis=1)), check_finite=False)
+    leverage = np.empty(len(at))
+    for (rows, items), (C,) in zip(at.spans(), at.blocks(divided), strict=True):
+        across, k, j = V @ C, agent[rows], item[rows] - items.start
+        own_moves = np.diag(V)[k] - 2 * across[k, j] + 1 / m[item[rows]] + (C * across).sum(axis=0)[j]
+        leverage[rows] = weight[rows] * own_moves
+    free = leverage < 1 - _EXACT
+    tells = np.where(free, weight, 0.0)
+    own, of_item = of_agents(tells), np.bincount(item, tells, at.n_items)
+    share, among = (np.divide(tells, of, out=np.zeros(len(at)), where=of > 0) for of in (own[agent], of_item[item]))
+    left = np.maximum((1 - among) * (1 - share), 0)
+    moving = weight * error * np.sqrt(np.divide(left, 1 - leverage, out=np.zeros(len(at)), where=free))
+
+    def blocks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
         R = V[group] - V[group].mean(axis=0)
-        U = R @ moving - (R @ C) * moving.sum(axis=0)
-        yield ItemMoves(seen[group], U, share[group], own[group, 0])
+        for M, C, p in at.blocks(moving, divided, share):
+            yield R @ M - (R @ C) * M.sum(axis=0), p[group]
+
+    n_items = np.bincount(agent[share > 0], minlength=K)
+    for group in _references(part, at.where(free)):
+        squares = of_agents(share**2)[group]
+        yield _Moves(seen[group], own[group], n_items[group], squares, partial(blocks, group))
 
 
-def _references(component: Ids, free: Bools) -> list[Bools]:
+def _references(component: Ids, free: CellIndex) -> list[Bools]:
     """For each component, its largest set of agents that stay linked without any one cell; none of a single agent."""
-    linked = agent_components(*np.nonzero(free), n_agents=free.shape[0], n_items=free.shape[1])
+    linked = agent_components(free.agent, free.item, n_agents=free.n_agents, n_items=free.n_items)
     groups = []
     for one in range(int(component.max()) + 1):
         within = linked[(component == one) & (linked >= 0)]

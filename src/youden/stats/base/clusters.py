@@ -102,7 +102,7 @@ def covariance_over_cells(
     """
 
     def of_agents(column: Floats | Bools) -> Floats:
-        return np.bincount(cells.agent, column, cells.n_agents)
+        return np.asarray(np.bincount(cells.agent, column, cells.n_agents), dtype=np.float64)
 
     return covariance_of_blocks(
         cells.blocks(contribution, share),

@@ -10,10 +10,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from youden.nouns import CurlCurve, LinkFacts
+from youden.nouns import CurlCurve, LinkFacts, Scores
 from youden.nouns.arrays import Bools, Floats
+from youden.nouns.cells import CellIndex
 from youden.stats.base.links import LINKS
-from youden.stats.base.validation import check_score_matrix
+from youden.stats.base.validation import check_score_matrix, check_scored_cells
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles, no_rectangles
 from youden.stats.curl.sampled import Estimates, SampledCurl, sample_rectangles
 from youden.stats.curl.seen_cells import SeenCells
@@ -81,30 +82,38 @@ def links_table(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> dict
     return measure_curl(matrix, exact_up_to=exact_up_to).table()
 
 
-def measure_curl(matrix: Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> LinkCurls:
-    """The curl of scores float[K, J] on every link. Raises: as `links_table`."""
-    scores = check_score_matrix(matrix)
-    K, J = sorted(scores.shape)
-    observed = ~np.isnan(scores)
-    seen = {name: link.forward(scores[observed]) for name, link in LINKS.items()}
+def measure_curl(scores: Scores | Floats, *, exact_up_to: int = EXACT_DIFFERENCES) -> LinkCurls:
+    """The curl of scores, or of a matrix float[K, J] of them, on every link. Raises: as `links_table`."""
+    at, value = _cells(scores)
+    K, J = sorted((at.n_agents, at.n_items))
+    observed = at.seen()
+    seen = {name: link.forward(value[at.by_agent]) for name, link in LINKS.items()}
     if exact_up_to >= K * (K - 1) // 2 * J:
-        n = n_rectangles(scores)
+        matrix = at.matrix(value, empty=np.nan)
+        n = n_rectangles(matrix)
         if n == 0:
             raise no_rectangles(observed)
         return LinkCurls(
-            {name: _Measured(seen[name], _ExactCurl(link.forward(scores)), n, None) for name, link in LINKS.items()},
+            {name: _Measured(seen[name], _ExactCurl(link.forward(matrix)), n, None) for name, link in LINKS.items()},
             observed,
         )
     corners = sample_rectangles(observed, rng=own_stream(0))
+    sampled = corners.scores(lambda agent, item: value[at.find(agent, item)])
     return LinkCurls(
         {
-            name: _Measured(
-                seen[name], SampledCurl.of(scores, corners, link=link.forward), corners.n_all, corners.i.size
-            )
+            name: _Measured(seen[name], SampledCurl.of(sampled, link=link.forward), corners.n_all, corners.i.size)
             for name, link in LINKS.items()
         },
         observed,
     )
+
+
+def _cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
+    if isinstance(scores, Scores):
+        return check_scored_cells(scores)[:2]
+    value = check_score_matrix(scores)
+    at = CellIndex.of(~np.isnan(value))
+    return at, value[at.agent, at.item]
 
 
 def _row(of: _Measured, cells: SeenCells) -> LinkFacts:

@@ -41,6 +41,11 @@ class Corners(NamedTuple):
     m: Positions
     n_all: int
 
+    def scores(self, at: Callable[[Positions, Positions], Floats]) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of (i, j), (k, j), (i, m), (k, m), by a function of rows and columns."""
+        i, k, j, m, _ = self
+        return at(i, j), at(k, j), at(i, m), at(k, m)
+
 
 @dataclass(frozen=True, eq=False)
 class SampledCurl:
@@ -49,10 +54,10 @@ class SampledCurl:
     gaps: Floats
 
     @classmethod
-    def of(cls, value: Floats, corners: Corners, *, link: Callable[[Floats], Floats] = np.asarray) -> SampledCurl:
-        """The curl of `link` of float[K, J] at `corners`."""
-        i, k, j, m, _ = corners
-        return cls(np.abs((link(value[i, j]) - link(value[k, j])) - (link(value[i, m]) - link(value[k, m]))))
+    def of(cls, scores: Sequence[Floats], *, link: Callable[[Floats], Floats] = np.asarray) -> SampledCurl:
+        """The curl of `link` of the scores at `Corners`."""
+        ij, kj, im, km = map(link, scores)
+        return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
         """Order statistics at ⌈qn⌉ of the sample. Their error is half the way between those at q ± the error of q: 0 where

@@ -13,7 +13,7 @@ from youden.nouns.arrays import Bools, Floats, Positions
 
 _AT_ONCE = 2**20
 """Cells of a block, which stays in a processor's cache."""
-_PAIRS_AT_ONCE = 64
+_PAIRS_AT_ONCE = 256
 """Products of whole blocks that take as long as one of two single cells."""
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids, freeze
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.nouns.cells import touched_cells
+from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
 from youden.stats.base.validation import check_trials
 from youden.stats.robust.pair_means import item_effects
 from youden.stats.robust.partners import Partners
@@ -66,13 +67,17 @@ def reweighted(
     level = K / (K - 1) * float(known @ effect / known.sum()) if known.any() else 0.0
     ability = np.where(scored, stretch * effect + level, np.nan)
     # What is left of each answer, and of it what its item does to all: only differences between agents are wanted.
-    cell = agent.astype(np.int64) * n_items + rows
+    cells, (row,) = touched_cells(rows, agent, n_agents=K, n_items=n_items)
     left = both - effect[agent] - effect[partner]
-    moved = inverse @ np.bincount(cell, share_of * left, K * n_items).reshape(K, n_items)
-    share = np.bincount(cell, share_of, K * n_items).reshape(K, n_items).astype(np.float64)
-    n = np.bincount(cell, times * (w > 0), K * n_items).reshape(K, n_items)
-    size = (share**2 / np.maximum(n, 1)).sum(axis=1)
-    covariance = covariance_over_clusters(
-        np.where(scored[:, None], stretch * moved, 0.0), share, size=np.where(size > 0, size, 1.0)
+    moved, share, n = (
+        np.bincount(row, of, len(cells)).astype(np.float64) for of in (share_of * left, share_of, times * (w > 0))
+    )
+    size = np.bincount(cells.agent, share**2 / np.maximum(n, 1), K)
+    carried = np.where(scored[:, None], stretch * inverse, 0.0)
+    covariance = covariance_of_blocks(
+        ((carried @ of_item, share_of_item) for of_item, share_of_item in cells.blocks(moved, share)),
+        n_clusters=np.bincount(cells.agent[share > 0], minlength=K),
+        share_squares=np.bincount(cells.agent, share**2, K).astype(np.float64),
+        size=np.where(size > 0, size, 1.0),
     )
     return Reweighted(ability, np.where(scored, effect, np.nan), covariance)

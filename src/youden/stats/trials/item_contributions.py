@@ -129,7 +129,7 @@ def contribution_cells(
         return np.asarray(sum(np.bincount(row, of(w), len(cells)) for row, w in sides), dtype=np.float64)
 
     def of_agents(column: Floats) -> Floats:
-        return np.bincount(cells.agent, column, n_agents)
+        return np.asarray(np.bincount(cells.agent, column, n_agents), dtype=np.float64)
 
     share = summed(lambda w: w)
     whole = np.maximum(of_agents(share), np.finfo(np.float64).tiny)[cells.agent]

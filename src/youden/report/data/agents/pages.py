@@ -52,13 +52,14 @@ def agent_pages(
     worst: Sequence[Sequence[int]],
 ) -> tuple[AgentPage, ...]:
     """One page an agent, in the order of the rates. worst: as `worst_trials` gives them."""
-    score = evidence.scores.value
+    at, score, _ = evidence.scores.cells
+    of_agents = np.split(at.by_agent, np.cumsum(np.bincount(at.agent, minlength=at.n_agents))[:-1])
     agreement = _both_orders(grid.value)
     pages = []
     for k, agent in enumerate(grid.agents):
         high, low = _ends(agreement[k])
-        fitted = np.nan if evidence.predicted is None else evidence.predicted.at(k, np.s_[:])
-        beyond = score[k] - fitted
+        item, own = at.item[of_agents[k]], score[of_agents[k]]
+        beyond = own - (np.nan if evidence.predicted is None else evidence.predicted.at(k, item))
         gains, loses = _ends(beyond)
         pages.append(
             AgentPage(
@@ -66,8 +67,8 @@ def agent_pages(
                 found=tuple(findings(agent, summary, doubts)),
                 high=tuple(Near(i, float(agreement[k, i])) for i in high),
                 low=tuple(Near(i, float(agreement[k, i])) for i in low),
-                gains=tuple(Near(j, float(score[k, j]), float(beyond[j])) for j in gains if beyond[j] > 0),
-                loses=tuple(Near(j, float(score[k, j]), float(beyond[j])) for j in loses if beyond[j] < 0),
+                gains=tuple(Near(int(item[j]), float(own[j]), float(beyond[j])) for j in gains if beyond[j] > 0),
+                loses=tuple(Near(int(item[j]), float(own[j]), float(beyond[j])) for j in loses if beyond[j] < 0),
                 worst=tuple(worst[k]) if worst else (),
             )
         )
