@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from itertools import pairwise
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from youden.cli import youden
+from youden.data.atomic import workplace
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trials import trial_tables
 from youden.engines import blocks, database
@@ -309,6 +312,53 @@ def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk
     with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
         fit_in_database(folder, target="items-like-these")
     assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["arrays", "duckdb"])
+def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
+    small_disk: Path, name: engine.Engine
+) -> None:
+    pool = make_pool(40, 60)
+    folder = written(small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+    engine.fit(folder, engine=name)
+    result = judged(pool, "cyclic", seed=0, missing=0.3, soft=True, replicates=False)
+    folder.write_verdicts(result)
+    before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    refused = 0
+    room = shutil.disk_usage(small_disk).free
+    for leave in (8_192, 65_536, 131_072, 262_144, room):
+        fill(small_disk, leave=leave)
+        try:
+            engine.fit(RunFolder(folder.path), engine=name)
+        except (OSError, RunFolderError):
+            refused += 1
+            assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+        (small_disk / "filler").unlink()
+    assert 0 < refused < 5
+    after = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    assert after.keys() == before.keys()
+    assert all(after[one] != before[one] for one in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from youden.data.folder.run_folder import RunFolder
+from youden.run import in_database
+in_database.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+in_database.fit_in_database(RunFolder(Path(sys.argv[1])), target="items-like-these")
+"""
+
+
+def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(run: RunFolder) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(run.path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
+    assert not run.has("ranking.csv")
+    with workplace(run.path) as living:
+        engine.fit(run, engine="duckdb")
+        assert [place.name for place in run.path.glob(".*")] == [living.name]
+    assert not list(run.path.glob(".*"))
 
 
 def test_polars_opens_parts_as_one_table(parted: RunFolder) -> None:

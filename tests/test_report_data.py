@@ -22,14 +22,15 @@ from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
 from youden.report.charts.frames import Frame
-from youden.report.data.checks import false_alarms
+from youden.report.data.answers.blocks import trials_in_memory
+from youden.report.data.answers.reading import Reading
 from youden.report.data.comparison import compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
 from youden.report.data.openings import sample_trials
 from youden.report.data.ranking import headline, rank_agents, tied_by_overlap
 from youden.report.data.report import build_report
 from youden.report.data.shown import clipped, readable
-from youden.report.data.trials import KINDS, Chosen, TrialBook, answers_differ, same_trials
+from youden.report.data.trials import KINDS, Chosen, TrialBook, same_trials
 from youden.report.pages.markdown import render_markdown
 from youden.report.pages.page import render_comparison, render_page
 from youden.run.pipeline import fit_run
@@ -203,9 +204,10 @@ def test_surprising_trials_come_before_ordinary_ones() -> None:
     plan = make_plan(make_pool(6, 9), design="dense", holdout=0.0, seed=0)
     rng = np.random.default_rng(1)
     book = TrialBook(answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.1))
-    order = book.kind[book.by_surprise(np.random.default_rng(0))]
+    order = book.kind[book.surprising(np.random.default_rng(0), 50)]
+    assert len(order) == 50
     assert (np.diff(order) >= 0).all()
-    assert (np.sort(book.by_surprise(rng)) == np.arange(len(plan))).all()
+    assert (np.sort(book.surprising(rng, len(plan))) == np.arange(len(plan))).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -228,7 +230,7 @@ def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
         return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))})
 
     expected = [any(texts(a) == texts(b) and result.hard[a] + result.hard[b] == 1 for b in range(n)) for a in range(n)]
-    assert answers_differ(result).tolist() == expected
+    assert TrialBook(result).differ.tolist() == expected
 
 
 def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
@@ -262,7 +264,8 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
         arm=[INDEPENDENT] * n,
         other_item=[1] * n,
     )
-    lines = {line.agent: line for line in false_alarms(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100)))}
+    found = Reading(trials_in_memory(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), None)
+    lines = {line.agent: line for line in found.alarms}
     assert (lines["a0"].n, lines["a0"].n_yes, lines["a0"].alarmed) == (100, 100, True)
     assert (lines["a1"].n, lines["a1"].n_yes, lines["a1"].alarmed) == (100, 0, False)
     assert (lines["a2"].n, lines["a2"].n_yes, lines["a2"].alarmed) == (200, 100, False)
@@ -342,7 +345,9 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     from youden.report.data.evidence import gather, open_texts
     from youden.report.data.openings import find_sources, judge_of_calls
 
-    result = gather(folder).result
+    trials = gather(folder).trials
+    assert trials is not None
+    result = trials.kept
     assert result is not None
     sources = find_sources(folder, open_texts(folder), judge_of_calls(result))
     little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)

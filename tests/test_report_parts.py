@@ -16,12 +16,14 @@ from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.report.charts import vega
 from youden.report.data.advice import Advice
-from youden.report.data.agents.pages import findings, worst_trials
+from youden.report.data.agents.pages import findings
+from youden.report.data.answers.blocks import trials_in_memory
+from youden.report.data.answers.predictions import Predictions
+from youden.report.data.answers.reading import Reading
 from youden.report.data.doubts.doubts import Doubt, Doubts
-from youden.report.data.evidence import Predictions
+from youden.report.data.evidence import partners_seen
 from youden.report.data.front.warnings import first_sentence, grouped
 from youden.report.data.report import ReportData, build_report
-from youden.report.data.trust.judge import judge_quality, partners_seen
 from youden.report.pages.embed import coded
 from youden.report.pages.page import render_page
 
@@ -95,7 +97,7 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
         *((0, 0, 1, -1, 0), (0, 0, 1, -1, 1), (0, 1, 0, -1, 0)),  # asked twice, and in the other order
         *((1, 2, 3, -1, 0), (1, 0, 2, 2, 0), (1, 1, 2, 2, 0)),
     )
-    found = judge_quality(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])))
+    found = Reading(trials_in_memory(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), None).judge
     assert (found.tpr, found.fpr, found.j) == (0.75, 0.5, 0.25)
     assert found.again is not None
     assert (found.again.n, found.again.n_same) == (1, 0)
@@ -104,7 +106,8 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
 
 
 def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
-    found = judge_quality(answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0])))
+    result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
+    found = Reading(trials_in_memory(result), None).judge
     assert (found.again, found.turned, found.fpr, found.j) == (None, None, None, None)
 
 
@@ -118,7 +121,7 @@ def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -
     rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
     predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
     answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
-    found = worst_trials(answer_with(plan_of(*rows), answers), predicted)
+    found = Reading(trials_in_memory(answer_with(plan_of(*rows), answers)), predicted).worst
     # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
     # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
     assert found == ((1, 2, 3, 4), (1,), (2, 4), (3,))

@@ -175,6 +175,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "plan.parquet": folder.read_plan,
         "verdicts.parquet": lambda: folder.read_verdicts(judged.plan),
         "rates.parquet": folder.read_rates,
+        "pairs.parquet": folder.read_pairs,
         "scores.csv": lambda: folder.read_scores("symmetric"),
         "scores_row.csv": lambda: folder.read_scores("row"),
         "holdout.csv": folder.read_holdout,

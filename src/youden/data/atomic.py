@@ -1,12 +1,14 @@
-"""Replaces a file or a folder in one step, so that whoever looks finds the old one or the new one, whole."""
+"""Replaces a file, a folder, or files that belong together, so that whoever looks finds the old ones or the new ones, whole."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 
 @contextmanager
@@ -42,6 +44,46 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         fresh.rename(path)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+@contextmanager
+def replacing_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """An empty folder inside `folder`, to be filled inside the block with files of these names. If the block ends well, they take
+    their places, the last name last, and a file of a name that was not written is taken out.
+
+    After an error all is as it was, and after a full disk too: nothing is written once the first has its place.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with workplace(folder) as fresh:
+        yield fresh
+        for name in names:
+            if (fresh / name).exists():
+                os.replace(fresh / name, folder / name)
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def workplace(folder: Path) -> Iterator[Path]:
+    """An empty folder inside `folder` that goes at the end; what killed processes of this machine left of theirs goes first."""
+    for left in folder.glob(".fit-*-*-*"):
+        machine, number, _ = left.name.removeprefix(".fit-").rsplit("-", 2)
+        if machine == platform.node() and number.isdecimal() and _has_ended(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
+    with TemporaryDirectory(prefix=f".fit-{platform.node()}-{os.getpid()}-", dir=folder) as place:
+        yield Path(place)
+
+
+def _has_ended(process: int) -> bool:
+    if os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def _move_away(path: Path) -> None:

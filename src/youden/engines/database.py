@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from youden.data.atomic import workplace
 from youden.errors import ConfigError, RunFolderError
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def database(beside: Path, *, memory: str = MEMORY) -> Iterator[DuckDBPyConnecti
 
     try:
         with (
-            TemporaryDirectory(prefix=".fit-", dir=beside) as place,
-            duckdb.connect(str(Path(place, "fit.duckdb"))) as connection,
+            workplace(beside) as place,
+            duckdb.connect(str(place / "fit.duckdb")) as connection,
         ):
             connection.execute(f"SET memory_limit = '{memory.strip()}'")
-            connection.execute("SET temp_directory = ?", [str(Path(place, "spilled"))])
+            connection.execute("SET temp_directory = ?", [str(place / "spilled")])
             yield connection
-    except (duckdb.OutOfMemoryException, duckdb.IOException, OSError) as error:
+    except (duckdb.OutOfMemoryException, duckdb.IOException, duckdb.TransactionException, OSError) as error:
         raise RunFolderError(
             f"DuckDB could not go on in {beside}: {error}. Make room on that disk, or raise --memory (now {memory}); "
             "the run is as it was.",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from youden.engines.blocks import Block, clean_independent, item_ranges
+from youden.engines.pairs import PairSums
 from youden.engines.trial_table import columns
-from youden.nouns import Plan, Rates, ScoreKind, ScoreRole, Scores
+from youden.nouns import Plan, ScoreKind, ScoreRole, Scores
 from youden.nouns.arrays import Bools, Floats, Ids, Positions
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.trials.false_positives import Alarm, alarms_of_pairs
-from youden.stats.trials.partner_halves import PartnerTables, partner_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -45,7 +45,7 @@ class Tallied:
     """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; apart: the independent arm.
 
     item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
-    answers; n_seen_items: int64[K], items that hold one; squares: float[K], Σ_j n_ij². partners: of what may be learned from.
+    answers; n_seen_items: int64[K], items that hold one; squares: float[K], Σ_j n_ij². pairs: of every two agents.
     seen: bool[K, J], cells of answered paired trials; n_cells: those that a paired trial touches.
     """
 
@@ -58,7 +58,7 @@ class Tallied:
     total: Floats
     n_seen_items: Positions
     squares: Floats
-    partners: PartnerTables
+    pairs: PairSums
     seen: Bools
     n_cells: int
 
@@ -71,7 +71,7 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
     item_trials = np.zeros(J, dtype=np.int64)
     n, total, squares = np.zeros(K), np.zeros(K), np.zeros(K)
     n_cells, seen = 0, np.zeros((K, J), dtype=np.bool_)
-    tables = PartnerTables(np.zeros((K, K)), np.zeros((K, K)))
+    pairs = PairSums(plan)
     for block in found:
         rates, split = block.rates(), block.split
         learned = rates if held is None else block.rates(clean=True)
@@ -87,8 +87,8 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
             total += np.bincount(block.paired[side][block.used], block.paired["answer"][block.used], K)
         seen[:, block.items] = times > 0
         squares += (times**2).sum(axis=1)
-        for table, more in zip(tables, _partners(rates, block), strict=True):
-            np.add(table, more, out=table)
+        held_out = split.holdout[rates.first, rates.item] | split.holdout[rates.second, rates.item]
+        pairs.add(rates, learned=(rates.n_paired > 0) & ~held_out, n_cells=int(seen[:, block.items].sum()))
     clean = apart.clean_total / apart.clean_n if apart.clean_n else 0.0
     pooled = plan.independent == "pooled"
     return Tallied(
@@ -101,7 +101,7 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
         total=total,
         n_seen_items=seen.sum(axis=1),
         squares=squares,
-        partners=tables,
+        pairs=pairs,
         seen=seen,
         n_cells=n_cells,
     )
@@ -125,21 +125,6 @@ class _Scores:
         return Scores.of_cells(
             cells, role=role, kind=self.kind, agent_ids=self.plan.agent_ids, item_ids=self.plan.item_ids
         )
-
-
-def _partners(rates: Rates, block: Block) -> PartnerTables:
-    held = block.split.holdout
-    used = (rates.n_paired > 0) & ~held[rates.first, rates.item] & ~held[rates.second, rates.item]
-    own_rate = rates.fpr if rates.independent == "twin" else np.zeros(len(rates))
-    value = (rates.tpr - np.nan_to_num(own_rate))[used]
-    return partner_tables(
-        rates.first[used],
-        rates.second[used],
-        rates.item[used],
-        value,
-        weight=rates.n_paired[used].astype(np.float64),
-        n_agents=block.plan.n_agents,
-    )
 
 
 def apart_sums(database: DuckDBPyConnection, plan: Plan) -> ApartSums:

@@ -17,6 +17,7 @@ from youden.nouns.judging import (
     Verdicts,
 )
 from youden.nouns.labels import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
+from youden.nouns.pairs import Pairs
 from youden.nouns.planning import (
     Asked,
     Cost,
@@ -76,6 +77,7 @@ __all__ = [
     "LabelFacts",
     "LinkFacts",
     "Message",
+    "Pairs",
     "PartnerFacts",
     "PartnerRules",
     "Plan",

@@ -21,6 +21,7 @@ from youden.nouns import (
     HoldoutFacts,
     Json,
     LinkFacts,
+    Pairs,
     PartnerFacts,
     PartnerRules,
     Plan,
@@ -64,7 +65,10 @@ N_DEPENDENT = 3
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of a run's folder that follow from its answers, whichever engine made them."""
+    """The tables of a run's folder that follow from its answers, whichever engine made them.
+
+    pairs: what a report of a run too large for arrays is made from; None where arrays made the tables.
+    """
 
     learned: Estimated
     row: Scores
@@ -72,6 +76,7 @@ class Tables:
     items: pd.DataFrame
     curl: tuple[CurlCurve, ...]
     facts: RunFacts
+    pairs: Pairs | None = None
 
     @property
     def symmetric(self) -> Scores:
@@ -81,20 +86,20 @@ class Tables:
     def holdout(self) -> Scores | None:
         return self.learned.holdout
 
-    def write(self, folder: RunFolder, signature: Signature) -> None:
-        """All of them into a run's folder."""
+    def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
+        """All of them into the folder of a fit. run: its name."""
         folder.write_scores("symmetric", self.symmetric)
         folder.write_scores("row", self.row)
-        if self.holdout is None:
-            folder.remove("holdout.csv")
-        else:
+        if self.holdout is not None:
             folder.write_holdout(self.holdout)
         folder.write_ranking(self.ranking)
+        if self.pairs is not None:
+            folder.write_pairs(self.pairs, agents=self.symmetric.agent_ids)
         folder.write_items(self.items)
         folder.write_curl(self.curl)
         folder.write_facts(self.facts)
         folder.write_signature(signature)
-        folder.write_ranking_json()
+        folder.write_ranking_json(run)
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,8 @@ def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | Non
         return "an adaptive run"
     if plan.extensions is not None:
         return "a run that was extended"
+    if plan.n_follow_ups:
+        return "a run whose suspected pairs were asked more"
     if target == "these-items" and plan.split.train.all():
         return "target: these-items of a run whose trials may stand in slots"
     return None
@@ -71,56 +73,57 @@ def fit_in_database(
             slug="engine-refused",
         )
     groups = {agent.id: agent.group for agent in agents}
-    with database(folder.path, memory=memory) as connection:
-        load_trials(connection, of.files, plan)
-        sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
-        folder.remove("rates.parquet")
-        if rates:
-            folder.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
-        model = ClippedLinear().fit(sums.symmetric)
-        by_trials = _in_slots(connection) and bool(plan.split.train.all())
-        found = None
-        if by_trials:
-            found = _abilities(means(blocks(connection, plan), sums), sums, target)
-        calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.models, measured=of.measured)
-        rung = alarms(connection, plan.n_agents)
-    component = model.component_
-    if found is None:
-        found = cell_abilities(model, sums.symmetric, fpr=sums.apart.rate, target=target)
-    else:
-        agent, item = np.nonzero(sums.seen)
-        component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
-    learned = Estimated(
-        split=plan.split,
-        scores=sums.symmetric,
-        holdout=sums.holdout,
-        model=model,
-        found=found,
-        component=component,
-        apart=told_apart(found, component=component),
-    )
-    links = link_facts({"row": sums.row, "symmetric": sums.symmetric})
-    facts = facts_of(
-        learned,
-        links,
-        fpr=sums.apart.rate,
-        calls=calls,
-        warnings=said_of(of.warnings, rung, plan, message=model.message_),
-        rules=rules,
-        standings=_left_out(rules),
-        partners=_partners(sums, plan.agent_ids),
-    )
-    tables = Tables(
-        learned=learned,
-        row=sums.row,
-        ranking=ranking_table(found, plan.agent_ids, apart=learned.apart, groups=groups),
-        items=items_table(learned, sums.item_trials),
-        curl=links.curves,
-        facts=facts,
-    )
-    parts = judged_parts(plan, of.judge, of.models, digest=of.plan_digest, n_trials=of.n_trials)
-    parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
-    tables.write(folder, Signature({"youden": __version__, **parts}))
+    with folder.fitting() as fresh:
+        with database(folder.path, memory=memory) as connection:
+            load_trials(connection, of.files, plan)
+            sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
+            if rates:
+                fresh.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
+            model = ClippedLinear().fit(sums.symmetric)
+            by_trials = _in_slots(connection) and bool(plan.split.train.all())
+            found = None
+            if by_trials:
+                found = _abilities(means(blocks(connection, plan), sums), sums, target)
+            calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.models, measured=of.measured)
+            rung = alarms(connection, plan.n_agents)
+        component = model.component_
+        if found is None:
+            found = cell_abilities(model, sums.symmetric, fpr=sums.apart.rate, target=target)
+        else:
+            agent, item = np.nonzero(sums.seen)
+            component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
+        learned = Estimated(
+            split=plan.split,
+            scores=sums.symmetric,
+            holdout=sums.holdout,
+            model=model,
+            found=found,
+            component=component,
+            apart=told_apart(found, component=component),
+        )
+        links = link_facts({"row": sums.row, "symmetric": sums.symmetric})
+        facts = facts_of(
+            learned,
+            links,
+            fpr=sums.apart.rate,
+            calls=calls,
+            warnings=said_of(of.warnings, rung, plan, message=model.message_),
+            rules=rules,
+            standings=_left_out(rules),
+            partners=_partners(sums, plan.agent_ids),
+        )
+        tables = Tables(
+            learned=learned,
+            row=sums.row,
+            ranking=ranking_table(found, plan.agent_ids, apart=learned.apart, groups=groups),
+            items=items_table(learned, sums.item_trials),
+            curl=links.curves,
+            facts=facts,
+            pairs=sums.pairs.pairs(learned.apart, model.ability_),
+        )
+        parts = judged_parts(plan, of.judge, of.models, digest=of.plan_digest, n_trials=of.n_trials)
+        parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
+        tables.write(fresh, Signature({"youden": __version__, **parts}), run=folder.path.resolve().name)
 
 
 def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
@@ -144,6 +147,6 @@ def _abilities(of: Means, sums: Tallied, target: Target) -> Abilities:
 
 def _partners(sums: Tallied, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
     try:
-        return dependence(halves_of_tables(*sums.partners, rng=own_stream(0)), agent_ids)
+        return dependence(halves_of_tables(*sums.pairs.partners, rng=own_stream(0)), agent_ids)
     except StatisticsError:
         return None

@@ -308,8 +308,9 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
         )
     else:
         analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target, rules=rules)
-    folder.write_rates(analysis.rates)
-    analysis.write(folder, sign(analysis.facts, analysis.rates, result=result))
+    with folder.fitting() as fresh:
+        fresh.write_rates(analysis.rates)
+        analysis.write(fresh, sign(analysis.facts, analysis.rates, result=result), run=folder.path.resolve().name)
     return analysis
 
 

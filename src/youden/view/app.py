@@ -172,7 +172,7 @@ class Viewer:
         pool, line = opened.sources.texts.pool, book.line(row)
         texts = [None if pool is None else pool.texts[cell] for cell in cells_of(line)]
         first, second = (None if text is None else clipped(text, MAX_TEXT) for text in texts)
-        (raw,) = raw_answers([book.key(row)], opened.sources.store)
+        (raw,) = raw_answers(book.keys([row]), opened.sources.store)
         prompt = opened.sources.prompt
         return _json(
             {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,12 +72,12 @@ class TrialParts:
         """One trial."""
         return self._rows(self._block_of(row)).line(row)
 
-    def key(self, row: int) -> bytes:
-        """The trial's request in the store; empty where it was not asked there."""
+    def keys(self, rows: Sequence[int]) -> list[bytes]:
+        """The trials' requests in the store; empty where they were not asked there."""
         if self.judge is None:
-            return b""
-        rows = self._rows(self._block_of(row))
-        return bytes(rows.columns["key"][row - rows.start])
+            return [b""] * len(rows)
+        blocks = [self._blocks[self._block_of(row)] for row in rows]
+        return [block.keys_of(np.array([row - block.start]))[0] for block, row in zip(blocks, rows, strict=True)]
 
     def _count(self, chosen: Chosen, by: Column) -> _Counted:
         if self._counted is None or self._counted[0] != (chosen, by):

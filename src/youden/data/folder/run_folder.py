@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
-from youden.data.atomic import replacing
+from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import sheets
 from youden.data.folder.joining import read_run_pool
 from youden.data.folder.parts import MANIFEST
@@ -22,11 +23,12 @@ from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_c
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.folder.sheets import ItemRow, RankingRow
 from youden.data.folder.tables import count_rows
-from youden.data.folder.trials import rates_table, trial_tables
+from youden.data.folder.trials import pairs_table, rates_table, trial_tables
 from youden.data.folder.trials.trial_tables import VerdictFiles
 from youden.nouns import (
     CurlCurve,
     Json,
+    Pairs,
     Plan,
     Pool,
     Rates,
@@ -47,6 +49,20 @@ __all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
 _SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
 
+FITTED = (
+    "rates.parquet",
+    "scores.csv",
+    "scores_row.csv",
+    "holdout.csv",
+    "ranking.csv",
+    "pairs.parquet",
+    "items.csv",
+    "curl.csv",
+    "signature.json",
+    "ranking.json",
+    "fit.json",
+)
+"""What a fit writes, in the order in which it takes its place."""
 
 _FACTS, _LABELS = TypeAdapter(RunFacts), TypeAdapter(Validation)
 
@@ -178,6 +194,13 @@ class RunFolder:
         found: T = self._known[name][1]
         return found
 
+    @contextmanager
+    def fitting(self) -> Iterator[RunFolder]:
+        """A folder for all that a fit writes. Its files take the places of an earlier fit's when the block ends well, fit.json
+        last; else the run is as it was."""
+        with replacing_together(self.path, FITTED) as fresh:
+            yield RunFolder(fresh)
+
     def remove(self, name: str) -> None:
         """Take out a file that no longer belongs to the run."""
         remove_parts(self.file(name))
@@ -215,11 +238,26 @@ class RunFolder:
     def read_ranking(self) -> tuple[RankingRow, ...]:
         return sheets.read_ranking(self.file("ranking.csv"))
 
-    def write_ranking_json(self) -> None:
-        """ranking.csv, and what it takes to read it, as one file of JSON. Raises: RunFolderError where the run is not fitted."""
-        made = RankingFile.of(
-            self.path.resolve().name, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature()
+    def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
+        """Of the fit that wrote the ranking."""
+        pairs_table.write_pairs(
+            self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
+
+    def read_pairs(self) -> Pairs | None:
+        """What a fit wrote of pairs; None where it was another ranking's."""
+        found = pairs_table.read_pairs(self.file("pairs.parquet"))
+        return found.pairs if found.ranking_digest == self._digest("ranking.csv") else None
+
+    def _digest(self, *names: str) -> str:
+        return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()
+
+    def write_ranking_json(self, run: str) -> None:
+        """ranking.csv, and what it takes to read it, as one file of JSON. run: its name.
+
+        Raises: RunFolderError where the run is not fitted.
+        """
+        made = RankingFile.of(run, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature())
         self.write_text("ranking.json", made.model_dump_json(indent=1) + "\n")
 
     def write_items(self, items: pd.DataFrame) -> None:
@@ -257,9 +295,7 @@ class RunFolder:
 
     def tables_digest(self) -> str:
         """sha256 (hex) of the ranking and the symmetric scores as they stand in their files."""
-        return hashlib.sha256(
-            b"".join(read_bytes(self.file(name)) for name in ("ranking.csv", "scores.csv"))
-        ).hexdigest()
+        return self._digest("ranking.csv", "scores.csv")
 
     def write_labels(self, found: Validation) -> None:
         self.write_text("labels.json", _LABELS.dump_json(found, indent=1).decode() + "\n")

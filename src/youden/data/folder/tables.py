@@ -18,7 +18,7 @@ from youden.data.atomic import replacing
 from youden.data.folder.parts import Parts, read_parts, writing_parts
 from youden.data.folder.run_files import VERSION, damaged, missing, parse
 from youden.errors import RunFolderError
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
 
 _KEY = b"youden"
 
@@ -139,9 +139,10 @@ class Table(Generic[M]):
         """float64[N]; NaN for null."""
         return np.array(self._column(name, pa.float64(), nulls=True).fill_null(np.nan), dtype=np.float64)
 
-    def ascii(self, name: str) -> NDArray[np.bytes_]:
-        """S64[N]."""
-        return np.array(self._column(name, pa.binary(), nulls=False), dtype="S64")
+    def ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
+        """S64[N], or of some rows alone."""
+        column = self._column(name, pa.binary(), nulls=False)
+        return np.array(column if rows is None else column.take(plain(rows)), dtype="S64")
 
     def _column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         try:

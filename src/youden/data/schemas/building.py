@@ -14,6 +14,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.sheets import CURL, ITEMS, RANKING, RANKING_0_1, STANDING, STANDINGS
+from youden.data.folder.trials.pairs_table import PairsSaid
 from youden.data.folder.trials.rates_table import RatesSaid
 from youden.data.folder.trials.trial_tables import ARMS, PLAN_VERSION, PlanSaid, VerdictsSaid
 from youden.nouns import MISSING_REASONS, Json, RunFacts, Validation
@@ -55,6 +56,11 @@ _RATE: dict[str, Json] = {
     "fpr": _SHARE,
     **dict.fromkeys(("n_paired", "n_independent", "n_missing"), _COUNT),
 }
+_PAIR: dict[str, Json] = {
+    **dict.fromkeys(("first", "second"), _ID),
+    **dict.fromkeys(("agreement", "mean", "error", "n"), _NUMBER),
+    "above": {"enum": [0, 1, None]},
+}
 
 
 def build_schemas() -> dict[str, str]:
@@ -70,6 +76,7 @@ def build_schemas() -> dict[str, str]:
         "plan.parquet": _table(_of(PlanSaid), _TRIAL),
         "verdicts.parquet": _table(_of(VerdictsSaid), _TRIAL | _ANSWER),
         "rates.parquet": _table(_of(RatesSaid), _RATE),
+        "pairs.parquet": _table(_of(PairsSaid), _PAIR),
         "ranking.csv": _lines(_ranking_columns(), required=RANKING_0_1),
         "items.csv": _lines({"item": _ID, "difficulty": _NUMBER, "n_trials": _COUNT}, required=ITEMS, others=True),
         "curl.csv": _lines({name: _ID if name == "link" else _NUMBER for name in CURL}, required=CURL),

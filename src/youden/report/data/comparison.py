@@ -15,7 +15,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats
-from youden.report.data.evidence import gather, open_texts
+from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.openings import find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking import RankedAgent
 from youden.report.data.report import Trials
@@ -97,8 +97,7 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         )
     abilities = np.array([[line.ability_one, line.ability_two] for line in lines]).T
     comparable = len(lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
-    evidence = gather(one)
-    mine, theirs = evidence.result, gather(two).result
+    mine, theirs, pool = read_result(one), read_result(two), one.read_pool()
     disagreements: tuple[Disagreement, ...] = ()
     trials = None
     if mine is not None and theirs is not None:
@@ -115,8 +114,8 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         disagreements=disagreements,
         trials=trials,
         words=_words(one, two),
-        agent_ids=evidence.rates.agent_ids,
-        item_ids=evidence.rates.item_ids,
+        agent_ids=pool.agent_ids,
+        item_ids=pool.item_ids,
     )
 
 

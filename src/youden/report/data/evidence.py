@@ -7,43 +7,53 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.data.folder.run_folder import PoolSummary, RunFolder
-from youden.errors import YoudenError
-from youden.nouns import Pool, Rates, Scores, Target, Verdicts
-from youden.nouns.arrays import Floats, Ids, Positions
+from youden.errors import StatisticsError, YoudenError
+from youden.nouns import IndependentRule, Pairs, Pool, Rates, Scores, Split, Target, Verdicts
+from youden.nouns.arrays import Bools, Floats, Positions
 from youden.protocol.rates import tally
 from youden.protocol.scores import holdout_scores, train_scores
+from youden.report.data.answers.blocks import TrialSource, trials_in_memory, trials_on_disk
+from youden.report.data.answers.predictions import Predictions
 from youden.run.learning import Learned, learn
-from youden.stats.trials.places import Differences
+from youden.run.robust.standings import paired_answers
+from youden.stats.robust.pair_means import PairMeans, pair_means
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
-    """What the fit predicts, cell by cell where it is asked for. ability: float[K]; difficulty: float[J]."""
+class Told:
+    """apart: bool[K, K], which two agents are told apart; known: bool[K], of whom anything says how it compares."""
 
-    ability: Floats
-    difficulty: Floats
+    apart: Bools
+    known: Bools
 
-    def at(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
-        """clip(θ_i − b_j, −1, 1) of cells by position; NaN for agents and items never seen."""
-        return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
+    @classmethod
+    def of(cls, above: Floats) -> Told:
+        """above: float[K, K], as in `Pairs`."""
+        return cls(np.asarray((above == 1) | (above.T == 1)), np.asarray((~np.isnan(above)).any(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """A run as nouns.
 
-    result: None for an imported run. predicted: the fit's predictions; apart: who is told from whom; both None where nothing
+    agreement: float[K, K], as in `Pairs`; pairs: None where no two agents met; partners_seen: as the function of that name.
+    trials: None for an imported run. predicted: the fit's predictions; told: who is told from whom; both None where nothing
     could be fitted. holdout: None where nothing was held out.
     """
 
     folder: RunFolder
     pool: PoolSummary
-    rates: Rates
+    agent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    independent: IndependentRule
+    agreement: Floats
+    pairs: PairMeans | None
+    partners_seen: float | None
     scores: Scores
     predicted: Predictions | None
     holdout: Scores | None
-    result: Verdicts | None
-    apart: Differences | None
+    trials: TrialSource | None
+    told: Told | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +65,14 @@ class Texts:
 
 
 def gather(folder: RunFolder, *, learned: Learned | None = None) -> Evidence:
-    """The nouns of a fitted run, made from its answers as `youden fit` makes them, or as they were `learned`.
+    """The nouns of a fitted run: as its fit wrote them, where that was one of a run too large for arrays; else made from its
+    answers as `youden fit` makes them, or as they were `learned`.
 
     Raises: RunFolderError.
     """
     if learned is None:
+        if folder.has("pairs.parquet") and (written := folder.read_pairs()):
+            return _written(folder, written)
         split, result = None, read_result(folder)
         if result is None:
             rates = folder.read_rates()
@@ -70,17 +83,99 @@ def gather(folder: RunFolder, *, learned: Learned | None = None) -> Evidence:
         except YoudenError:
             scores = train_scores(rates, split)
             held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-            return Evidence(folder, folder.read_pool(), rates, scores, None, held, result, None)
+            return _made(folder, rates, split, result, scores=scores, holdout=held)
+    return _made(
+        folder,
+        learned.rates,
+        learned.split,
+        learned.result,
+        scores=learned.scores,
+        holdout=learned.holdout,
+        predicted=Predictions(learned.model.ability_, learned.model.difficulty_),
+        told=Told(learned.apart.apart, np.asarray((~np.isnan(learned.apart.error)).any(axis=1))),
+    )
+
+
+def _made(
+    folder: RunFolder,
+    rates: Rates,
+    split: Split | None,
+    result: Verdicts | None,
+    *,
+    scores: Scores,
+    holdout: Scores | None,
+    predicted: Predictions | None = None,
+    told: Told | None = None,
+) -> Evidence:
+    of = paired_answers(rates, split)
+    try:
+        pairs = pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=rates.n_agents)
+    except StatisticsError:
+        pairs = None
     return Evidence(
         folder=folder,
         pool=folder.read_pool(),
-        rates=learned.rates,
-        scores=learned.scores,
-        predicted=Predictions(learned.model.ability_, learned.model.difficulty_),
-        holdout=learned.holdout,
-        result=learned.result,
-        apart=learned.apart,
+        agent_ids=rates.agent_ids,
+        item_ids=rates.item_ids,
+        independent=rates.independent,
+        agreement=agreement_of(rates),
+        pairs=pairs,
+        partners_seen=partners_seen(rates),
+        scores=scores,
+        predicted=predicted,
+        holdout=holdout,
+        trials=None if result is None else trials_in_memory(result),
+        told=told,
     )
+
+
+def _written(folder: RunFolder, pairs: Pairs) -> Evidence:
+    trials = trials_on_disk(folder)
+    difficulty = [np.nan if row.difficulty is None else row.difficulty for row in folder.read_items()]
+    return Evidence(
+        folder=folder,
+        pool=folder.read_pool(),
+        agent_ids=trials.plan.agent_ids,
+        item_ids=trials.plan.item_ids,
+        independent=trials.plan.independent,
+        agreement=pairs.agreement,
+        pairs=PairMeans(pairs.mean, pairs.error, pairs.n) if pairs.n.any() else None,
+        partners_seen=pairs.partners_seen,
+        scores=folder.read_scores("symmetric"),
+        predicted=Predictions(pairs.ability, np.array(difficulty)),
+        holdout=folder.read_holdout() if folder.has("holdout.csv") else None,
+        trials=trials,
+        told=Told.of(pairs.above),
+    )
+
+
+def agreement_of(rates: Rates) -> Floats:
+    """Mean TPR of ordered pairs over items, less the pair's own FPR where it has one: float[K, K], NaN where never asked."""
+    difference = rates.tpr - rates.fpr if rates.independent == "twin" else rates.tpr
+    seen = ~np.isnan(difference)
+    place = rates.first[seen].astype(np.int64) * rates.n_agents + rates.second[seen]
+    size = rates.n_agents**2
+    n = np.bincount(place, minlength=size)
+    total = np.bincount(place, weights=difference[seen], minlength=size).astype(np.float64)
+    mean: Floats = np.divide(total, n, out=np.full(size, np.nan), where=n > 0)
+    return mean.reshape(rates.n_agents, rates.n_agents)
+
+
+def partners_seen(rates: Rates) -> float | None:
+    """Share of its possible partners with which a compared cell was compared, on average; None where nothing was."""
+    seen = ~np.isnan(rates.tpr)
+    item, one, two = (column[seen].astype(np.int64) for column in (rates.item, rates.first, rates.second))
+    if not len(item) or rates.n_agents < 2:
+        return None
+    K = np.int64(rates.n_agents)
+    n_pairs = _n_distinct((item * K + np.minimum(one, two)) * K + np.maximum(one, two))
+    n_cells = _n_distinct(np.concatenate([item * K + one, item * K + two]))
+    return 2 * n_pairs / (n_cells * (rates.n_agents - 1))
+
+
+def _n_distinct(keys: Positions) -> int:
+    # By sorting: np.unique hashes, which takes ten times as long.
+    return 1 + int(np.count_nonzero(np.diff(np.sort(keys))))
 
 
 def read_result(folder: RunFolder) -> Verdicts | None:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from youden.nouns import Rates
 from youden.nouns.arrays import Floats, Positions, freeze
 from youden.report.data.evidence import Evidence
 
@@ -79,11 +78,10 @@ class CellGrid:
 
 def agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
     """The agent × agent matrix in the order of `ranked` and clustered. fpr: subtracted where a plan pools it."""
-    rates = evidence.rates
-    value = _pair_means(rates, 0.0 if rates.independent == "twin" else fpr or 0.0)
-    place = {agent: position for position, agent in enumerate(rates.agent_ids)}
+    value = evidence.agreement - (0.0 if evidence.independent == "twin" else fpr or 0.0)
+    place = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     return AgentGrid(
-        agents=rates.agent_ids,
+        agents=evidence.agent_ids,
         value=value,
         by_rank=np.array([place[agent] for agent in ranked], dtype=np.int64),
         by_cluster=cluster_order(value),
@@ -171,17 +169,6 @@ def binned(value: Floats, per_row: int, per_column: int) -> Floats:
     )
     mean: Floats = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
     return mean
-
-
-def _pair_means(rates: Rates, subtracted: float) -> Floats:
-    difference = rates.tpr - (rates.fpr if rates.independent == "twin" else subtracted)
-    seen = ~np.isnan(difference)
-    place = rates.first[seen].astype(np.int64) * rates.n_agents + rates.second[seen]
-    size = rates.n_agents**2
-    n = np.bincount(place, minlength=size)
-    total = np.bincount(place, weights=difference[seen], minlength=size).astype(np.float64)
-    mean: Floats = np.divide(total, n, out=np.full(size, np.nan), where=n > 0)
-    return mean.reshape(rates.n_agents, rates.n_agents)
 
 
 def _mean_of_both(value: Floats) -> Floats:

@@ -13,9 +13,10 @@ from youden.errors import YoudenError
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion, Json, Verdicts
+from youden.report.data.answers.reading import Reading
 from youden.report.data.evidence import Texts
 from youden.report.data.shown import clipped, readable
-from youden.report.data.trials import TrialBook, TrialLine
+from youden.report.data.trials import KINDS, TrialBook, TrialLine
 
 MAX_TRIALS = 2_000
 MAX_BYTES = 1_100_000
@@ -107,7 +108,7 @@ def find_sources(folder: RunFolder, texts: Texts, judge: Mapping[str, Json] | No
 
 
 def sample_trials(
-    book: TrialBook,
+    book: TrialBook | Reading,
     sources: Sources,
     *,
     rng: np.random.Generator,
@@ -115,16 +116,17 @@ def sample_trials(
     max_bytes: int = MAX_BYTES,
 ) -> Sample:
     """Every surprising trial before ordinary ones, until the page is full. Half of it at most is kept for the rows `ahead`."""
-    ordered = book.by_surprise(rng)
+    drawn = book.surprising(rng, MAX_TRIALS).tolist()
+    lines = dict(zip(rows := [*ahead, *drawn], book.lines(rows), strict=True))
     texts: dict[tuple[int, int], int] = {}
     shown: list[str] = []
     pairs: dict[int, tuple[int, int]] = {}
     left = max_bytes
-    for candidates, spare in ((ahead[: MAX_TRIALS // 2], max_bytes // 2), (ordered[:MAX_TRIALS].tolist(), 0)):
+    for candidates, spare in ((ahead[: MAX_TRIALS // 2], max_bytes // 2), (drawn, 0)):
         for row in candidates:
             if row in pairs or len(pairs) == MAX_TRIALS:
                 continue
-            cells = cells_of(book.line(row))
+            cells = cells_of(lines[row])
             fresh = {cell: _text(sources, cell) for cell in cells if cell not in texts}
             size = sum(len((text or "").encode()) for text in fresh.values()) + 120
             if left - size < spare:
@@ -134,13 +136,13 @@ def sample_trials(
                 texts[cell] = -1 if text is None else len(shown)
                 shown += [] if text is None else [text]
             pairs[row] = (texts[cells[0]], texts[cells[1]])
-    rows = ordered[np.isin(ordered, list(pairs))].tolist()
+    rows = sorted(pairs, key=lambda row: KINDS.index(lines[row].kind))
     return Sample(
-        lines=tuple(book.lines(rows)),
+        lines=tuple(lines[row] for row in rows),
         texts=tuple(shown),
         first=tuple(pairs[row][0] for row in rows),
         second=tuple(pairs[row][1] for row in rows),
-        raw=raw_answers([book.key(row) for row in rows], sources.store),
+        raw=raw_answers(book.keys(rows), sources.store),
         n_all=len(book),
     )
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from youden.data.folder.run_folder import PoolSummary, RankingRow
 from youden.nouns import RankedBy
+from youden.report.data.evidence import Told
 from youden.stats.base.ranks import ranks
-from youden.stats.trials.places import Differences
 
 Tied = Mapping[str, tuple[str, ...] | None]
 """For each agent those it is not told apart from, best first; None where nothing says how it compares."""
@@ -109,16 +109,14 @@ def tied_by_overlap(rows: Sequence[RankedAgent]) -> Tied:
     }
 
 
-def tied_by_difference(apart: Differences, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
+def tied_by_difference(told: Told, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
     """Who is told apart from whom by the error of their difference."""
     at = {agent: position for position, agent in enumerate(agent_ids)}
     order = np.array([at[agent.agent] for agent in ranking], dtype=np.int64)
-    known = np.asarray((~np.isnan(apart.error)).any(axis=1), dtype=np.bool_)
-    told = apart.apart
     alike: dict[str, tuple[str, ...] | None] = {}
     for one in order.tolist():
-        others = order[~told[one, order] & (order != one)].tolist()
-        alike[agent_ids[one]] = tuple(agent_ids[other] for other in others) if known[one] else None
+        others = order[~told.apart[one, order] & (order != one)].tolist()
+        alike[agent_ids[one]] = tuple(agent_ids[other] for other in others) if told.known[one] else None
     return alike
 
 

@@ -12,11 +12,11 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import CurlCurve
 from youden.report.data.advice import Advice, advise
-from youden.report.data.agents.pages import AgentPage, agent_pages, worst_trials
+from youden.report.data.agents.pages import AgentPage, agent_pages
+from youden.report.data.answers.reading import Reading
 from youden.report.data.checks import (
     FalseAlarm,
     HoldoutPoints,
-    false_alarms,
     holdout_points,
 )
 from youden.report.data.cost import Cost, count_cost
@@ -25,11 +25,11 @@ from youden.report.data.evidence import Evidence, gather, open_texts
 from youden.report.data.front.warnings import Group, grouped
 from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
 from youden.report.data.items import Items, order_items
-from youden.report.data.openings import AskedPrompt, Sample, find_sources, judge_of_calls, sample_trials
+from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
 from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
 from youden.report.data.summary import Summary, summarise_run
-from youden.report.data.trials import Kind, TrialBook, TrialLine
-from youden.report.data.trust.judge import LEAST_PARTNERS, JudgeQuality, judge_quality, partners_seen
+from youden.report.data.trials import Kind, TrialLine
+from youden.report.data.trust.judge import LEAST_PARTNERS, JudgeQuality
 from youden.run.learning import Learned
 from youden.stats.curl.link_table import measure_curl
 from youden.streams import own_stream
@@ -91,19 +91,19 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
     trials, cost, judge = None, None, None
     worst: tuple[tuple[int, ...], ...] = ()
     notes = [] if texts.why_not is None else [texts.why_not]
-    if evidence.result is not None:
-        book = TrialBook(evidence.result)
-        sources = find_sources(folder, texts, judge_of_calls(evidence.result))
+    if evidence.trials is not None:
+        read = Reading(evidence.trials, evidence.predicted)
+        sources = find_sources(folder, texts, evidence.trials.asked)
         notes = list(sources.missing)
-        worst = worst_trials(evidence.result, evidence.predicted)
+        worst = read.worst
         # Every agent's worst trial, then every agent's second worst, and so on.
         ahead = list(dict.fromkeys(row for rows in zip_longest(*worst) for row in rows if row is not None))
-        sample = sample_trials(book, sources, rng=own_stream(seed), ahead=ahead)
-        trials = Trials(sample, book.n_of_kind, sources.prompt, tuple(book.lines(ahead)))
-        judge = judge_quality(evidence.result)
-        cost = count_cost(folder, evidence.result)
-        alarms = false_alarms(evidence.result)
-    seen = partners_seen(evidence.rates)
+        sample = sample_trials(read, sources, rng=own_stream(seed), ahead=ahead)
+        trials = Trials(sample, read.n_of_kind, sources.prompt, tuple(read.lines(ahead)))
+        judge, alarms = read.judge, read.alarms
+        calls = summary.facts.calls
+        cost = count_cost(folder, evidence.trials, fates=read.fates, latency=read.latency, calls=calls)
+    seen = evidence.partners_seen
     advice = advise(summary, notes, additivity=_tells(summary, seen))
     doubts = look_for_doubts(evidence, summary)
     agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
@@ -121,7 +121,7 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
         holdout=holdout_points(evidence),
         cost=cost,
         trials=trials,
-        item_ids=evidence.rates.item_ids,
+        item_ids=evidence.item_ids,
         pages=agent_pages(evidence, summary, agents, doubts, worst),
         judge=judge,
         partners_seen=seen,
@@ -134,9 +134,9 @@ def _tells(summary: Summary, seen: float | None) -> bool:
 
 def _tied(evidence: Evidence, summary: Summary) -> Tied:
     """By differences, made from the folder's answers as its ranking was; by overlap where an earlier version ranked."""
-    if summary.facts.target is None or evidence.apart is None:
+    if summary.facts.target is None or evidence.told is None:
         return tied_by_overlap(summary.ranking)
-    return tied_by_difference(evidence.apart, evidence.rates.agent_ids, summary.ranking)
+    return tied_by_difference(evidence.told, evidence.agent_ids, summary.ranking)
 
 
 def _curl(folder: RunFolder, evidence: Evidence) -> tuple[CurlCurve, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
 from youden.nouns.arrays import Bools, Codes, Floats, Positions, freeze
+from youden.report.data.answers.repeats import codes_of, repeats_of
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
 KINDS: tuple[Kind, ...] = (
@@ -85,13 +86,15 @@ class TrialRows:
         *,
         start: int = 0,
         against: Floats | None = None,
+        differ: Bools | None = None,
     ) -> None:
         self.columns, self.plan, self.start, self.against = columns, plan, start, against
+        self._differ = differ
         freeze([against])
 
     @property
     def differ(self) -> Bools | None:
-        return None
+        return self._differ
 
     @cached_property
     def kind(self) -> Codes:
@@ -191,18 +194,16 @@ class TrialBook(TrialRows):
 
     @cached_property
     def differ(self) -> Bools:
-        return answers_differ(self.result)
+        return repeats_of(codes_of(self.columns, self.plan)).differ
 
     @property
     def n_of_kind(self) -> dict[Kind, int]:
         """How many trials there are of each kind."""
-        counts = np.bincount(self.kind, minlength=len(KINDS))
-        return {name: int(n) for name, n in zip(KINDS, counts, strict=True)}
+        return count_kinds(self.kind)
 
-    def by_surprise(self, rng: np.random.Generator) -> Positions:
-        """All rows, the kinds in the order of KINDS, at random within a kind."""
-        shuffled = rng.permutation(len(self.kind))
-        return np.asarray(shuffled[np.argsort(self.kind[shuffled], kind="stable")], dtype=np.int64)
+    def surprising(self, rng: np.random.Generator, most: int) -> Positions:
+        """At most `most` rows, the kinds in the order of KINDS, drawn at random within a kind."""
+        return surprising(self.kind, rng, most)
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:
         """These trials, in this order."""
@@ -213,9 +214,9 @@ class TrialBook(TrialRows):
         rows = self.find(chosen, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))
 
-    def key(self, row: int) -> bytes:
-        """The trial's request in the store; empty where it was not asked there."""
-        return b"" if self.result.key is None else bytes(self.result.key[row])
+    def keys(self, rows: Sequence[int]) -> list[bytes]:
+        """The trials' requests in the store; empty where they were not asked there."""
+        return [b"" if self.result.key is None else bytes(self.result.key[row]) for row in rows]
 
 
 @lru_cache(maxsize=4)
@@ -223,18 +224,20 @@ def _alphabetical(names: tuple[str, ...]) -> Floats:
     return np.argsort(np.argsort(np.array(names, dtype=object), kind="stable")).astype(np.float64)
 
 
-def answers_differ(result: Verdicts) -> Bools:
-    """bool[N]: whether the same two texts got a yes and a no, in another order or another time."""
-    plan = result.plan
-    differ = np.zeros(len(plan), dtype=np.bool_)
-    answered = np.flatnonzero(result.answered)
-    first, second = cell_keys(plan)
-    key = np.stack([np.minimum(first, second), np.maximum(first, second)])[:, answered]
-    pairs, place = np.unique(key[0] * (plan.n_agents * plan.n_items) + key[1], return_inverse=True)
-    yes = np.bincount(place, weights=result.hard[answered], minlength=len(pairs))
-    n = np.bincount(place, minlength=len(pairs))
-    differ[answered] = ((yes > 0) & (yes < n))[place]
-    return differ
+def count_kinds(kind: Codes) -> dict[Kind, int]:
+    """kind: int8[N], index into KINDS."""
+    counts = np.bincount(kind, minlength=len(KINDS))
+    return {name: int(n) for name, n in zip(KINDS, counts, strict=True)}
+
+
+def surprising(kind: Codes, rng: np.random.Generator, most: int) -> Positions:
+    """As `TrialBook.surprising`. kind: int8[N], index into KINDS."""
+    found = [np.empty(0, dtype=np.int64)]
+    for code in range(len(KINDS)):
+        rows = np.flatnonzero(kind == code)
+        found.append(rows[rng.choice(len(rows), min(most, len(rows)), replace=False)])
+        most -= len(found[-1])
+    return np.concatenate(found)
 
 
 def same_trials(plan: Plan, other: Plan) -> Positions:
@@ -258,10 +261,3 @@ def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
     other = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
     columns = [agent[plan.first], agent[plan.second], item[plan.item], other, plan.arm, plan.replicate]
     return np.stack(columns, axis=1).astype(np.int64)
-
-
-def cell_keys(plan: Plan) -> tuple[Positions, Positions]:
-    """int64[N] each: the cell of the first and of the second text, agent × J + item."""
-    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
-    J = np.int64(plan.n_items)
-    return plan.first * J + plan.item, plan.second * J + other

@@ -56,6 +56,21 @@ def pair_means(first: Ids, second: Ids, item: Ids, value: Floats, *, weight: Flo
     n, rows = summed(weight), summed((weight > 0).astype(np.float64))
     mean = np.divide(summed(weight * value), n, out=np.full((K, K), np.nan), where=n > 0)
     squares = summed(weight * (value - mean[first, second]) ** 2)
+    return _with_errors(mean, n, rows, squares)
+
+
+def pair_means_of_sums(total: Floats, times: Floats, squares: Floats, rows: Floats, *, middle: float) -> PairMeans:
+    """`pair_means` from float[K, K] by ordered pair, of answers with their item's own mean taken off: Σwy, Σw, Σwy² and the
+    number of rows; middle: the mean of all answers, weighted."""
+    total, n, squares, rows = (column + column.T for column in (total, times, squares, rows))
+    mean = np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0)
+    around = np.where(n > 0, np.maximum(squares - n * np.nan_to_num(mean) ** 2, 0), 0.0)
+    return _with_errors(mean + middle, n, rows, around)
+
+
+def _with_errors(mean: Floats, n: Floats, rows: Floats, squares: Floats) -> PairMeans:
+    """squares: of answers around their pair's mean."""
+    K = len(n)
     freedom = np.maximum(rows - 1, 0) * np.divide(n, rows, out=np.zeros((K, K)), where=rows > 0)
     whole = float(squares.sum() / max(freedom.sum(), 1.0))
     own = np.divide(squares.sum(axis=1), freedom.sum(axis=1), out=np.full(K, whole), where=freedom.sum(axis=1) > 0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from youden.data.folder.tables import Table, read_table
 from youden.data.folder.trials.trial_tables import ARMS, VerdictsSaid
 from youden.nouns import MISSING_REASONS, Plan
+from youden.nouns.arrays import Positions
 
 
 class TrialBlock(dict[str, NDArray[Any]]):
@@ -25,13 +26,22 @@ class TrialBlock(dict[str, NDArray[Any]]):
         self._table, self._plan, self.start = table, plan, start
         self.n_rows = len(table)
 
+    def again(self) -> TrialBlock:
+        """The same rows, with nothing read yet: what is read of them goes with them."""
+        return TrialBlock(self._table, self._plan, self.start)
+
+    def keys_of(self, rows: Positions) -> list[bytes]:
+        """The keys of some, by their place in the block."""
+        found: list[bytes] = self._table.ascii("key", rows).tolist()
+        return found
+
     def __missing__(self, name: str) -> NDArray[Any]:
         self[name] = self._read(name)
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
         table, plan = self._table, self._plan
-        if name in ("answer", "hard"):
+        if name in ("answer", "hard", "seconds"):
             return table.floats(name)
         if name == "key":
             return table.ascii(name)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from youden.nouns import PAIRED, Verdicts
 from youden.nouns.arrays import Floats, Positions
 from youden.report.data.doubts.doubts import Doubts
-from youden.report.data.evidence import Evidence, Predictions
+from youden.report.data.evidence import Evidence
 from youden.report.data.grids import AgentGrid
 from youden.report.data.summary import Summary
-from youden.report.data.trials import cell_keys
 
 N_SHOWN = 5
-"""Partners and items at either end, and trials, of one agent."""
+"""Partners and items at either end of one agent."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def agent_pages(
     doubts: Doubts,
     worst: Sequence[Sequence[int]],
 ) -> tuple[AgentPage, ...]:
-    """One page an agent, in the order of the rates. worst: as `worst_trials` gives them."""
+    """One page an agent, in the order of the rates. worst: as `WorstTrials` gives them."""
     at, score, _ = evidence.scores.cells
     of_agents = np.split(at.by_agent, np.cumsum(np.bincount(at.agent, minlength=at.n_agents))[:-1])
     agreement = _both_orders(grid.value)
@@ -73,52 +70,6 @@ def agent_pages(
             )
         )
     return tuple(pages)
-
-
-def worst_trials(
-    result: Verdicts, predicted: Predictions | None, *, most: int = N_SHOWN
-) -> tuple[tuple[int, ...], ...]:
-    """For each agent the rows of the answered trials that lie furthest below what one would expect, worst first; of several
-    trials of the same two texts the worst.
-
-    With p_i the score that the fit predicts for an agent on the item and p̄ their mean over agents, a paired trial of i and k is
-    expected at p_i + p_k − p̄, an independent one at 0, where a yes costs.
-    """
-    plan = result.plan
-    asked = np.flatnonzero(result.answered)
-    answer, paired = result.answer[asked], plan.arm[asked] == PAIRED
-    first, second, item = plan.first[asked], plan.second[asked], plan.item[asked]
-    expected = np.full(len(asked), 0.5)
-    if predicted is not None:
-        everybody = np.arange(plan.n_agents)
-        mean = np.full(plan.n_items, 0.5)
-        for j in np.flatnonzero(np.bincount(item, minlength=plan.n_items)).tolist():
-            mean[j] = _known(predicted.at(everybody, j)).mean()
-        expected = _known(predicted.at(first, item)) + _known(predicted.at(second, item)) - mean[item]
-    short = np.where(paired, expected - answer, answer)
-    agent = np.concatenate([first, second])
-    by_agent = np.argsort(agent.astype(np.uint16 if plan.n_agents < 2**16 else np.uint32), kind="stable")
-    ends = np.searchsorted(agent[by_agent], np.arange(plan.n_agents + 1))
-    pair = np.sort(np.stack(cell_keys(plan)), axis=0)
-    found = []
-    for start, end in pairwise(ends.tolist()):
-        mine = by_agent[start:end] % len(asked)
-        found.append(_of_each_pair(asked[mine[np.argsort(-short[mine], kind="stable")]], pair, most=most))
-    return tuple(found)
-
-
-def _known(predicted: Floats) -> Floats:
-    """Predictions, .5 where the fit gives none."""
-    return np.nan_to_num(predicted, nan=0.5)
-
-
-def _of_each_pair(rows: Positions, pair: Positions, *, most: int) -> tuple[int, ...]:
-    found: dict[tuple[int, int], int] = {}
-    for row in rows:
-        if len(found) == most:
-            break
-        found.setdefault((int(pair[0, row]), int(pair[1, row])), int(row))
-    return tuple(found.values())
 
 
 def findings(agent: str, summary: Summary, doubts: Doubts) -> Iterator[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.errors import StatisticsError
 from youden.report.data.doubts.dependence import (
     Breakdown,
     WithoutGroup,
@@ -19,9 +18,7 @@ from youden.report.data.doubts.dependence import (
 from youden.report.data.doubts.pairs import PairGrid, pair_grid
 from youden.report.data.evidence import Evidence
 from youden.report.data.summary import Summary
-from youden.run.robust.standings import paired_answers
 from youden.stats.robust.links import linked_pairs
-from youden.stats.robust.pair_means import pair_means
 
 LIKE_LENGTH = 0.7
 """Spearman with length from which the ranking is told to be mostly that of length, either way round."""
@@ -98,16 +95,12 @@ def _group_line(one: Breakdown | None, two: WithoutGroup | None) -> GroupLine:
 
 def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     """From the answers, the ranking and what the run knows of its texts."""
-    agents = evidence.rates.agent_ids
+    agents, pairs = evidence.agent_ids, evidence.pairs
     group_of = {agent.id: agent.group for agent in evidence.pool.agents}
     groups = [group_of.get(agent) for agent in agents]
-    split = None if evidence.result is None else evidence.result.plan.split
     ability_of = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
     ability = np.array([ability_of[agent] for agent in agents])
-    of = paired_answers(evidence.rates, split)
-    try:
-        pairs = pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=len(agents))
-    except StatisticsError:
+    if pairs is None:
         return Doubts(None, (), (), ())
     without = without_groups(pairs, groups, agents)
     lost = breakdowns(pairs, groups)

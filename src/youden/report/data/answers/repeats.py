@@ -1,0 +1,93 @@
+"""Texts that were compared more than once: whether the judge said the same again, in the other order, and which trials differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from youden.nouns import INDEPENDENT, Plan
+from youden.nouns.arrays import Bools, Positions
+
+AT_ONCE = 8_000_000
+"""Trials that are sorted at once, about; 200 bytes each."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """How often two answers about the same two texts were the same. n: pairs of answers."""
+
+    n: int
+    n_same: int
+
+    @property
+    def share(self) -> float:
+        return self.n_same / self.n
+
+
+class Repeats(NamedTuple):
+    """again: the same two texts in the same order; turned: in the other order; None where that was never asked.
+
+    differ: bool[N], whether the same two texts got a yes and a no, in another order or another time.
+    """
+
+    again: Alike | None
+    turned: Alike | None
+    differ: Bools
+
+
+def codes_of(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
+    """int64[N]: 4 × the two cells, whichever is read first, + 2 where the later cell is, + 1 for a yes; −1 without an answer."""
+    first, second = cell_keys(columns, plan)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    code = 4 * (low * (plan.n_agents * plan.n_items) + high) + 2 * (first > second)
+    answered = columns["missing"] == 0
+    return np.where(answered, code + (columns["hard"] == 1), -1)
+
+
+def cell_keys(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
+    """int64[N] each: the cell of the first and of the second text, agent × J + item."""
+    item, other = columns["item"], columns["item"]
+    if (apart := columns["arm"] == INDEPENDENT).any():
+        other = np.where(apart, columns["other_item"], item)
+    J = np.int64(plan.n_items)
+    return columns["first"] * J + item, columns["second"] * J + other
+
+
+def repeats_of(code: Positions) -> Repeats:
+    """From the codes of a run's trials, in the order of its rows."""
+    n_parts = 1 << (len(code) // AT_ONCE).bit_length()
+    differ = np.zeros(len(code), dtype=np.bool_)
+    again, turned = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    for part in range(n_parts):
+        rows = np.concatenate(
+            [
+                start + np.flatnonzero((some >= 0) & (some >> 2 & n_parts - 1 == part))
+                for start in range(0, len(code), AT_ONCE)
+                for some in [code[start : start + AT_ONCE]]
+            ]
+            or [np.empty(0, dtype=np.int64)]
+        )
+        rows = rows[np.argsort(code[rows] >> 1, kind="stable")]
+        asked, yes = code[rows] >> 1, code[rows] & 1
+        again += _counted(asked[1:] == asked[:-1], yes[1:] == yes[:-1])
+        once = np.flatnonzero(np.diff(asked, prepend=-1))
+        asked_once, yes_once = asked[once], yes[once]
+        turned += _counted(asked_once[1:] == (asked_once[:-1] | 1), yes_once[1:] == yes_once[:-1])
+        texts = np.flatnonzero(np.diff(asked >> 1, prepend=-1))
+        n = np.diff(texts, append=len(rows))
+        n_yes = np.add.reduceat(yes, texts) if len(texts) else n
+        differ[rows[np.repeat((n_yes > 0) & (n_yes < n), n)]] = True
+    return Repeats(_alike(again), _alike(turned), differ)
+
+
+def _alike(found: Positions) -> Alike | None:
+    n, n_same = found.tolist()
+    return Alike(n, n_same) if n else None
+
+
+def _counted(of: Bools, same: Bools) -> tuple[int, int]:
+    return int(of.sum()), int((of & same).sum())

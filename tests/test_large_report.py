@@ -1,0 +1,172 @@
+"""A report of a run too large for arrays: what DuckDB's fit wrote and blocks of rows give what arrays give."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pools import answer_with, make_pool
+from report_runs import judged
+from test_in_database import PLANS
+from test_schemas import content, validator
+from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.trials import trial_tables
+from youden.engines import blocks
+from youden.errors import RunFolderError
+from youden.nouns import Plan, Verdicts
+from youden.nouns.arrays import Bools, Floats
+from youden.report.data import cost
+from youden.report.data.answers import repeats, worst
+from youden.report.data.answers.blocks import TrialSource, trials_in_memory, trials_on_disk
+from youden.report.data.answers.reading import Reading
+from youden.report.data.cost import Latency
+from youden.report.data.evidence import gather
+from youden.report.data.report import ReportData, build_report
+from youden.report.pages.page import render_page
+from youden.run.in_database import fit_in_database
+from youden.run.pipeline import fit_run
+
+pytest.importorskip("duckdb")
+
+
+def answers(plan: Plan) -> Floats:
+    """Agents and items differ; one answer in ten of an independent trial is yes."""
+    rng = np.random.default_rng(3)
+    ability, difficulty = rng.normal(0.6, 0.2, plan.n_agents), rng.normal(0, 0.1, plan.n_items)
+    chance = (ability[plan.first] + ability[plan.second]) / 2 - difficulty[plan.item]
+    return (rng.random(len(plan)) < np.where(plan.arm == 0, chance, 0.1)).astype(np.float64)
+
+
+def unanswered(plan: Plan) -> Bools:
+    return np.random.default_rng(4).random(len(plan)) < 0.05
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+    monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 12)
+    monkeypatch.setattr(repeats, "AT_ONCE", 40)
+    monkeypatch.setattr(worst, "AT_ONCE", 16)
+
+
+def run_of(place: Path, how: str) -> RunFolder:
+    return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLANS[how])
+
+
+def same(one: object, other: object, at: str = "") -> None:
+    """Two trees of dataclasses, numbers to 1e-12."""
+    assert type(one) is type(other), at
+    if is_dataclass(one):
+        for field in fields(one):
+            same(getattr(one, field.name), getattr(other, field.name), f"{at}.{field.name}")
+    elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=at)
+    elif isinstance(one, dict) and isinstance(other, dict):
+        assert one.keys() == other.keys(), at
+        for key in one:
+            same(one[key], other[key], f"{at}.{key}")
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        assert len(one) == len(other), at
+        for n, (a, b) in enumerate(zip(one, other, strict=True)):
+            same(a, b, f"{at}[{n}]")
+    elif isinstance(one, float):
+        assert one == pytest.approx(other, rel=1e-12, abs=1e-12, nan_ok=True), at
+    else:
+        assert one == other, at
+
+
+def by_arrays(folder: RunFolder) -> ReportData:
+    """The report of the very tables that DuckDB wrote, its trials and pairs made anew in memory."""
+    shutil.move(folder.file("pairs.parquet"), folder.file("aside"))
+    made = build_report(RunFolder(folder.path))
+    shutil.move(folder.file("aside"), folder.file("pairs.parquet"))
+    return made
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    "how", ["cyclic", "cyclic own rates", "cyclic twins", "dense", "held out", "held out, pooled, own"]
+)
+def test_a_report_read_in_blocks_is_the_one_of_arrays(tmp_path: Path, how: str) -> None:
+    folder = run_of(tmp_path, how)
+    assert len(list(folder.file("verdicts.parquet").glob("*.parquet"))) > 1
+    fit_in_database(folder, target="items-like-these")
+    large = build_report(RunFolder(folder.path))
+    same(large, by_arrays(folder), how)
+    assert large.trials is not None
+    assert large.judge is not None
+    assert (large.judge.turned is None) == (large.trials.n_of_kind["answers differ"] == 0)
+    assert sum(large.trials.n_of_kind.values()) == len(folder.read_plan())
+    assert "trials:" in render_page(large)
+    assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
+
+
+@pytest.fixture
+def fitted(tmp_path: Path) -> RunFolder:
+    folder = run_of(tmp_path, "cyclic")
+    fit_in_database(folder, target="items-like-these")
+    return folder
+
+
+def in_memory(folder: RunFolder) -> bool:
+    trials = gather(folder).trials
+    return trials is not None and trials.kept is not None
+
+
+def test_pairs_of_another_fit_are_not_believed_and_arrays_take_them_out(fitted: RunFolder) -> None:
+    assert not in_memory(fitted)
+    rows = fitted.file("ranking.csv").read_bytes().splitlines(keepends=True)
+    fitted.file("ranking.csv").write_bytes(b"".join([rows[0], rows[2], rows[1], *rows[3:]]))
+    assert fitted.read_pairs() is None
+    assert in_memory(fitted)
+    fit_run(fitted)
+    assert not fitted.has("pairs.parquet")
+
+
+def test_a_damaged_table_of_pairs_says_so(fitted: RunFolder) -> None:
+    table = pq.read_table(fitted.file("pairs.parquet"))
+    pq.write_table(table.slice(3), fitted.file("pairs.parquet"))
+    with pytest.raises(RunFolderError, match=r"39 pairs.*7 agents.*\[run-file-damaged\]"):
+        build_report(fitted)
+
+
+def timed(plan: Plan, n: int) -> Verdicts:
+    """Every other trial was a call, of a millisecond more each."""
+    seconds = np.where(np.arange(n) % 2, np.arange(n) / 1000, 0.0)
+    key = np.array([f"{row:064d}" for row in range(n)], dtype="S64")
+    return replace(answer_with(plan, answers(plan)), seconds=seconds, key=key)
+
+
+def latency(source: TrialSource) -> Latency:
+    found = Reading(source, None).latency
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_seconds_and_keys_are_those_of_their_rows_and_a_sample_of_calls_is_called_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_of(tmp_path, "dense")
+    plan = folder.read_plan()
+    n = len(plan)
+    folder.write_verdicts(result := timed(plan, n))
+    memory, disk = trials_in_memory(result), trials_on_disk(folder)
+    assert len(disk.blocks) > 5
+    rows = [n - 1, 3, 200, 61, 3]
+    for source in (memory, disk):
+        assert Reading(source, None).keys(rows) == [f"{row:064d}".encode() for row in rows]
+        whole = latency(source)
+        assert (whole.n_calls, whole.n_sampled) == (n // 2, None)
+        assert whole.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))
+    monkeypatch.setattr(cost, "MAX_TIMED", 100)
+    some = latency(disk)
+    step = -(-n // 100)
+    assert (some.n_calls, some.n_sampled) == (n // 2, -(-(n // 2) // step))
+    assert some.median == pytest.approx(np.median(np.arange(1, n, 2 * step) / 1000))
+    assert some == latency(memory)
