@@ -1,4 +1,4 @@
-"""Coverage of the runs that plan as they go: adaptive ones at their stop, and agents that joined by `extend`.
+"""Coverage of other runs than cyclic ones: adaptive ones at their stop, agents that joined by `extend`, and designs of cells.
 
 Answers are the paper's judge data, replayed as in `uncertainty.py`, which prints these tables.
 """
@@ -11,9 +11,12 @@ from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.extension.extending import add_agents
 from youden.protocol.plan import make_plan
-from youden.run.estimates.abilities import abilities_of
+from youden.protocol.rates import tally
+from youden.protocol.scores import train_scores
+from youden.run.estimates.abilities import abilities_of, cell_abilities
 from youden.run.estimates.ability import Abilities
 from youden.run.rounds import run_rounds
+from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.anchored import stretch_of
 
 Columns = dict[str, Floats]
@@ -83,6 +86,25 @@ def joined_draw(D: Floats, drawn: Floats, *, n_joining: int, percent: float, tar
         "squared_z": (off / found.covariance.error[n_old:]) ** 2,
         "half": half[n_old:],
         "half_first": half[:n_old],
+    }
+
+
+def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, target: Target, seed: int) -> Columns:
+    """A design of cells. slope: of errors on true distances; below 0 agents are drawn together. drawn: the run's items."""
+    n_items, n_agents = drawn.shape[:2]
+    plan = make_plan(empty_pool(n_agents, n_items), design=design, percent=percent, seed=seed)
+    rates = tally(answered(plan, drawn))
+    scores = train_scores(rates, plan.split)
+    found = cell_abilities(ClippedLinear().fit(scores), scores, fpr=0.0, target=target)
+    truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
+    truth = (truth - truth.mean()) / (2 * (n_agents - 1) * len(D))
+    off = found.ability - found.ability.mean() - truth
+    half = found.covariance.half_width()
+    return {
+        "covered": (np.abs(off) <= half).astype(np.float64),
+        "squared_z": (off / found.covariance.error) ** 2,
+        "half": half,
+        "slope": np.array([off @ truth / (truth @ truth)]),
     }
 
 

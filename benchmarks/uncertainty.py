@@ -4,10 +4,11 @@ A paired answer is D, an independent one 0; cyclic plans, 100 calls of each budg
 items of a run are drawn from the domain's with replacement, and the truth is the domain's dense value. `these`: the run has the
 domain's items, and the truth is their dense value. `width`: mean half-width over that of 0.1.0 (`first_intervals.py`) on the same
 answers. Simulated pools are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise,
-drawn anew each time. --adaptive: adaptive runs that stop by `top`; --joined: agents that join by `extend`; each alone.
+drawn anew each time. --adaptive: adaptive runs that stop by `top`; --joined: agents that join by `extend`; --cells: designs of
+cells; each alone.
 
-`python benchmarks/uncertainty.py [--draws 100] [--adaptive] [--joined] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON,
-and a table to stderr.
+`python benchmarks/uncertainty.py [--draws 100] [--adaptive | --joined | --cells] [--smoke] [--shared FOLDER] [--out FILE]`
+prints JSON, and a table to stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from first_intervals import first_half_widths
-from grown_coverage import adaptive_draw, joined_draw, means
+from grown_coverage import adaptive_draw, cells_draw, joined_draw, means
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import Target, Trials
 from youden.nouns.arrays import Floats
@@ -60,6 +61,7 @@ SHAPES = {
 }
 """Agents, items, SD of what an ordered pair has of its own, leaders alike. Others: agents .1, items .3, cells .2, noise .35."""
 MARGIN, ALPHA = 0.05, 0.025
+CELLS = (("nlogn", 5), ("nlogn", 10), ("nlogn", 33), ("dense", None))
 TARGETS: tuple[Target, ...] = ("items-like-these", "these-items")
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
@@ -299,6 +301,22 @@ def joined_table(domains: dict[str, Floats], n_draws: int) -> dict[str, Figures]
     return table
 
 
+def cells_table(domains: dict[str, Floats], n_draws: int) -> dict[str, Figures]:
+    """Cells by chance, and every pair but those of a fifth of the cells, held out as both designs do."""
+    table = {}
+    for target in TARGETS:
+        for name, D in domains.items():
+            for design, percent in CELLS:
+                rows = [
+                    cells_draw(D, drawn, design=design, percent=percent, target=target, seed=seed)
+                    for seed, drawn in enumerate(item_draws(D, target, n_draws))
+                ]
+                key = f"{design}, {target}, {name}" + (f", {percent} %" if percent else "")
+                table[key] = means(rows)
+                tell_grown(key, table[key])
+    return table
+
+
 def item_draws(D: Floats, target: Target, n_draws: int) -> Iterator[Floats]:
     """The items of each run: a sample of the domain's, or these themselves."""
     for seed in range(n_draws):
@@ -319,6 +337,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--adaptive", action="store_true", help="adaptive runs at a stop by top, alone")
     parser.add_argument("--joined", action="store_true", help="agents that join a run, alone")
+    parser.add_argument("--cells", action="store_true", help="designs of cells, alone")
     arguments = parser.parse_args()
     n_draws = 3 if arguments.smoke else arguments.draws
     domains = {}
@@ -328,10 +347,11 @@ def main() -> None:
             rates = import_results(arguments.shared / "eval_results" / DOMAINS[name]).rates
             domains[name] = np.zeros((rates.n_items, rates.n_agents, rates.n_agents))
             domains[name][rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
-    if arguments.adaptive or arguments.joined:
+    if arguments.adaptive or arguments.joined or arguments.cells:
         grown = {
             **(adaptive_table(domains, n_draws) if arguments.adaptive else {}),
             **(joined_table(domains, n_draws) if arguments.joined else {}),
+            **(cells_table(domains, n_draws) if arguments.cells else {}),
         }
         write({"draws": n_draws, "grown": grown}, arguments.out)
         return

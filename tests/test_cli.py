@@ -46,6 +46,7 @@ RANKING_COLUMNS = [
     "error",
     "place_low",
     "place_high",
+    "target",
     *(
         f"robust_{name}"
         for name in ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")

@@ -121,6 +121,26 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
         assert "Two random halves of the partners rank agents alike at ρ = " in text
 
 
+def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
+    data = build_report(judged(tmp_path / "run", pool=make_pool(5, 12), holdout=0.0))
+    assert len(data.summary.standings) > 0
+    for line in data.summary.standings:
+        assert line in render_page(data)
+        assert line in render_markdown(data).replace("\\", "")
+
+
+def test_the_ranking_file_names_its_target_in_every_line_and_opens_without_it(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", holdout=0.0, target="these-items")
+    file = folder.file("ranking.csv")
+    header, *rows = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()]
+    at = header.index("target")
+    assert at == header.index("place_high") + 1
+    assert {row[at] for row in rows} == {"these-items"}
+    read = RunFolder(folder.path).read_ranking()
+    file.write_text("".join(",".join(line[:at] + line[at + 1 :]) + "\n" for line in (header, *rows)), encoding="utf-8")
+    assert RunFolder(folder.path).read_ranking() == read
+
+
 def test_a_run_that_0_1_fitted_opens_and_says_that_ties_go_by_overlap(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", holdout=0.0)
     rows = [line.split(",")[:8] for line in folder.file("ranking.csv").read_text(encoding="utf-8").splitlines()]

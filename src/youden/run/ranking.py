@@ -35,7 +35,8 @@ def rank(
     Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
     ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; error is its standard error.
     place_low and place_high are the places an agent can hold, 1 being best, by the differences to all others: each agent's hold
-    with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places.
+    with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places. target is
+    what all this speaks of.
     Columns that begin with `robust_` say the same of the robust ranking, in which agents that agree far beyond their abilities
     count as one partner and do not score each other.
 

@@ -101,7 +101,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]
 
 
 _SHEETS = {"ranking": "ranking.csv", "items": "items.csv"}
-_TEXTS = ("agent", "group", "item")
+_TEXTS = ("agent", "group", "item", "target")
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 RANKING_0_1 = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
 RANKING = (*RANKING_0_1, "error", "place_low", "place_high")
+TARGET = "target"
+"""After those of `RANKING`: what intervals and places speak of, the same in every line. Files of some runs have none."""
 STANDING = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
 STANDINGS: tuple[StandingName, ...] = ("robust", "family", "trusted")
 """Rankings beside the plain one: columns `robust_ability`, … after those of `RANKING`, where the run has them."""
@@ -103,12 +105,13 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
 
 
 def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
-    """The columns of `RANKING`, in that order, then those of the standings that are there; None and NaN are empty.
+    """The columns of `RANKING`, in that order, then those that are there of `TARGET` and the standings; None and NaN are empty.
 
     Raises: RunFolderError where one is missing.
     """
     known = [f"{name}_{column}" for name in STANDINGS for column in STANDING]
-    _write_frame(path, ranking, RANKING, kept=[*RANKING, *(name for name in known if name in ranking.columns)])
+    more = [name for name in (TARGET, *known) if name in ranking.columns]
+    _write_frame(path, ranking, RANKING, kept=[*RANKING, *more])
 
 
 def write_items(path: Path, items: pd.DataFrame) -> None:
@@ -120,7 +123,8 @@ def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     """The ranking, best first. Raises: RunFolderError."""
     header, *rows = _read(path)
     there = [name for name in STANDINGS if f"{name}_ability" in header]
-    if tuple(header) not in (RANKING_0_1, (*RANKING, *(f"{name}_{column}" for name in there for column in STANDING))):
+    beside = [f"{name}_{column}" for name in there for column in STANDING]
+    if tuple(header) not in (RANKING_0_1, (*RANKING, *beside), (*RANKING, TARGET, *beside)):
         raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(RANKING)}")
     return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from pydantic import TypeAdapter
 
@@ -13,11 +14,11 @@ from youden.data.folder.ranking_file import RankingFile
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import SignatureFile
-from youden.data.folder.sheets import CURL, ITEMS, RANKING, RANKING_0_1, STANDING, STANDINGS
+from youden.data.folder.sheets import CURL, ITEMS, RANKING, RANKING_0_1, STANDING, STANDINGS, TARGET
 from youden.data.folder.trials.pairs_table import PairsSaid
 from youden.data.folder.trials.rates_table import RatesSaid
 from youden.data.folder.trials.trial_tables import ARMS, PLAN_VERSION, PlanSaid, VerdictsSaid
-from youden.nouns import MISSING_REASONS, Json, RunFacts, Validation
+from youden.nouns import MISSING_REASONS, Json, RunFacts, Target, Validation
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -97,7 +98,7 @@ def _of(kind: type) -> dict[str, Json]:
 def _ranking_columns() -> dict[str, Json]:
     columns = {name: _COUNT if name in _WHOLE else _NUMBER for name in RANKING}
     beside = {f"{one}_{name}": _COUNT_OR_NONE if name in _WHOLE else _NUMBER for one in STANDINGS for name in STANDING}
-    return columns | {"agent": _ID, "group": _ID_OR_NONE} | beside
+    return columns | {"agent": _ID, "group": _ID_OR_NONE, TARGET: {"enum": [*get_args(Target)]}} | beside
 
 
 def _lines(columns: Mapping[str, Json], *, required: Sequence[str], others: Json = False) -> dict[str, Json]:

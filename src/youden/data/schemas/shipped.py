@@ -17,7 +17,7 @@ import yaml
 
 ENDING = ".schema.json"
 _HERE = Path(__file__).parent
-_TEXTS = ("agent", "group", "item", "link")
+_TEXTS = ("agent", "group", "item", "link", "target")
 
 
 def schema_file(name: str) -> Path | None:

@@ -33,7 +33,7 @@ def render_markdown(data: ReportData) -> str:
     lines += [_row(agent) for agent in run.ranking[:MAX_AGENTS]]
     if len(run.ranking) > MAX_AGENTS:
         lines += ["", f"… and {len(run.ranking) - MAX_AGENTS} agents more."]
-    lines += [""]
+    lines += ["", *(f"{quoted(line)} " for line in run.standings)]
     if run.calls is not None:
         lines += [
             f"{run.calls.n_calls:,} calls ({_fixed(run.percent_of_dense, 1)} % of dense), "

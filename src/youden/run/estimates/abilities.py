@@ -141,7 +141,8 @@ def cell_abilities(
 ) -> Abilities:
     """Abilities where cells rank, from `model` fitted to `scores`. fpr: the rate that was taken off them, None where unknown.
 
-    On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1).
+    On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1). That is too wide where
+    most cells were asked: what an agent has of its own on an item then falls out.
     """
     at, _, weight = scores.cells
     n_trials = np.bincount(at.agent, weight, at.n_agents)

@@ -45,5 +45,6 @@ def ranking_table(
             "error": found.covariance.error,
             "place_low": places.low,
             "place_high": places.high,
+            "target": found.target,
         }
     ).sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
