@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,11 @@ def test_every_public_name_is_there(module: str) -> None:
     here = import_module(module)
     for name in getattr(here, "__all__", []):
         assert getattr(here, name) is not None, f"{module}.{name}"
+
+
+def test_judge_takes_what_judge_async_takes() -> None:
+    """Both lists stand in full, where readers and editors look for them."""
+    assert signature(youden.judge) == signature(youden.judge_async)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
