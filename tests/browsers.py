@@ -72,8 +72,8 @@ def chromium(*, width: int = 1280, dark: bool = False) -> Iterator[Any]:
         browser.switch_to.window(first)
 
 
-def until(found: Callable[[], T], *, within: float = 10.0) -> T:
-    """What `found` returns once it is true. Raises: AssertionError when it is not in time."""
+def until(found: Callable[[], T], *, within: float = 120.0) -> T:
+    """What `found` returns once it is true. Raises: AssertionError when it is not in time, however busy the machine is."""
     end = time.monotonic() + within
     while not (value := found()):
         assert time.monotonic() < end, "it did not happen in time"

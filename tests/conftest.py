@@ -7,13 +7,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["commands", "postgres"]
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
 gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
+settings.register_profile("unhurried", deadline=None)  # how long an example takes says how busy the machine is
+settings.load_profile("unhurried")
 
 ROOT = Path(__file__).parents[1]
+# Servers of the tests speak plain HTTP. A client that reads one certificate is made in a tenth of the time of one that reads all.
+os.environ["SSL_CERT_FILE"] = str(ROOT / "tests" / "data" / "nobody.pem")
 SHARED = ROOT.parent / "shared"
 NO_SHARED = "real judge data (../shared/peer-prediction) is not beside this checkout"
 KEPT = {
@@ -28,6 +33,7 @@ KEPT = {
     "USERPROFILE",
     "VIRTUAL_ENV",
     "OPENBLAS_NUM_THREADS",
+    "SSL_CERT_FILE",
     "YOUDEN_LLAMA_PYTHON",
     "YOUDEN_REQUIRE_ALL",
     "YOUDEN_INSPECT_PYTHON",

@@ -43,6 +43,7 @@ class Cluster:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self._n = 0
+        self._emptied: list[str] = []
         self._server: subprocess.Popen[bytes] | None = None
         words = ["initdb", "-D", str(folder / "data"), "-A", "scram-sha-256", "-U", "admin", "--no-sync"]
         password = folder / "password"
@@ -81,18 +82,30 @@ class Cluster:
     def stop(self) -> None:
         assert self._server is not None
         self._server.send_signal(signal.SIGINT)
-        self._server.wait(20)
+        self._server.wait(120)
 
     def url(self, database: str, *, role: str = "youden") -> str:
         return f"postgresql://{role}:{self.PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def new(self) -> str:
-        """The URL of a new database."""
+        """The URL of a database without a store."""
+        if self._emptied:
+            return self._emptied.pop()
         self._n += 1
         name = f"d{self._n}"
         with self.admin() as connection:
-            connection.execute(f"CREATE DATABASE {name} OWNER youden".encode())
+            connection.execute(f"CREATE DATABASE {name} OWNER youden STRATEGY FILE_COPY".encode())
         return self.url(name)
+
+    def take_back(self, url: str) -> None:
+        """Empty a database for the next test: that takes a tenth of the time of a new one."""
+        with self.admin(url.rpartition("/")[2]) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            connection.execute("DROP SCHEMA IF EXISTS youden CASCADE")
+        self._emptied.append(url)
 
     def admin(self, database: str = "postgres") -> psycopg.Connection:
         return psycopg.connect(self.url(database, role="admin"), autocommit=True)
@@ -138,9 +151,12 @@ def postgres() -> Iterator[Cluster]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A new store's place, of either kind."""
     if request.param == "sqlite":
-        return str(tmp_path / "v.db")
+        yield str(tmp_path / "v.db")
+        return
     running: Cluster = request.getfixturevalue("postgres")
-    return running.new()
+    url = running.new()
+    yield url
+    running.take_back(url)

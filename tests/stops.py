@@ -110,7 +110,7 @@ class Bench:
     def tables(self) -> dict[str, bytes]:
         return {name: (self.folder / "runs/r" / name).read_bytes() for name in TABLES}
 
-    async def finish(self, *, within: float = 120) -> Ended:
+    async def finish(self, *, within: float = 300) -> Ended:
         """The same command once more, nothing in its way."""
         return await self.end(await self.start(), within=within)
 
@@ -150,7 +150,7 @@ async def bench(folder: Path, server: UnrulyServer, *, size: Size = Size(), **ju
 
 
 async def stopped(
-    run: Bench, how: signal.Signals, *, at: int, within: float = 2 * PATIENT, words: tuple[str, ...] = ()
+    run: Bench, how: signal.Signals, *, at: int, within: float = 300, words: tuple[str, ...] = ()
 ) -> Ended | None:
     """A run, or the command of `words`, that gets the signal at request number `at`; None where it had ended before."""
     process = await run.start(*words)

@@ -248,7 +248,7 @@ def test_hard_graphs_are_solved_exactly() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problem=problems(), data=st.data())
 def test_every_layout_and_both_ways_of_solving_agree(problem: Problem, data: st.DataObject) -> None:
     """Dense, sparse and compiled sums; Cholesky and conjugate gradients."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -206,11 +206,19 @@ def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
 
 
 def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) -> None:
-    def slowly(_n: int, body: dict[str, Any]) -> Reply:
-        return Reply(same_item(body), delay=0.08)
+    seen = threading.Event()
+
+    def slowly(n: int, body: dict[str, Any]) -> Reply:
+        """After half of the calls it takes its time, until the page has been looked at, however slow the browser is."""
+        return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
 
     write_pool(make_pool(5, 8), tmp_path / "pool")
-    with running(WireServer(slowly)) as server, viewer(tmp_path / "runs") as url, chromium() as browser:
+    with (
+        running(WireServer(slowly)) as server,
+        viewer(tmp_path / "runs") as url,
+        chromium() as browser,
+        ExitStack() as whatever_happens,
+    ):
         judge = {
             "backend": "openai",
             "model": "m",
@@ -228,6 +236,8 @@ def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) 
         work = threading.Thread(target=lambda: (judge_run(planned), fit_run(planned.folder)))
         browser.get(url)
         work.start()
+        whatever_happens.callback(work.join)
+        whatever_happens.callback(seen.set)
         press(browser, "a[href='/run/live']")
         until(lambda: 0 < int(browser.find_element("css selector", ".progress").get_attribute("aria-valuenow")) < 100)
         until(lambda: len(texts(browser, "#live-ranking tbody tr")) == 5)
@@ -235,7 +245,8 @@ def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) 
         drawn(browser)
         assert serious(browser) == []
         assert badly_laid_out(browser) == []
-        until(lambda: browser.find_elements("id", "who"), within=40)
+        seen.set()
+        until(lambda: browser.find_elements("id", "who"))
         work.join()
         drawn(browser)
         assert texts(browser, "#trials-where")[0].endswith("of 130")

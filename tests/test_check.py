@@ -132,7 +132,7 @@ def test_attackers_are_named_for_what_they_do(
     assert accused & {agent.id for agent in honest.agents} == set()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_honest_model_of_alpaca_eval_is_accused_and_the_two_that_game_are_named(shared: Path) -> None:
     files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
     if not files:

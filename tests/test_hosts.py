@@ -75,7 +75,7 @@ def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the
         subprocess.Popen(words, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = [worker.communicate(timeout=60) for worker in workers]
+    said = [worker.communicate(timeout=300) for worker in workers]
     assert [json.loads(out) for out, _ in said] == [{"worker": True, "calls": 110, "answered": 110}] * 2
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
@@ -273,5 +273,5 @@ def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
         requests.with_name(requests.name.replace("requests", "answers")).write_text(
             "".join(json.dumps(one) + "\n" for one in results)
         )
-    assert judging.wait(60) == 0
+    assert judging.wait(300) == 0
     assert len(lines) == 110

@@ -92,7 +92,7 @@ async def test_no_more_are_in_flight_than_the_limit_while_it_falls_and_rises() -
 
     await asyncio.gather(*[work() for _ in range(40)])
     for _ in range(calls.limit):
-        await asyncio.wait_for(calls.acquire(), 1)
+        await asyncio.wait_for(calls.acquire(), 60)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(calls.acquire(), 0.01)
 
@@ -210,11 +210,11 @@ async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(tmp_path: Pat
 
 
 def busy_at_first(asked: list[float], n_busy: int) -> Any:
-    """A server that says 'come back in three seconds' to the first calls."""
+    """A server that says 'come back in eight seconds' to the first calls."""
 
     def behave(n: int, body: Any) -> Reply:
         asked.append(time.monotonic())
-        return Reply(status=429, headers={"Retry-After": "3"}) if n < n_busy else Reply("YES")
+        return Reply(status=429, headers={"Retry-After": "8"}) if n < n_busy else Reply("YES")
 
     return behave
 
@@ -245,11 +245,11 @@ def generate_40(url: str, folder: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("ask_40", [judge_40, generate_40])
 def test_calls_that_are_told_to_wait_hold_up_nobody_who_asks(ask_40: Any, tmp_path: Path) -> None:
-    """Two at once, and both first calls are told to wait 3 s: the other 38 are asked meanwhile."""
+    """Two at once, and both first calls are told to wait 8 s: the other 38 are asked meanwhile."""
     asked: list[float] = []
     with in_a_thread(busy_at_first(asked, 2)) as server:
         assert ask_40(server.url, tmp_path) == 40
     since = [at - asked[0] for at in asked]
     assert len(asked) == 42
-    assert since[39] < 2.5
-    assert min(since[40:]) >= 3
+    assert since[39] < 8
+    assert min(since[40:]) >= 8

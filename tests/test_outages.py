@@ -186,7 +186,7 @@ async def test_texts_that_break_the_server_are_told_from_an_outage_when_they_alo
         first = await ask(server.url, store, asking=asking, concurrency=4)
         n_poison, before = int((~first.answered).sum()), server.n_requests
         assert n_poison >= 3
-        again = await asyncio.wait_for(ask(server.url, store, asking=asking, concurrency=4), 60)
+        again = await asyncio.wait_for(ask(server.url, store, asking=asking, concurrency=4), 600)
         n_more = server.n_requests - before
     assert int((~again.answered).sum()) == n_poison
     assert n_more <= 5 * n_poison + 10
@@ -199,7 +199,7 @@ async def test_a_server_that_is_down_at_the_start_ends_the_run_with_what_to_do(
     async with WireServer(lambda _n, _body: down or Reply("YES")) as server:
         url = server.url if down else "http://127.0.0.1:9/v1"
         with pytest.raises(JudgeError, match="Check that the server runs") as caught:
-            await asyncio.wait_for(ask(url, store), 20)
+            await asyncio.wait_for(ask(url, store), 300)
         assert (caught.value.slug, len(store)) == ("judge-unreachable", 0)
         server.behave = well_behaved
         assert (await ask(server.url, store)).answered.all()

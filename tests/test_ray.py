@@ -89,7 +89,7 @@ def work_for_ever(folder: Path) -> None:
         (folder / f"stored {os.getpid()}").touch()
 
 
-def until(there: Callable[[], bool], seconds: float = 60) -> None:
+def until(there: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < end

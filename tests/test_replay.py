@@ -42,9 +42,16 @@ async def judged(tmp_path: Path, plan: Plan = PLAN) -> tuple[Verdicts, dict[str,
 
 
 def same(left: Verdicts, right: Verdicts) -> None:
-    for column in ("answer", "hard", "missing", "key", "served"):
+    for column in ("answer", "hard", "missing", "key"):
         np.testing.assert_array_equal(getattr(left, column), getattr(right, column), err_msg=column)
-    assert (left.models, left.judge, left.warnings) == (right.models, right.judge, right.warnings)
+    assert served(left) == served(right)
+    assert sorted(left.models) == sorted(right.models)
+    assert (left.judge, left.warnings) == (right.judge, right.warnings)
+
+
+def served(verdicts: Verdicts) -> list[str | None]:
+    """The model that answered each trial, by name: models are numbered in the order in which they first answered."""
+    return [None if number < 0 else verdicts.models[number] for number in verdicts.served]
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -10,9 +10,12 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import altair as alt
 import numpy as np
 import pytest
+from jsonschema import ValidationError
 
 from commands import Youden
 from pools import make_pool
@@ -20,10 +23,11 @@ from report_runs import judged
 from youden.nouns import Agent, Item, Pool
 from youden.report.charts import vega
 from youden.report.charts.pictures import mark, picture_spec
+from youden.report.data.comparison import compare_runs
 from youden.report.data.report import build_report
 from youden.report.pages.embed import json_text
 from youden.report.pages.markdown import render_markdown
-from youden.report.pages.page import render_page
+from youden.report.pages.page import render_comparison, render_page
 from youden.text.quoting import quoted
 
 HOSTILE = "</script><img src=x onerror=\"document.title='pwned'\">{{7*7}}${7*7}\x1b[31m\u202egnp.exe'\"&amp;"
@@ -75,6 +79,25 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return render_page(build_report(judged(tmp_path_factory.mktemp("r") / "run", pool=hostile_pool())))
+
+
+def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
+    """The specifications of a page's figures by slug. Raises: where one does not fit Vega-Lite's schema."""
+    data = re.search(r'id="figure-data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    specs = {slug: figure["spec"] for slug, figure in json.loads(data[1]).items()}
+    for spec in specs.values():
+        alt.TopLevelSpec.validate(spec)
+    return specs
+
+
+def test_every_figure_fits_the_schema_of_vega_lite(tmp_path: Path) -> None:
+    runs = [judged(tmp_path / name, seed=seed, holdout=0.2) for seed, name in enumerate(("one", "two"))]
+    specs = fitting_specs(render_page(build_report(runs[0])))
+    assert {"ranking", "agents", "difficulty", "curl", "alarms", "holdout", "pairs"} <= set(specs)
+    assert set(fitting_specs(render_comparison(compare_runs(*runs)))) == {"slope"}
+    with pytest.raises(ValidationError):
+        alt.TopLevelSpec.validate(specs["ranking"] | {"width": "enormous"})
 
 
 def test_the_policy_names_every_script_by_its_hash_and_nothing_else_may_run(hostile_page: str) -> None:
@@ -220,4 +243,5 @@ def test_a_study_is_drawn_with_its_words_and_signature(
     page = (tmp_path / "study.html").read_text(encoding="utf-8")
     for figure in figures:
         assert f'id="figure-{figure}"' in page
+    assert set(figures) <= set(fitting_specs(page))
     assert folder.read_signature().text in page

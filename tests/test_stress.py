@@ -165,7 +165,7 @@ def test_of_a_judged_run_only_what_is_new_is_asked_and_a_small_cap_is_refused_be
     assert server.n_requests == asked
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_all_attacks_on_samsum_none_that_rises_goes_unnamed(peer_prediction: Path, tmp_path: Path) -> None:
     pool = import_agents(peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json")
     write_pool(pool, tmp_path / "samsum")

@@ -41,7 +41,7 @@ async def start(url: str, store: Path, *, files_up_to: int | None = None) -> asy
 
 
 async def output(process: asyncio.subprocess.Process) -> str:
-    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    out, _ = await asyncio.wait_for(process.communicate(), 300)
     return out.decode().strip()
 
 

@@ -54,7 +54,7 @@ def base(serving: Serving) -> str:
 
 @pytest.fixture
 def client(base: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=base, trust_env=False, follow_redirects=True, timeout=60) as client:
+    with httpx.Client(base_url=base, trust_env=False, follow_redirects=True, timeout=300) as client:
         assert client.get("/", params={"token": TOKEN}).status_code == 200
         yield client
 

@@ -24,6 +24,10 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._built_in, *(point.name for point in entry_points(group=self.group))}))
 
+    def __contains__(self, name: object) -> bool:
+        # The entry points of all that is installed are looked through only for a name that is not the project's own.
+        return name in self._built_in or bool(entry_points(group=self.group, name=str(name)))
+
     def load(self, name: str) -> T:
         """The thing called `name`.
 
@@ -40,7 +44,7 @@ class Registry(Generic[T]):
 
     def check(self, name: str) -> None:
         """Raises: as `load`, without loading anything."""
-        if name not in set(self):
+        if name not in self:
             raise self._unknown(name)
 
     def _unknown(self, name: str) -> ConfigError:

@@ -86,7 +86,7 @@ def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
     Raises: PlanError [independent] where there is nothing independent at all.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    items_of = {int(agent): np.flatnonzero(eligible[agent]) for agent in agents}
+    items_of = {int(agent): np.flatnonzero(eligible[agent]).tolist() for agent in agents}
     rows: dict[tuple[int, int, int, int], None] = {}
     barren = 0
     while len(rows) < n and barren < _BARREN_PASSES and len(agents) > 1:
@@ -95,7 +95,7 @@ def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
         shift = int(rng.integers(1, len(agents)))
         for first, second in zip(order.tolist(), np.roll(order, -shift).tolist(), strict=True):
             for _ in range(_TRIES):
-                item, other = int(rng.choice(items_of[first])), int(rng.choice(items_of[second]))
+                item, other = (here[rng.integers(len(here))] for here in (items_of[first], items_of[second]))
                 if item != other and (item, first, second, other) not in rows:
                     rows[item, first, second, other] = None
                     break
