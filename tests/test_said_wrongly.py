@@ -58,6 +58,14 @@ def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_pat
         ),
         (["study", "budget", "run", "--trials", "many"], "'many' is no list of numbers"),
         (["study", "baselines", "run", "--above", ","], "Invalid value for '--above': ',' names nothing"),
+        (["report", "run", "--chart", "curl"], "--chart is drawn as png or svg, not as html. Add --format png."),
+        (["export", "p.csv", "q.csv", "--public"], "--public is of a push. Add --push OWNER/NAME"),
+        (["import", "table", "p.csv", "--out", "judged"], "judged holds a run already. Give an --out of its own"),
+        (
+            ["generate", "list.yaml", "items.jsonl", "--out", "q"],
+            "list.yaml: the file: has no keys; write `key: value`",
+        ),
+        (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
         (["store", "x"], "There are: batches, copy, merge."),
         (["fit", "run", "--engine", "duckb"], "'arrays', 'duckdb'"),
         (["salvage", "nope.db", "--out", "new.db"], "'nope.db' does not exist"),
@@ -70,6 +78,9 @@ def test_an_option_that_does_not_fit_is_an_error_that_says_so(
 ) -> None:
     write_pool(tmp_path / "p.csv", n_agents=4, n_items=6)
     (tmp_path / "c.yaml").write_text("pool: p.csv\n", encoding="utf-8")
+    (tmp_path / "list.yaml").write_text("- a\n", encoding="utf-8")
+    (tmp_path / "judged").mkdir()
+    (tmp_path / "judged" / "pool.json").write_text("{}", encoding="utf-8")
     ended = youden(*words)
     assert ended.code == 2
     assert said in " ".join(ended.err.split())

@@ -8,10 +8,11 @@ from typing import Literal
 
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.pools.reader import RESPONSES, read_pool
-from youden.data.pools.writer import write_pool
-from youden.errors import ImportFormatError
+from youden.data.importers.placing import refuse_run, write_imported
 from youden.run.pipeline import fit_run
+
+JUDGED = ("plan.parquet", "verdicts.parquet")
+"""What a run has that was not imported."""
 
 
 @dataclass(frozen=True)
@@ -27,23 +28,15 @@ class Imported:
 def import_peer_prediction(path: Path, out: Path) -> Imported:
     """An agents file becomes the pool `out`; a results folder becomes the fitted run `out`.
 
-    Raises: ImportFormatError with the file and the reason.
+    Raises: ImportFormatError with the file and the reason, [import-other] where something else stands in `out`.
     """
     if path.is_file():
         pool = import_agents(path)
-        if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
-            raise ImportFormatError(
-                f"{out} holds another pool already. Give an --out of its own, or delete that folder.",
-                slug="import-other",
-            )
-        write_pool(pool, out)
+        write_imported(pool, out)
         return Imported("pool", pool.n_agents, pool.n_items, (f"{pool.n_missing} cells have no response",))
     results = import_results(path)
     folder = RunFolder(out)
-    if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
-        raise ImportFormatError(
-            f"{out} holds a judged run already. Give an --out of its own, or delete that folder.", slug="import-other"
-        )
+    refuse_run(out, JUDGED)
     folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)

@@ -32,6 +32,8 @@ def misfit(
         return unknown_key(place, keys if len(way) == 1 else ())
     if first["type"] == "missing":
         return f"{place!r} is missing"
+    if first["type"] == "model_type":
+        reason = "has no keys; write `key: value`"
     if not place:
         return reason if first["type"] == "value_error" else f"{whole}: {reason}"
     arrived = f" is {repr(first['input'])[:SHOWN]}" if shown and way[0] not in hidden else ""

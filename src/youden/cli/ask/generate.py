@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from math import isnan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli.terms import options, show
 from youden.cli.terms.progress import progress_bar
 from youden.cli.terms.values import pairs
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
+    from youden.pools.make.generate import Generated
 
 ANSWERS = "answers.db"
 
@@ -74,10 +79,10 @@ def command(
     planned = plan_generation(file, read_items(place))
     refuse_another_pool(planned, out)
     cost = planned.cost
-    usd = "unknown (a model's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
+    most = show.dollars(cost.usd, whose="a model's")
     show.note(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
-        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {usd}"
+        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
     )
     store = store or options.usual_store()
     if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
@@ -105,17 +110,18 @@ def command(
     for note in made.notes:
         show.note(f"note: {note}")
     if as_json:
-        show.print_json(
-            {
-                "out": str(out),
-                "agents": made.pool.n_agents,
-                "items": made.pool.n_items,
-                "missing": made.pool.n_missing,
-                "asked": made.n_asked,
-                "failed": made.n_failed,
-                "usd": None if isnan(made.usd) else made.usd,
-            }
-        )
+        show.print_json({"out": str(out), **_counts(made)})
     else:
         click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items: {out}")
         show.note(f"look it over with: youden check {out}")
+
+
+def _counts(made: Generated) -> dict[str, Json]:
+    return {
+        "agents": made.pool.n_agents,
+        "items": made.pool.n_items,
+        "missing": made.pool.n_missing,
+        "asked": made.n_asked,
+        "failed": made.n_failed,
+        "usd": None if isnan(made.usd) else made.usd,
+    }

@@ -13,7 +13,6 @@ from youden.cli.terms.progress import progress_bar
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
-    from youden.practice.stress.planned import PlannedStress
     from youden.practice.stress.stressing import Stress
 
 
@@ -84,7 +83,8 @@ def command(
         max_cost=max_cost,
     )
     show.note(f"stress: {asked_in_words(planned)}")
-    show.note(f"stress: {_cost(planned)}")
+    cost = show.dollars(planned.usd_left)
+    show.note(f"stress: {planned.n_new:,} calls to make with {planned.judge.name}, cost {cost}")
     if dry_run:
         if as_json:
             show.print_json(planned.to_json())
@@ -101,12 +101,6 @@ def command(
         show.print_json(found.to_json())
     else:
         _draw(found)
-
-
-def _cost(planned: PlannedStress) -> str:
-    usd = planned.usd_left
-    money = "unknown (the judge's config has no price)" if usd is None else f"${usd:,.2f}"
-    return f"{planned.n_new:,} calls to make with {planned.judge.name}, cost {money}"
 
 
 def _draw(found: Stress) -> None:

@@ -12,7 +12,9 @@ from youden.cli.terms import options, show
 
 @click.command("salvage")
 @click.argument("store", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="A new store for what can be saved.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="NEW", help="A new store for what can be saved."
+)
 @options.json
 def command(store: Path, out: Path, as_json: bool) -> None:
     """Save the answers that stand whole in a damaged STORE.

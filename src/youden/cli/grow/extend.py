@@ -70,12 +70,8 @@ def command(
     from youden.practice.extend import extend_run, plan_extension, too_wide
     from youden.report.pages.write import write_report
 
-    if agents is None and items is None and calls is None and width is None:
-        raise click.UsageError("Give --agents, --items, --calls or --width: what is the run extended by?")
-    if agents is not None and items is not None:
-        raise click.UsageError("Give --agents first and --items in a second extension.")
-    if focus and (agents is not None or items is not None):
-        raise click.UsageError("--focus goes with --calls alone.")
+    if wrong := _not_together(agents, items, calls=calls, width=width, focus=focus):
+        raise click.UsageError(wrong)
     overrides = replace(overrides, target=target)
     kept = RunFolder(run).read_config()
     if target is not None:
@@ -84,13 +80,8 @@ def command(
     step = None if alone else Extension(agents=agents, items=items, calls=calls, focus=list(focus))
     planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
-    if planned.half_width is not None and not planned.joined:
-        show.note(f"plan: nine in ten agents will have about ± {planned.half_width:.3f}, from the run's own answers")
-    elif planned.half_width is not None:
-        show.note(
-            f"plan: intervals of {len(planned.joined)} new agents: about ± {planned.half_width:.3f}, if their answers vary "
-            "as those of the agent that varies most"
-        )
+    if planned.half_width is not None:
+        show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
     said: dict[str, Json] = {
         "run": str(planned.run.folder.path),
         "cost": asdict(planned.cost),
@@ -121,6 +112,28 @@ def command(
         _draw(extensions)
     for line in summary.moved:
         click.echo(show.safe(line))
+
+
+def _not_together(
+    agents: str | None, items: str | None, *, calls: int | None, width: float | None, focus: tuple[str, ...]
+) -> str | None:
+    """What is wrong with options that do not go together, in words."""
+    if agents is None and items is None and calls is None and width is None:
+        return "Give --agents, --items, --calls or --width: what is the run extended by?"
+    if agents is not None and items is not None:
+        return "Give --agents first and --items in a second extension."
+    if focus and (agents is not None or items is not None):
+        return "--focus goes with --calls alone."
+    return None
+
+
+def _expected(half_width: float, *, n_joined: int) -> str:
+    if not n_joined:
+        return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
+    return (
+        f"intervals of {n_joined} new agents: about ± {half_width:.3f}, if their answers vary as those of the agent that "
+        "varies most"
+    )
 
 
 def _draw(extensions: ExtensionFacts) -> None:

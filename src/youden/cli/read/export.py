@@ -17,6 +17,7 @@ from youden.cli.terms import options, show
     "name",
     default="tables",
     show_default=True,
+    metavar="FORMAT",
     help="tables, eee, hf, hf-space, schema, or a package's own.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
@@ -56,6 +57,8 @@ def command(
     from youden.data.pools.reader import read_pool
     from youden.text.printable import printable
 
+    if public and repo is None:
+        raise click.UsageError("--public is of a push. Add --push OWNER/NAME, or leave it out.")
     exporter = EXPORTERS.load(name)
     if repo is not None:
         check_push(name)

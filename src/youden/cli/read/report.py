@@ -22,15 +22,16 @@ CHARTS = (
     "pairs",
     "pairs-beyond",
 )
-FORMATS = ("html", "md", "png", "svg", "csv")
+PICTURES = ("png", "svg")
+FORMATS = ("html", "md", *PICTURES, "csv")
 
 
 @click.command("report")
 @options.run
-@click.option("--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True)
 @click.option(
-    "--chart", type=click.Choice(CHARTS), default="ranking", show_default=True, help="The figure that png and svg draw."
+    "--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True, help="What is written."
 )
+@click.option("--chart", type=click.Choice(CHARTS), help="The figure that png and svg draw. [default: ranking]")
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
 @tracking.option
@@ -41,7 +42,7 @@ def command(
     *,
     run: Path,
     kind: str,
-    chart: str,
+    chart: str | None,
     against: Path | None,
     labels: Path | None,
     to_mlflow: bool,
@@ -59,6 +60,8 @@ def command(
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.pages import write
 
+    if chart is not None and kind not in PICTURES:
+        raise click.UsageError(f"--chart is drawn as png or svg, not as {kind}. Add --format png.")
     if to_mlflow:
         if kind != "html" or against is not None or out is not None:
             raise ConfigError(
@@ -88,4 +91,6 @@ def command(
             write.write_file(out, text)
             click.echo(str(out))
     else:
-        click.echo(str(write.write_picture(folder, chart, kind="png" if kind == "png" else "svg", out=out)))
+        click.echo(
+            str(write.write_picture(folder, chart or "ranking", kind="png" if kind == "png" else "svg", out=out))
+        )

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 @click.command("check")
 @options.pool_or_config
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the items looked at in a large pool."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Draws the items that are looked at in a large pool.",
 )
 @click.option("--all", "every", is_flag=True, help="Show what every design takes with every judge.")
 @options.json

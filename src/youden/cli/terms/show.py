@@ -78,15 +78,19 @@ def with_sd(mean: float, sd: float | None) -> str:
     return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
 
 
+def dollars(usd: float | None, *, whose: str = "the judge's") -> str:
+    """`$1.20`. whose: config it is that may have no price."""
+    return f"unknown ({whose} config has no price)" if usd is None else f"${usd:,.2f}"
+
+
 def cost_in_words(cost: Cost, judge: str) -> str:
     """Estimated tokens and dollars, and what they rest on."""
-    usd = "unknown (the judge's config has no price)" if cost.usd is None else f"${cost.usd:,.2f}"
     known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
     known += [f"prices from {cost.prices}"] if cost.prices else []
     left = "" if cost.usd_left is None else f", so that ${cost.usd_left:,.2f} is left to pay"
     stored = f"; {cost.stored:,} of the {cost.calls:,} answers are stored already{left}" if cost.stored else ""
     return (
-        f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {usd} with {judge}"
+        f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {dollars(cost.usd)} with {judge}"
         + (f" ({', '.join(known)})" if known else "")
         + stored
     )

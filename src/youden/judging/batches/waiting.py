@@ -7,12 +7,10 @@ that the same command goes on after any end of the process, and no batch is begu
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import TypeVar
 
 from youden.errors import YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
@@ -22,9 +20,10 @@ from youden.judging.asking.terms import Asking, Batching
 from youden.judging.batches.endings import cancelled, cost_of, ending, refused, turned_down
 from youden.judging.batches.holding import Holding
 from youden.judging.batches.lines import Line, parts, request_line, results
+from youden.judging.batches.patience import Patience
 from youden.judging.batches.provider import BatchProvider, BatchState
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Failure, ends_the_run, is_silence
+from youden.judging.call.failures import CallError, Failure, ends_the_run
 from youden.judging.call.reply import Usage, believed, with_usage
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.question.parsing import Reading, no_reading
@@ -35,8 +34,6 @@ from youden.judging.store.jobs import Job, Jobs
 from youden.judging.store.lookup import Known, look_up
 from youden.judging.store.payments import payment_of
 from youden.nouns import Completion, Plan, Pool
-
-T = TypeVar("T")
 
 
 class InBatches:
@@ -61,6 +58,7 @@ class InBatches:
         self._plan = plan
         self._pool = pool
         self._provider = provider
+        self._patience = Patience(provider, batching, outage=config.fetching.outage, tell=self._tell)
         self._config = config
         self._questions = questions
         self._store = store
@@ -213,29 +211,15 @@ class InBatches:
 
     async def _state(self, job: Job) -> BatchState | None:
         try:
-            return await self._patiently(self._provider.look, job.batch or "")
+            return await self._patience.look(job.batch or "")
         except CallError as error:
             self._end(self._ending(error, job))
             return None
 
-    async def _patiently(self, step: Callable[[str], Awaitable[T]], of: str) -> T:
-        """What a look or a download brings, after an outage where the provider is away. Raises: CallError."""
-        began, told = time.monotonic(), False
-        while True:
-            try:
-                return await step(of)
-            except CallError as error:
-                if not is_silence(error) or time.monotonic() - began >= self._config.fetching.outage:
-                    raise
-                if not told:
-                    self._tell(f"the provider is away ({error.reason}); what was sent is kept there")
-                told = True
-                await self._batching.sleep(self._batching.poll)
-
     async def _merge(self, job: Job, state: BatchState) -> None:
         """Results into the store, and only then forget the batch. A request without a result is sent again."""
         try:
-            texts = [await self._patiently(self._provider.fetch, file) for file in state.files]
+            texts = [await self._patience.fetch(file) for file in state.files]
         except CallError as error:
             self._end(self._ending(error, job))
             return

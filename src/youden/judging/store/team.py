@@ -78,7 +78,7 @@ class Team:
     Raises: JudgeError [run-busy] where somebody else leads.
     """
 
-    def __init__(self, store: Store, run: str, *, leads: bool, purse: Purse | None = None, beat: float = BEAT) -> None:
+    def __init__(self, store: Store, run: str, *, leads: bool, beat: float = BEAT) -> None:
         self.asks = True
         self.answered = 0
         self.others = Others()
@@ -88,7 +88,7 @@ class Team:
         self._store = store
         self._run = run
         self._leads = leads
-        self._purse = purse
+        self._purse: Purse | None = None
         self._beat = beat
         self._name = new_owner()
         self._joined = False

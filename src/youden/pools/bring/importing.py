@@ -7,8 +7,7 @@ from pathlib import Path
 
 from youden.data.importers import IMPORTERS
 from youden.data.importers.joining import ImportedPool
-from youden.data.pools.reader import RESPONSES, read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.importers.placing import write_imported
 from youden.errors import ConfigError, ImportFormatError
 
 TABLES = frozenset({"table", "hf-dataset"})
@@ -30,7 +29,7 @@ def bring(
     cannot be used.
 
     Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
-    [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds another pool.
+    [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds a run or another pool.
     """
     read = IMPORTERS.load(format_)
     if columns and format_ not in TABLES:
@@ -47,9 +46,5 @@ def bring(
             "--allow-dropped.",
             slug="import-dropped",
         )
-    if (out / RESPONSES).exists() and read_pool(out).digest != imported.pool.digest:
-        raise ImportFormatError(
-            f"{out} holds another pool already. Give an --out of its own, or delete that folder.", slug="import-other"
-        )
-    write_pool(imported.pool, out)
+    write_imported(imported.pool, out)
     return imported

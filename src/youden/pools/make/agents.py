@@ -150,8 +150,10 @@ def _located(path: Path) -> Path:
 def _parsed(place: Path) -> _File:
     try:
         data = read_yaml(place)
-    except (OSError, ValueError) as error:
-        raise _wrong(place, f"it cannot be read: {' '.join(str(error).split())}. Give a UTF-8 YAML file.") from None
+    except OSError as error:
+        raise _wrong(place, f"it cannot be read ({error.strerror or error}). Give a UTF-8 YAML file.") from None
+    except ValueError as error:
+        raise _wrong(place, f"it is no YAML: {' '.join(str(error).split())}. Give a UTF-8 YAML file.") from None
     try:
         return _File.model_validate(data)
     except ValidationError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from youden.practice.gate.answers import GateAnswers, Outlook, read_answers
 from youden.stats.trials.item_contributions import Left
 from youden.stats.trials.noninferiority import Verdict, chance_decided, decide, look_error
 from youden.stats.trials.quiet_differences import items_that_decide, unseen_share
+from youden.text.near import near
 
 MARGIN = 0.05
 FEWEST_ITEMS = 6
@@ -211,11 +211,8 @@ def _looks(
 
 def _check(answers: GateAnswers, agent: str) -> None:
     if agent not in answers.agent_ids:
-        close = get_close_matches(agent, answers.agent_ids, n=1)
-        hint = f"Did you mean '{close[0]}'? " if close else ""
         raise InputError(
-            f"The run has no agent '{agent}'. {hint}It has {', '.join(answers.agent_ids[:12])}"
-            f"{' …' if len(answers.agent_ids) > 12 else ''}. "
+            f"The run has no agent '{agent}'. {near(agent, answers.agent_ids)} "
             "Name one of them, or put the agent's responses into the pool and judge it.",
             slug="gate-agent",
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from youden.protocol.columns import plan_rows
 from youden.protocol.plan import make_plan
 from youden.run.pipeline import ask
 from youden.streams import stream
+from youden.text.near import near
 
 FREE_CALLS = 60_000
 """Paired calls of the plan where the judge makes no calls and nobody names a number."""
@@ -149,12 +149,12 @@ def plan_stress(
         found.plan,
         found.judge,
         found.store,
-        weak,
-        because,
-        found.families,
-        tuple(planned),
-        cost,
-        max_cost,
+        weak=weak,
+        because=because,
+        families=found.families,
+        attacks=tuple(planned),
+        cost=cost,
+        max_cost=max_cost,
     )
 
 
@@ -162,10 +162,8 @@ def _known(asked: Sequence[str]) -> tuple[str, ...]:
     known = tuple(ATTACKS)
     for name in asked:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"Did you mean '{close[0]}'? " if close else ""
             raise ConfigError(
-                f"There is no attack called '{name}'. {hint}There are: {', '.join(known)}.", slug="unknown-attack"
+                f"There is no attack called '{name}'. {near(name, known, most=len(known))}", slug="unknown-attack"
             )
     return tuple(dict.fromkeys(asked)) or known
 
@@ -229,11 +227,8 @@ def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
     ids = [agent.id for agent in found.pool.agents]
     if attacker is not None:
         if attacker not in ids:
-            close = get_close_matches(attacker, ids, n=1)
-            hint = f"Did you mean '{close[0]}'? " if close else ""
             raise ConfigError(
-                f"There is no agent '{attacker}' in this pool to attack with. {hint}It has: {', '.join(ids[:10])}"
-                f"{' …' if len(ids) > 10 else ''}.",
+                f"There is no agent '{attacker}' in this pool to attack with. {near(attacker, ids)}",
                 slug="stress-attacker",
             )
         return ids.index(attacker), "named by you"
