@@ -124,7 +124,7 @@ def show_judges(study: JudgesStudy) -> None:
 def _show_shifts(shifts: JudgeShifts) -> None:
     one, other = show.safe(shifts.one), show.safe(shifts.other)
     table = Table(
-        title=f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
+        title=f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} {shifts.units}",
         title_justify="left",
     )
     for column in ("agents or family", "shift", "interval", "p (Holm)"):
