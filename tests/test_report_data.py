@@ -464,3 +464,4 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     compared = compare_runs(folder, folder)
     assert compared.words == study_judges(side_by_side([read_judged(folder), read_judged(folder)])).words
     assert "told apart by both" in render_comparison(compared)
+    assert any("On the 160 ordered pairs both answered" in line for line in compared.words)

@@ -110,7 +110,7 @@ def show_judges(study: JudgesStudy) -> None:
 def _show_shifts(shifts: JudgeShifts) -> None:
     one, other = show.safe(shifts.one), show.safe(shifts.other)
     table = show.table(
-        f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} paired trials",
+        f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} {shifts.units}",
         ["agents or family"],
         ["shift", "interval", "p (Holm)"],
     )

@@ -6,6 +6,7 @@ Neither judge is taken to be right.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class FamilyShift:
 
 @dataclass(frozen=True)
 class JudgeShifts:
-    """The other judge against the one, on the n_trials paired trials both answered.
+    """The other judge against the one, on the n_trials paired trials both answered, or ordered pairs, as `units` says.
 
     slope: how far the other tells agents apart where the one does by 1. rho: of their rankings, had the other judged all that the
     one did; rho_seen: as seen on these trials; rho_same: what a judge that agrees with the one throughout would reach on them.
@@ -88,6 +89,7 @@ class JudgeShifts:
     one: str
     other: str
     n_trials: int
+    units: Literal["paired trials", "ordered pairs"]
     level: float
     slope: float
     rho: RankingSeen | None
@@ -127,6 +129,7 @@ def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> Ju
         one=both.names[one],
         other=both.names[other],
         n_trials=found.n_trials,
+        units="paired trials" if both.units == "trials" else "ordered pairs",
         level=found.level,
         slope=found.slope,
         rho=None if np.isnan(rho.rho) else rho,

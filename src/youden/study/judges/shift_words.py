@@ -18,8 +18,8 @@ def _ranking(shifts: JudgeShifts) -> list[str]:
     if shifts.rho is None or shifts.rho_seen is None or shifts.rho_same is None:
         return []
     said = [
-        f"On the {shifts.n_trials:,} paired trials both answered, {other} ranks agents like {one} ranks them on all it judged at "
-        f"ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these trials alone, reaches {shifts.rho_same:.2f}. "
+        f"On the {shifts.n_trials:,} {shifts.units} both answered, {other} ranks agents like {one} ranks them on all it judged "
+        f"at ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these alone, reaches {shifts.rho_same:.2f}. "
         f"Had {other} judged all of them: ρ = {with_interval(shifts.rho.rho, shifts.rho.low, shifts.rho.high)}."
     ]
     if shifts.slope < 0.8:
