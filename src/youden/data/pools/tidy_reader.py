@@ -203,7 +203,7 @@ def _joined(texts: pa.LargeStringArray) -> memoryview:
     )
     together = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, ends], children=[texts])
     between = pa.LargeStringArray.from_buffers(1, whole, pa.py_buffer(SEPARATOR))
-    return memoryview(pc.binary_join(together, between).buffers()[2] or b"")
+    return memoryview(pc.binary_join(together, between)[0].as_buffer())
 
 
 def _whole(values: pa.Array) -> Positions:
