@@ -26,7 +26,9 @@ from youden.nouns.texts import in_file
 from youden.text.words import mean_lengths, words
 
 TEXTS = st.one_of(
-    st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=20), st.just("plain words \x7f")
+    st.none(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.sampled_from(["plain words", "ends \x7f", "", 'a "quoted" line\nand \\ another', "it’s “so” – or…"]),
 )
 GRIDS = st.lists(st.lists(TEXTS, min_size=4, max_size=4), min_size=3, max_size=3).filter(
     lambda rows: rows[0][0] is not None
@@ -53,7 +55,6 @@ def rows_of(pool: Pool) -> dict[str, list[str | None]]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 8)
-    monkeypatch.setattr(spool, "PIECE", 8)
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import youden.text.words
-from youden.text.words import mean_lengths, segment, words
+from youden.text.words import _is_plain, _n_words, mean_lengths, segment, words
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -95,3 +95,12 @@ def test_no_texts_are_no_segments() -> None:
 def test_mean_length_counts_words_of_present_responses_only() -> None:
     texts = np.array([["one two", "one two three four", None], ["", "x", "y"], [None, None, None]], dtype=object)
     np.testing.assert_allclose(mean_lengths(texts), [3.0, 2 / 3, np.nan])
+
+
+def test_what_counts_as_plain_has_the_words_that_are_counted() -> None:
+    plain = [chr(code) for code in range(0x80, 0x3000) if _is_plain(chr(code).encode())]
+    assert set("‘’“”–—…•") <= set(plain)
+    for mark in plain:
+        text = f"it{mark}s {mark}1{mark}{mark}\x7f A_b{mark}"
+        assert _n_words(text.encode()) == len(words(text)), hex(ord(mark))
+    assert not any(_is_plain(text.encode()) for text in ("é", "a‗b", "水", "e\N{COMBINING ACUTE ACCENT}", "’é’"))

@@ -215,10 +215,11 @@ class Plan:
     @cached_property
     def n_cells(self) -> int:
         """Distinct agent–item cells that a paired trial touches."""
-        touched = np.zeros((self.n_agents, self.n_items), dtype=np.bool_)
+        touched = np.zeros((self.n_items, self.n_agents), dtype=np.bool_)
         paired = self.arm == PAIRED
-        touched[self.first[paired], self.item[paired]] = True
-        touched[self.second[paired], self.item[paired]] = True
+        item = self.item[paired]
+        touched[item, self.first[paired]] = True
+        touched[item, self.second[paired]] = True
         return int(touched.sum())
 
     @cached_property

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from youden.nouns.arrays import Bools, Objects, Positions, freeze
-from youden.nouns.texts import in_file
+from youden.nouns.texts import SEPARATOR, in_file
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -90,10 +90,18 @@ class Pool:
         """sha256 (hex) over ids, prompts and texts in their order; groups and metadata change no number, so stay out."""
         hasher = hashlib.sha256()
         heads = ([agent.id for agent in self.agents], [[item.id, item.prompt] for item in self.items])
-        for part in chain(heads, (row.tolist() for row in self.texts)):
-            hasher.update(_in_ascii(part))
+        for line in chain(map(_in_ascii, heads), (self._row_in_ascii(agent) for agent in range(self.n_agents))):
+            hasher.update(line)
             hasher.update(b"\n")
         return hasher.hexdigest()
+
+    def _row_in_ascii(self, agent: int) -> bytes:
+        """An agent's texts as `_in_ascii` has them: out of a file as one text, which is cut where they end."""
+        kept = in_file(self.texts)
+        joined = None if kept is None else kept.joined(agent)
+        if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
+            return b"[" + orjson.dumps(joined.decode()).replace(SEPARATOR, b'","') + b"]"
+        return _in_ascii(self.texts[agent].tolist())
 
 
 def _in_ascii(part: object) -> bytes:

@@ -19,8 +19,8 @@ class TextsInFile:
 
     What is looked at is in memory, and no more: a cell, a row, or all of it where it is made an array. Nobody can write to it.
 
-    file: the texts in UTF-8, held open as long as this is; start, n_bytes: int64[K, J], where each stands in it and how long it
-    is, −1 and 0 for no text; lengths: int64[K, J], characters, 0 for no text.
+    file: the texts in UTF-8, SEPARATOR behind each, held open as long as this is; start, n_bytes: int64[K, J], where each stands
+    in it and how long it is, −1 and 0 for no text; lengths: int64[K, J], characters, 0 for no text.
     """
 
     def __init__(self, file: BinaryIO, *, start: Positions, n_bytes: Positions, lengths: Positions) -> None:
@@ -46,6 +46,15 @@ class TextsInFile:
     def item(self, agent: int, item: int) -> str | None:
         start = self._start.item(agent, item)
         return None if start < 0 else os.pread(self._file, self._n_bytes.item(agent, item), start).decode()
+
+    def joined(self, agent: int) -> bytes | None:
+        """An agent's texts in UTF-8, SEPARATOR between them; None where one is missing, where they do not stand in the order of
+        items, and where they are too many to be looked at at once."""
+        start, n_bytes = self._start[agent], self._n_bytes[agent]
+        begin, end = int(start[0]), int(start[-1] + n_bytes[-1])
+        if begin < 0 or end - begin > MOST_JOINED or (start[1:] != start[:-1] + n_bytes[:-1] + len(SEPARATOR)).any():
+            return None
+        return os.pread(self._file, end - begin, begin)
 
     def __len__(self) -> int:
         return len(self._start)
@@ -86,7 +95,8 @@ class TextsInFile:
         found: NDArray[np.object_] = np.full(start.size, None, dtype=object)
         order = np.argsort(start, axis=None, kind="stable")[np.count_nonzero(start < 0) :]
         begins, ends = start.ravel()[order], (start + n_bytes).ravel()[order]
-        apart = np.flatnonzero((begins[1:] != ends[:-1]) | (begins[1:] // PIECE != begins[:-1] // PIECE)) + 1
+        gaps = begins[1:] - ends[:-1]
+        apart = np.flatnonzero((gaps != len(SEPARATOR)) | (begins[1:] // PIECE != begins[:-1] // PIECE)) + 1
         begin, end = begins.tolist(), ends.tolist()
         texts: list[str] = []
         for first, stop in pairwise([0, *apart.tolist(), len(begin)] if begin else []):
@@ -107,5 +117,8 @@ def in_file(texts: object) -> TextsInFile | None:
     return texts if isinstance(texts, TextsInFile) else None
 
 
+SEPARATOR = b"\x7f"
+"""Stands behind each text in a file, and orjson leaves it as it is. No text is told by it: one may hold it too."""
 PIECE = 2**24
 """Bytes that are read at once, about."""
+MOST_JOINED = 2 * PIECE

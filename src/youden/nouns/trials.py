@@ -60,6 +60,8 @@ class Trials:
         """One after the other, their columns as they are; none where there are no parts."""
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
+        if len(parts) == 1:
+            return parts[0]
         return cls(
             *(np.concatenate(columns) for columns in zip(*(part.columns().values() for part in parts), strict=True))
         )
@@ -78,15 +80,25 @@ class Trials:
 
     def counted(self) -> Trials:
         """With `replicate` counted anew: 0 for the first time a comparison stands there, 1 for the second, …"""
-        compared = (self.item, self.first, self.second, self.other_item)
-        order = np.lexsort(compared)
-        ordered = [column[order] for column in compared]
-        new = np.ones(len(order), dtype=np.bool_)
-        new[1:] = np.any([column[1:] != column[:-1] for column in ordered], axis=0)
-        position = np.arange(len(order))
-        replicate = np.empty(len(order), dtype=np.int32)
-        replicate[order] = position - np.maximum.accumulate(np.where(new, position, 0))
+        compared = self._compared()
+        ordered = np.sort(compared)
+        again = ordered[1:][ordered[1:] == ordered[:-1]]
+        replicate = np.zeros(len(compared), dtype=np.int32)
+        if len(again):
+            rows = np.flatnonzero(np.isin(compared, again))
+            rows = rows[np.argsort(compared[rows], kind="stable")]
+            position, first = np.arange(len(rows)), np.diff(compared[rows], prepend=-1) != 0
+            replicate[rows] = position - np.maximum.accumulate(np.where(first, position, 0))
         return replace(self, replicate=replicate)
+
+    def _compared(self) -> Positions:
+        """int64[N] ≥ 0: what each trial compares, as one number; two cells of a pool of 200 million fit."""
+        found = np.zeros(len(self), dtype=np.int64)
+        for column in (self.item, self.first, self.second, self.other_item):
+            found *= int(column.max(initial=-1)) + 2
+            found += column
+            found += 1
+        return found
 
     def starts_with(self, other: Trials) -> bool:
         """Whether `other` is how these begin."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from youden.nouns import Plan, Pool, Trials
 from youden.nouns.arrays import Bools, Positions
 
@@ -22,5 +24,6 @@ def with_more(plan: Plan, pool: Pool, more: Trials) -> Plan:
 
 def characters(pool: Pool, trials: Trials) -> int:
     """Characters of all judged texts together."""
+    lengths = np.ascontiguousarray(pool.lengths.T)  # trials on an item stand together, and so should its lengths
     item, other_item = trials.text_cells
-    return int(pool.lengths[trials.first, item].sum() + pool.lengths[trials.second, other_item].sum())
+    return int(lengths[item, trials.first].sum() + lengths[other_item, trials.second].sum())

@@ -18,6 +18,7 @@ import regex
 from numpy.typing import NDArray
 
 from youden.nouns.arrays import Floats, Ids, Objects, freeze
+from youden.nouns.texts import in_file
 
 # Line_Break=SA is Unicode's own list of what needs a dictionary to be cut: Thai, Lao, Khmer, Myanmar, Tai scripts, Ahom.
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Line_Break=SA}]"
@@ -103,19 +104,33 @@ def mean_lengths(texts: Objects) -> Floats:
 
     texts: object[K, J], str or None where there is no response. Returns float[K] ≥ 0, NaN for an agent without responses.
     """
-    return np.array([_mean_length([text for text in row if text is not None]) for row in texts], dtype=np.float64)
+    kept, means = in_file(texts), np.full(len(texts), np.nan)
+    for agent in range(len(texts)):
+        joined = None if kept is None else kept.joined(agent)
+        if joined is not None and _is_plain(joined):
+            means[agent] = _n_words(joined) / texts.shape[1]
+        elif there := [text for text in texts[agent] if text is not None]:
+            plain = "\n".join(text for text in there if text.isascii()).encode()
+            means[agent] = (_n_words(plain) + sum(len(words(text)) for text in there if not text.isascii())) / len(
+                there
+            )
+    return means
 
 
-def _mean_length(texts: list[str]) -> float:
-    plain = [text for text in texts if text.isascii()]
-    n_words = _n_words("\n".join(plain)) + sum(len(words(text)) for text in texts if not text.isascii())
-    return n_words / len(texts) if texts else np.nan
+def _is_plain(text: bytes) -> bool:
+    """Whether a text in UTF-8 is of ASCII but for dashes and quotation marks (U+2010 to U+2015, U+2018 to U+2026), which part
+    words."""
+    code = np.frombuffer(text, dtype=np.uint8)
+    other = code[code >= 128]
+    if len(other) % 3:
+        return False
+    mark = other.reshape(-1, 3).T
+    known = ((mark[2] >= 0x90) & (mark[2] <= 0x95)) | ((mark[2] >= 0x98) & (mark[2] <= 0xA6))
+    return bool(((mark[0] == 0xE2) & (mark[1] == 0x80) & known).all())
 
 
-_IN_A_WORD = bytes(_WORD.match(chr(code)) is not None for code in range(128)).ljust(256, b"\0")
-
-
-def _n_words(text: str) -> int:
-    """How many words a text of ASCII has."""
-    inside = np.frombuffer(b"\0" + text.encode().translate(_IN_A_WORD), dtype=np.bool_)
-    return int(np.count_nonzero(inside[1:] & ~inside[:-1]))
+def _n_words(text: bytes) -> int:
+    """How many words a plain text has: runs of letters and digits."""
+    code = np.frombuffer(b" " + text, dtype=np.uint8)
+    inside = ((code | 32) - ord("a") < 26) | (code - ord("0") < 10)  # both differences wrap around below 0
+    return int(np.count_nonzero(inside[1:] > inside[:-1]))

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import codecs
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 import orjson
 
-from youden.data.pools.grid import Cells, Source, shown
+from youden.data.pools.grid import LONG_TEXT, Cells, Source, shown
 from youden.data.pools.tidy_reader import read_csv, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.nouns import Agent, Item, Json, Pool
+from youden.nouns.arrays import Positions
+from youden.nouns.texts import SEPARATOR
 from youden.resources import find
 
 AGENTS, ITEMS, RESPONSES = "agents.jsonl", "items.jsonl", "responses.jsonl"
 TO_GENERATE = "agents.yaml"
+BLOCK = 2**16
+"""Bytes of lines that are looked at at once, about: what stays in a processor's cache."""
+
+_RESPONSE = ("agent", "item", "text")
 
 _TABLES = {".csv": read_csv, ".parquet": read_parquet}
 
@@ -92,15 +101,20 @@ def _read_folder(folder: Path) -> Pool:
     item_at = {item.id: position for position, item in enumerate(items)}
     responses = Source(folder / RESPONSES)
     cells = Cells()
-    for line, record in _records(responses, required={"agent", "item", "text"}, optional=set()):
-        agent = responses.id(record["agent"], "agent", line)
-        item = responses.id(record["item"], "item", line)
-        for key, known, name in ((agent, agent_at, AGENTS), (item, item_at, ITEMS)):
-            if key not in known:
-                raise responses.wrong(
-                    line, f"{shown(key)} is not in {name}. Add it there, or correct it here.", slug="pool-unknown-id"
-                )
-        cells.add(agent_at[agent], item_at[item], responses.text(record["text"], line), number=line)
+    for first, lines in _blocks(responses):
+        if _add_plain(cells, lines, agent_at, item_at, number=first):
+            continue
+        for line, record in _records(responses, lines, first, required={*_RESPONSE}, optional=set()):
+            agent = responses.id(record["agent"], "agent", line)
+            item = responses.id(record["item"], "item", line)
+            for key, known, name in ((agent, agent_at, AGENTS), (item, item_at, ITEMS)):
+                if key not in known:
+                    raise responses.wrong(
+                        line,
+                        f"{shown(key)} is not in {name}. Add it there, or correct it here.",
+                        slug="pool-unknown-id",
+                    )
+            cells.add(agent_at[agent], item_at[item], responses.text(record["text"], line), number=line)
     return Pool(
         agents=tuple(agents),
         items=tuple(items),
@@ -109,14 +123,41 @@ def _read_folder(folder: Path) -> Pool:
     )
 
 
+def _add_plain(
+    cells: Cells, lines: Sequence[bytes], agents: Mapping[str, int], items: Mapping[str, int], *, number: int
+) -> bool:
+    """Many responses at once, the first of them in the line of this number. Returns whether they are all as they should be; if
+    not, none is added, and who looks at each will see what is wrong."""
+    try:
+        records = [orjson.loads(line) for line in lines]
+        agent, item, texts = zip(*map(itemgetter(*_RESPONSE), records), strict=True)
+        agent_at, item_at = _integers(map(agents.__getitem__, agent)), _integers(map(items.__getitem__, item))
+        encoded = [*map(str.encode, texts)]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return False
+    lengths = _integers(map(len, texts))
+    if {*map(len, records)} != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
+        return False
+    spool = cells.extend(agent_at, item_at, np.arange(number, number + len(lines)))
+    spool.extend(SEPARATOR.join(encoded), n_bytes=_integers(map(len, encoded)), lengths=lengths)
+    return True
+
+
+def _integers(values: Iterable[int]) -> Positions:
+    return np.fromiter(values, dtype=np.int64)
+
+
 def _said(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
-    lines: dict[str, int] = {}
-    for line, record in _records(source, required={"id"}, optional={key, "meta"}):
+    at: dict[str, int] = {}
+    blocks = (
+        _records(source, lines, first, required={"id"}, optional={key, "meta"}) for first, lines in _blocks(source)
+    )
+    for line, record in chain.from_iterable(blocks):
         name = source.id(record["id"], noun, line)
         value, meta = record.get(key), record.get("meta", {})
-        if lines.setdefault(name, line) != line:
+        if at.setdefault(name, line) != line:
             raise source.wrong(
-                line, f"{noun} {shown(name)} is in line {lines[name]} already. Keep one of them.", slug="pool-duplicate"
+                line, f"{noun} {shown(name)} is in line {at[name]} already. Keep one of them.", slug="pool-duplicate"
             )
         if not (value is None or isinstance(value, str)) or (key == "group" and value == ""):
             raise source.wrong(
@@ -129,30 +170,41 @@ def _said(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None
         if not isinstance(meta, dict):
             raise source.wrong(line, f"meta is {shown(meta)}. Write an object, or leave meta out.", slug="pool-key")
         yield name, value, meta
-    if not lines:
+    if not at:
         raise source.wrong(None, f"it has no rows. Give one line for each {noun}.", slug="pool-empty")
 
 
-def _records(source: Source, *, required: set[str], optional: set[str]) -> Iterator[tuple[int, dict[str, Json]]]:
-    allowed = required | optional
+def _blocks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
+    """Some lines at a time, and the number of the first of them."""
+    number = 1
     with source.open() as file:
-        for line, raw in enumerate(file, 1):
-            text = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
-            if text.isspace() or not text:
-                continue
-            try:
-                record = orjson.loads(text)
-            except orjson.JSONDecodeError as error:
-                source.decode(text, line)
-                raise source.wrong(
-                    line,
-                    f"it is no JSON ({error.msg}, column {error.colno}). Write one object a line.",
-                    slug="pool-json",
-                ) from error
-            if not isinstance(record, dict):
-                raise source.wrong(line, f"it is {shown(record)}. Write one object a line.", slug="pool-json")
-            if record.keys() != required and not required <= record.keys() <= allowed:
-                missing, unknown = sorted(required - record.keys()), sorted(record.keys() - allowed)
-                what = f"no key {missing[0]!r}" if missing else f"the key {shown(unknown[0])} is not known"
-                raise source.wrong(line, f"{what}. The keys are {', '.join(sorted(allowed))}.", slug="pool-key")
-            yield line, record
+        while block := file.read(BLOCK) + file.readline():
+            lines = block.removesuffix(b"\n").split(b"\n")
+            yield number, lines
+            number += len(lines)
+
+
+def _records(
+    source: Source, lines: Sequence[bytes], first: int, *, required: set[str], optional: set[str]
+) -> Iterator[tuple[int, dict[str, Json]]]:
+    allowed = required | optional
+    for line, raw in enumerate(lines, first):
+        text = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
+        if text.isspace() or not text:
+            continue
+        try:
+            record = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            source.decode(text, line)
+            raise source.wrong(
+                line,
+                f"it is no JSON ({error.msg}, column {error.colno}). Write one object a line.",
+                slug="pool-json",
+            ) from error
+        if not isinstance(record, dict):
+            raise source.wrong(line, f"it is {shown(record)}. Write one object a line.", slug="pool-json")
+        if record.keys() != required and not required <= record.keys() <= allowed:
+            missing, unknown = sorted(required - record.keys()), sorted(record.keys() - allowed)
+            what = f"no key {missing[0]!r}" if missing else f"the key {shown(unknown[0])} is not known"
+            raise source.wrong(line, f"{what}. The keys are {', '.join(sorted(allowed))}.", slug="pool-key")
+        yield line, record

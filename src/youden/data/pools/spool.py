@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import BinaryIO, cast
 from weakref import finalize
 
@@ -12,11 +14,13 @@ import numpy as np
 
 from youden.errors import PoolError
 from youden.nouns.arrays import Objects, Positions
-from youden.nouns.texts import PIECE, TextsInFile
+from youden.nouns.texts import SEPARATOR, TextsInFile
 
 MOST_IN_MEMORY = 200_000_000
 """Bytes of all texts together. Those of a larger pool go into a file among the machine's temporary ones, which has no name and is
 gone with the process."""
+
+BUFFER = 2**20
 
 _READS_ANYWHERE = hasattr(os, "pread")
 
@@ -39,22 +43,23 @@ class Spool:
         self._lengths.append(len(text))
         self._hold(data)
 
-    def extend(self, data: memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
-        """Many texts that stand one behind the other in `data`, with the bytes and the characters of each."""
+    def extend(self, joined: bytes | memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
+        """Some texts with SEPARATOR between them, and the bytes and the characters of each."""
         self._n_bytes.frombytes(n_bytes.tobytes())
         self._lengths.frombytes(lengths.tobytes())
-        self._hold(data)
+        self._hold(joined)
 
     def at(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """object of this shape: the texts at these cells, counted row by row; None elsewhere."""
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
-        starts = np.cumsum(n_bytes) - n_bytes
+        starts = np.cumsum(n_bytes + len(SEPARATOR)) - n_bytes - len(SEPARATOR)
         if self._file is None:
             bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts = np.full(shape, None, dtype=np.object_)
             texts.ravel()[cells] = [self._held[start:end].decode() for start, end in bounds]
             return texts
-        self._write()
+        with _room():
+            self._file.flush()
         lengths = np.frombuffer(self._lengths, dtype=np.int64)
         in_file = TextsInFile(
             self._file,
@@ -65,28 +70,36 @@ class Spool:
         return cast(Objects, in_file)  # which is looked at as an array of objects is
 
     def _hold(self, data: bytes | memoryview) -> None:
+        if self._file is not None:
+            with _room():
+                self._file.write(data)
+                self._file.write(SEPARATOR)
+            return
         self._held += data
-        if len(self._held) > (MOST_IN_MEMORY if self._file is None else PIECE) and _READS_ANYWHERE:
-            self._write()
-
-    def _write(self) -> None:
-        try:
-            if self._file is None:
-                self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
-                finalize(self, self._file.close)
-            self._file.write(self._held)
-            self._file.flush()
-        except OSError as error:
-            raise _no_room(error) from error
-        self._held.clear()
+        self._held += SEPARATOR
+        if len(self._held) > MOST_IN_MEMORY and _READS_ANYWHERE:
+            with _room():
+                self._file = cast(BinaryIO, tempfile.TemporaryFile(buffering=BUFFER))  # noqa: SIM115
+                finalize(self, _close, self._file)
+                self._file.write(self._held)
+            self._held.clear()
 
 
-def _no_room(error: OSError) -> PoolError:
-    return PoolError(
-        f"The texts of this pool are more than {MOST_IN_MEMORY // 10**6} MB, and there is no room for a copy of them in "
-        f"{tempfile.gettempdir()} ({error.strerror}). Make room there, or name another folder in the environment's TMPDIR.",
-        slug="pool-room",
-    )
+def _close(file: BinaryIO) -> None:
+    with suppress(OSError):  # of what there was no room for
+        file.close()
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PoolError(
+            f"The texts of this pool are more than {MOST_IN_MEMORY // 10**6} MB, and there is no room for a copy of them in "
+            f"{tempfile.gettempdir()} ({error.strerror}). Make room there, or name another folder in the environment's TMPDIR.",
+            slug="pool-room",
+        ) from error
 
 
 def _placed(values: Positions, cells: Positions, shape: tuple[int, int], *, elsewhere: int) -> Positions:

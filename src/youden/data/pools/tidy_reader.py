@@ -19,10 +19,14 @@ import pyarrow.parquet as pq
 from youden.data.pools.grid import LONG_TEXT, Cells, Source, shown
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.arrays import Positions
+from youden.nouns.texts import SEPARATOR
 from youden.text.names import acts
 
 REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group")
+
+BATCH, LEAST_ROWS, MOST_ROWS = 2**25, 1_000, 100_000
+"""Bytes of a Parquet table that are looked at at once, about, and the rows that this may come to."""
 
 _MAX_FIELD = 2**31 - 1
 
@@ -63,7 +67,7 @@ def read_parquet(path: Path) -> Pool:
     number = 0
     with source.open() as file:
         try:
-            table = pq.ParquetFile(file)
+            table = pq.ParquetFile(file, pre_buffer=False)  # which would keep all of the file in memory
         except (pa.ArrowException, OSError) as error:
             raise source.wrong(
                 None, f"it is no Parquet file ({error}). Write it again, or give a CSV.", slug="pool-parquet"
@@ -88,8 +92,10 @@ def read_parquet(path: Path) -> Pool:
 
 
 def _chunks(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    size = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
+    n_rows = BATCH * table.metadata.num_rows // max(size, 1)
     try:
-        yield from table.iter_batches(batch_size=10_000)
+        yield from table.iter_batches(batch_size=min(max(n_rows, LEAST_ROWS), MOST_ROWS))
     except (pa.ArrowException, OSError) as error:
         raise source.wrong(
             None, f"its data are damaged ({error}). Write the file again.", slug="pool-parquet"
@@ -132,7 +138,7 @@ class _TidyRows:
         agents, items = _positions(agent, self._agents), _positions(item, self._items)
         import pyarrow.compute as pc  # loads as long as a small table is read
 
-        lengths = np.asarray(pc.utf8_length(text), dtype=np.int64)
+        lengths = _whole(pc.utf8_length(text))
         if (
             agents is None
             or items is None
@@ -142,10 +148,8 @@ class _TidyRows:
             or not _says_one_thing(prompt, items, list(self._items), self._prompts, number=number)
         ):
             return False
-        bounds = np.frombuffer(text.buffers()[1], dtype=np.int64)[text.offset : text.offset + len(text) + 1]
-        data = memoryview(text.buffers()[2] or b"")[bounds[0] : bounds[-1]]
         spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
-        spool.extend(data, n_bytes=np.diff(bounds), lengths=lengths)
+        spool.extend(_joined(text), n_bytes=_whole(pc.binary_length(text)), lengths=lengths)
         return True
 
     def _say(self, said: dict[str, tuple[str, int]], key: str, value: str, what: str, number: int) -> None:
@@ -186,8 +190,26 @@ def _positions(column: pa.LargeStringArray, known: dict[str, int]) -> Positions 
         if any(place is None and (not name.strip() or acts(name)) for name, place in zip(ids, places, strict=True)):
             return None
         places = [known.setdefault(name, len(known)) for name in ids]
-    found: Positions = np.array(places, dtype=np.int64)[np.asarray(encoded.indices)]
+    found: Positions = np.array(places, dtype=np.int64)[_whole(encoded.indices)]
     return found
+
+
+def _joined(texts: pa.LargeStringArray) -> memoryview:
+    """Texts with SEPARATOR between them. Both are given by buffers, for otherwise pyarrow would load pandas."""
+    import pyarrow.compute as pc
+
+    ends, whole = (
+        pa.py_buffer(np.array([0, n], dtype=kind)) for n, kind in ((len(texts), "i4"), (len(SEPARATOR), "i8"))
+    )
+    together = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, ends], children=[texts])
+    between = pa.LargeStringArray.from_buffers(1, whole, pa.py_buffer(SEPARATOR))
+    return memoryview(pc.binary_join(together, between)[0].as_buffer())
+
+
+def _whole(values: pa.Array) -> Positions:
+    """int64, of whole numbers without nulls, by their buffer."""
+    found = np.frombuffer(values.buffers()[1], dtype=values.type.to_pandas_dtype())
+    return found[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
 
 def _says_one_thing(
@@ -203,7 +225,7 @@ def _says_one_thing(
         return True
     encoded = column.dictionary_encode()
     values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    codes = np.asarray(encoded.indices.fill_null(len(values) - 1), dtype=np.int64)
+    codes = _whole(encoded.indices.fill_null(len(values) - 1))
     pairs, first = np.unique(of * len(values) + codes, return_index=True)
     for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
         name, value = names[pair // len(values)], values[pair % len(values)]

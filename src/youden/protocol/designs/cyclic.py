@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import lcm
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
 from youden.nouns import Drawn, IndependentRule, Trials
-from youden.nouns.arrays import Bools
+from youden.nouns.arrays import Bools, Ids
 from youden.protocol.designs.checks import PairRule, check_pairs
 
 MIN_SLOTS = 2
@@ -46,10 +46,10 @@ class Cyclic:
         """Slots in order; within a slot, by q."""
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
-        chosen: list[Trials] = []
+        chosen: list[_Slot] = []
         spent = 0
-        for slot in self.slots(eligible, rng):
-            spent += len(slot)
+        for slot in _slots(eligible, rng, pairs=self.pairs):
+            spent += len(slot.agents)
             if spent > budget:
                 break
             chosen.append(slot)
@@ -60,7 +60,13 @@ class Cyclic:
                 "cyclic slots, the least that gives an interval. Raise calls, trials or percent, or lower n_independent.",
                 slug="budget-cyclic",
             )
-        return Drawn(numbered(chosen))
+        size = [len(slot.agents) for slot in chosen]
+        columns = (
+            np.repeat(np.array([slot.item for slot in chosen], dtype=np.int32), size),
+            np.concatenate([slot.agents for slot in chosen]),
+            np.concatenate([slot.partners for slot in chosen]),
+        )
+        return Drawn(Trials.paired(*columns, slot=_numbers(size)))
 
     def slots(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Every slot there is, in order."""
@@ -72,6 +78,24 @@ def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "order
 
     Raises: PlanError [nothing-shared].
     """
+    for slot in _slots(eligible, rng, pairs=pairs):
+        yield Trials.paired(np.full(len(slot.agents), slot.item, dtype=np.int32), slot.agents, slot.partners)
+
+
+class _Slot(NamedTuple):
+    """agents: int32[m], first texts; shift: how far from each its partner stands."""
+
+    item: int
+    agents: Ids
+    shift: int
+
+    @property
+    def partners(self) -> Ids:
+        """int32[m], second texts."""
+        return np.concatenate([self.agents[self.shift :], self.agents[: self.shift]])
+
+
+def _slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Slot]:
     check_shared(eligible)
     n_agents, n_items = eligible.shape
     order = rng.permutation(n_agents)
@@ -96,7 +120,7 @@ def slots(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "order
             continue
         used[j] |= {shift} if pairs == "ordered" else {shift, len(agents) - shift}
         left -= 1
-        yield Trials.paired(np.full(len(agents), j, dtype=np.int32), agents, np.roll(agents, -shift))
+        yield _Slot(j, agents, shift)
 
 
 def check_shared(eligible: Bools) -> None:
@@ -111,6 +135,9 @@ def check_shared(eligible: Bools) -> None:
 
 def numbered(chosen: Sequence[Trials], *, start: int = 0) -> Trials:
     """The trials of slots, numbered from `start`."""
-    size = [len(slot) for slot in chosen]
-    slot = np.repeat(np.arange(start, start + len(chosen), dtype=np.int32), size)
-    return replace(Trials.concat(chosen), slot=slot)
+    return replace(Trials.concat(chosen), slot=_numbers([len(slot) for slot in chosen], start=start))
+
+
+def _numbers(size: Sequence[int], *, start: int = 0) -> Ids:
+    """A slot's number for each of its trials. size: trials of each slot."""
+    return np.repeat(np.arange(start, start + len(size), dtype=np.int32), size)
