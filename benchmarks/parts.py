@@ -107,7 +107,7 @@ def _write(
 
 
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
-    """A judged run in parts, of the same answers; its plan has no trials, for neither DuckDB nor the report of its fit reads them."""
+    """A judged run in parts, of the same answers; its plan has no trials, which neither DuckDB nor its report reads."""
     run = RunFolder(folder)
     said = VerdictsSaid(plan_digest="0" * 64, judge={"name": "made"}, models=(), warnings=(), measured=())
     with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as parts:
