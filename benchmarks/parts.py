@@ -2,6 +2,8 @@
 
 It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/test_in_database.py does).
 `python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
+`--whole` times `youden fit --engine duckdb` and `youden report` of a whole run instead, imports included: at
+`--trials 50000000 --agents 500 --items 10000` the report takes at most 60 CPU s and 3 GB.
 """
 
 from __future__ import annotations
@@ -22,16 +24,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from youden.data.folder.parts import writing_parts
+from youden.data.folder.pool_summary import PoolSummary
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.tables import counted, measured, named, plain
+from youden.data.folder.trials.trial_tables import VerdictsSaid
 from youden.engines.blocks import blocks
 from youden.engines.database import database
 from youden.engines.means import means
 from youden.engines.tallying import apart_sums, tallied
 from youden.engines.trial_table import load_trials
-from youden.nouns import Plan, Split, Trials
+from youden.nouns import Agent, Plan, Split, Trials
 from youden.nouns.arrays import Floats, Ids
 
 SLOTS_OF_A_PART = 4_000
+NOT_MEASURED = {
+    **dict.fromkeys(("key", "served"), pa.string()),
+    **dict.fromkeys(("tokens_in", "tokens_out"), pa.int32()),
+    **dict.fromkeys(("usd", "seconds"), pa.float64()),
+}
+"""Columns of verdicts that a judge without calls leaves empty."""
 
 
 def plan_of(n_agents: int, n_items: int) -> Plan:
@@ -46,7 +59,7 @@ def plan_of(n_agents: int, n_items: int) -> Plan:
         options={},
         independent="pooled",
         seed=0,
-        pool_digest="",
+        pool_digest="0" * 64,
         agent_ids=tuple(f"agent-{i}" for i in range(n_agents)),
         item_ids=tuple(f"item-{j}" for j in range(n_items)),
     )
@@ -87,9 +100,49 @@ def _write(
         "answer": measured(answer),
         "hard": measured(answer).cast(pa.int8()),
         "missing": named(np.full(n, -1), ("unparsed",)),
+        **{name: pa.nulls(n, kind) for name, kind in NOT_MEASURED.items()},
     }
     number = len(list(place.iterdir()))
     pq.write_table(pa.table(columns), place / f"part-{number:05d}.parquet", compression="zstd")
+
+
+def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
+    """A judged run in parts, of the same answers; its plan has no trials, which neither DuckDB nor its report reads."""
+    run = RunFolder(folder)
+    said = VerdictsSaid(plan_digest="0" * 64, judge={"name": "made"}, models=(), warnings=(), measured=())
+    with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as parts:
+        write_parts(parts.folder, plan, n_trials)
+        for file in sorted(parts.folder.glob("*.parquet")):
+            parts.written(pq.read_metadata(file).num_rows)
+    run.write_plan(plan)
+    agents, length = tuple(map(Agent, plan.agent_ids)), np.full(plan.n_agents, 50.0)
+    run.write_pool(PoolSummary("made", plan.pool_digest, "made", agents, plan.item_ids, 0, length))
+    run.write_config(RunConfig(name="made", pool=str(folder / "no-texts"), judge="lexical", out=str(folder)))
+
+
+def measure_whole(folder: Path) -> dict[str, float]:
+    """Fit the run in `folder` and write its report, each in a process of its own."""
+    found: dict[str, float] = {}
+    for name, words in (("fit", ["fit", "--engine", "duckdb"]), ("report", ["report"])):
+        command = [sys.executable, "-c", AND_SAY, *words, str(folder)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        cpu, peak = map(float, done.stderr.split()[-2:])
+        found |= {f"{name}_cpu_s": round(cpu, 1), f"{name}_peak_gb": round(peak, 2)}
+    return found
+
+
+AND_SAY = """
+import os, resource, runpy, sys
+sys.argv[0] = "youden"
+try:
+    runpy.run_module("youden", run_name="__main__")
+except SystemExit as end:
+    if end.code:
+        raise
+said = resource.getrusage(resource.RUSAGE_SELF)
+print(said.ru_utime + said.ru_stime, said.ru_maxrss / 2**20, file=sys.stderr)
+"""
+"""Runs `youden`, then says its CPU seconds and its peak of memory."""
 
 
 def measure(place: Path, plan: Plan, memory: str) -> dict[str, float]:
@@ -134,6 +187,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--at", type=Path)
+    parser.add_argument("--whole", action="store_true", help="time `youden fit` and `youden report`")
     parser.add_argument("--smoke", action="store_true", help="a small run, to see that all works")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     said = parser.parse_args()
@@ -146,13 +200,19 @@ def main() -> None:
     found = []
     for n_trials in said.trials:
         with _folder(said.at) as place:
+            if said.whole:
+                write_run(place.parent, plan, n_trials)
+                found.append({"trials": n_trials} | measure_whole(place.parent))
+                print(json.dumps(found[-1]), file=sys.stderr)
+                continue
             write_parts(place, plan, n_trials)
             words = ["--one", str(place), "--agents", str(said.agents), "--items", str(said.items)]
             one = [sys.executable, __file__, *words, "--memory", said.memory]
             done = subprocess.run(one, check=True, capture_output=True, text=True, env=os.environ)
             found.append(json.loads(done.stdout))
             print(json.dumps(found[-1]), file=sys.stderr)
-    print(json.dumps({"runs": found, "growth": found[-1]["cpu_s"] / found[0]["cpu_s"]}, indent=1))
+    timed = "report_cpu_s" if said.whole else "cpu_s"
+    print(json.dumps({"runs": found, "growth": found[-1][timed] / found[0][timed]}, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import secrets
 import threading
@@ -16,7 +17,9 @@ import pytest
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
+from youden.practice.labels.validation import open_labels, validate
 from youden.report.data.trials import KINDS
+from youden.view.app import make_app
 from youden.view.runs import Runs, find_runs, state_of
 from youden.view.serve import Serving, prepare
 
@@ -120,6 +123,29 @@ def test_a_report_is_the_same_page_with_its_trials_asked_for(client: httpx.Clien
     assert 'data-live="/run/one/trials"' in page
     assert "connect-src 'self'" in html.unescape(page)
     assert "Who is best, and how sure are we?" in page
+
+
+def test_a_report_is_drawn_once_and_again_where_the_runs_files_have_changed(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "runs" / "kept")
+    app = make_app(Runs(tmp_path / "runs"), token=TOKEN, port=8000)
+
+    async def page() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            client.cookies.update((await client.get("/", params={"token": TOKEN})).cookies)
+            return await client.get("/run/kept")
+
+    first = asyncio.run(page())
+    assert first.status_code == 200
+    items = folder.file("items.csv").read_bytes()
+    folder.file("items.csv").unlink()
+    assert asyncio.run(page()).text == first.text, "nothing was read again"
+    folder.file("items.csv").write_bytes(items)
+    pool = folder.read_pool()
+    labels = tmp_path / "labels.csv"
+    labels.write_text("agent,score\n" + "".join(f"{agent},{n}\n" for n, agent in enumerate(pool.agent_ids)))
+    validate(folder, open_labels(labels, pool.agent_ids))
+    assert asyncio.run(page()).text != first.text
 
 
 def test_all_trials_are_there_page_by_page(client: httpx.Client) -> None:

@@ -27,7 +27,7 @@ from youden.report.data.comparison import Comparison, compare_runs, other_answer
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers
 from youden.report.data.ranking import RankedAgent
-from youden.report.data.report import ReportData, build_report
+from youden.report.data.report import build_report
 from youden.report.data.shown import clipped
 from youden.report.data.summary import summarise_run
 from youden.report.data.trials import KINDS, Chosen, Column, TrialBook, TrialLine
@@ -110,9 +110,7 @@ class Viewer:
         name, folder = self._named(request.path_params["name"])
         if state_of(folder) == "under way":
             return HTMLResponse(render_live(name, f"/run/{quote(name, safe='')}"))
-        data = self._report(name, folder)
-        live = f"/run/{quote(name, safe='')}/trials" if data.trials else None
-        return HTMLResponse(render_page(data, live=live, home="/"))
+        return HTMLResponse(self._keep(("page", name), stamp(folder), partial(_drawn, name, folder)))
 
     def _live(self, request: Request) -> Response:
         name, folder = self._named(request.path_params["name"])
@@ -203,9 +201,6 @@ class Viewer:
         stamps = stamp(folder), stamp(other_folder)
         return self._keep(("against", name, other), stamps, partial(_against, opened, folder, other_folder))
 
-    def _report(self, name: str, folder: RunFolder) -> ReportData:
-        return self._keep(("report", name), stamp(folder), partial(build_report, folder))
-
     def _named(self, name: str) -> tuple[str, RunFolder]:
         runs = self._runs.all()
         if name not in runs:
@@ -222,6 +217,11 @@ class Viewer:
 def make_app(runs: Runs, *, token: str, port: int) -> Guard:
     """The viewer as an ASGI application that listens on `port`."""
     return Guard(Starlette(routes=Viewer(runs).routes()), token=token, port=port)
+
+
+def _drawn(name: str, folder: RunFolder) -> str:
+    data = build_report(folder)
+    return render_page(data, live=f"/run/{quote(name, safe='')}/trials" if data.trials else None, home="/")
 
 
 def _open(folder: RunFolder) -> _Opened:
