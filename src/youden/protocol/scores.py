@@ -104,7 +104,8 @@ def _difference(rates: Rates, fpr: Floats, clean_detail: Bools | None) -> Floats
 
 def _scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole, held: Bools | None = None) -> Scores:
     """held: bool[K, J], cells that only the holdout's scores are of."""
-    seen = np.flatnonzero(~np.isnan(difference))
+    answered = ~np.isnan(difference)
+    seen = slice(None) if answered.all() else np.flatnonzero(answered)
     sides = (rates.first, rates.second) if kind == "symmetric" else (rates.first,)
     at, rows = touched_cells(
         rates.item[seen], *(side[seen] for side in sides), n_agents=rates.n_agents, n_items=rates.n_items
