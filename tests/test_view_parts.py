@@ -80,8 +80,8 @@ def test_pages_are_those_of_all_trials_sorted_in_memory(
     ):
         expected = in_memory.find(chosen, by=by, descending=descending).tolist()
         pages = [
-            parts.page(chosen, by=by, descending=descending, start=start, stop=start + 150)
-            for start in range(0, len(expected) + 1, 150)
+            parts.page(chosen, by=by, descending=descending, start=start, stop=start + 250)
+            for start in range(0, len(expected) + 1, 250)
         ]
         assert {page.total for page in pages} == {len(expected)}
         lines = list(itertools.chain.from_iterable(page.lines for page in pages))
