@@ -88,9 +88,10 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
 def youden() -> None:
     """Rank language-model agents without labels.
 
-    Data goes to standard output, progress to standard error. Exit codes: 0 done, 1 a run fell short (the same command
-    resumes it) or an agent is worse (gate), 2 bad input, 3 a gate is undecided, 130, 143 or 129 stopped by Ctrl-C,
-    SIGTERM or SIGHUP (the same command resumes).
+    Data goes to standard output, progress to standard error.
+
+    Exit codes: 0 done; 1 a run fell short (the same command resumes it), or an agent is worse (gate); 2 bad input; 3 a gate
+    is undecided; 130, 143 or 129 stopped by Ctrl-C, SIGTERM or SIGHUP (the same command resumes).
     """
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--import",
     "importing",
     is_flag=True,
-    help="Ask nothing: take ANSWERS, files or folders of an engine of your own, to requests of `youden plan --export`.",
+    help="Ask nothing: take ANSWERS, files or folders in which an engine of your own answered a `youden plan --export`.",
 )
 @run_options.overrides
 @run_options.asking
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 @click.option(
     "--worker",
     is_flag=True,
-    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. No file is "
-    "written; it ends when the plan is answered.",
+    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. It writes no "
+    "file, and ends when the plan is answered.",
 )
 @options.json
 def command(

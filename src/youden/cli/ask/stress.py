@@ -60,9 +60,9 @@ def command(
     trials of theirs are asked anew; the pool's own come from the store. Without a judge that makes calls everything is
     offline.
 
-    Shows where attackers land in the plain ranking, in the robust one (agents that agree far beyond their abilities do not score
-    each other) and, where agents name families, in the family-balanced one; how far other agents move; and what `check` and the
-    alarms named.
+    Shows where attackers land: in the plain ranking; in the robust one, in which agents that agree far beyond their abilities do
+    not score each other; and, where agents name families, in the family-balanced one. It also shows how far other agents move,
+    and what `check` and the alarms named.
 
     --max-cost holds for all attacks together; where they would cost more, nothing is asked. Packages add attacks by the
     entry-point group youden.attacks. The same command resumes.

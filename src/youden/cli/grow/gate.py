@@ -40,7 +40,7 @@ WORSE = 1
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Say which look this would be and at what level; count none, and spend nothing as always.",
+    help="Say which look this would be and at what level; do not count it.",
 )
 @options.json
 def command(

@@ -49,9 +49,10 @@ def command(
 
     The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
     Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of
-    additive fits to what the runs share. Which pairs of agents each run tells apart, and whether in the same order, is said by
-    differences that speak of --target. Where two answered the same trials, also the agents that the later run's judge
-    moves beyond chance, and whether a judge favours agents of its own family (meta.family of the pool's agents).
+    additive fits to what the runs share. It also says which pairs of agents each run tells apart, and whether in the same
+    order; --target says what these differences speak of. Where two runs answered the same trials, it names the agents that
+    the later run's judge moves beyond chance, and says whether a judge favours agents of its own family (meta.family of the
+    pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.judges.agreement import study_judges

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from youden.cli.terms import options, ranking, tracking
+from youden.cli.terms import options, show, tracking
 
 CHARTS = (
     "ranking",
@@ -79,7 +79,7 @@ def command(
         click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
     elif kind == "html":
         path, data = write.write_page(folder, out=out)
-        ranking.show_warnings(data.summary)
+        show.warn(data.summary.warnings)
         click.echo(str(path))
         if to_mlflow:
             tracking.log(folder)

@@ -12,7 +12,9 @@ from youden.cli.terms import show
 
 @click.command("view")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="[default: any that is free]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to serve at. [default: any that is free]"
+)
 @click.option("--open/--no-open", "opens", default=False, help="Open the address in a browser.")
 def command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
     """Look at runs in a browser, also while they are under way.

@@ -81,9 +81,9 @@ def command(
 ) -> None:
     """What would each design have bought at each number of calls?
 
-    Plans are drawn again and again and answered from RUN (a dense run, or a pilot, from which a dense run is imagined). ρ is
-    against RUN's dense ranking, and so is recall, the share of its best 1, 3 and 5 that a plan finds; the ceiling is what two
-    halves of its items agree among themselves.
+    Plans are drawn again and again and answered from RUN: a dense run, or a pilot, from which a dense run is imagined. ρ is
+    the rank correlation with RUN's dense ranking. Recall is the share of its best 1, 3 and 5 that a plan finds. The ceiling
+    is how far two halves of its items agree with each other.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget.curves import study_budget

@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """How few cells or calls predict held-out cells of RUNs?
 
-    RUNs are dense; whether the ranking is kept is asked too. The paper's Tables 3 and 4 and Figure 2 over many holdouts:
-    RMSE, ρ, τ and AUC of every regime, against cells and calls.
+    And is the ranking kept? RUNs are dense. The paper's Tables 3 and 4 and Figure 2 over many holdouts: RMSE, ρ, τ and AUC of
+    every regime, against cells and calls.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import links_table

@@ -59,10 +59,6 @@ def show_ranking(data: Summary) -> None:
     console.print(table)
 
 
-def show_warnings(data: Summary) -> None:
-    show.warn(data.warnings)
-
-
 def show_labels(found: Validation) -> None:
     """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
     table = show.table(
@@ -93,7 +89,7 @@ def _agreement(found: Agreement | None) -> str:
 
 def show_result(data: Summary, *, as_json: bool) -> None:
     """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
-    show_warnings(data)
+    show.warn(data.warnings)
     if as_json:
         ranking: list[Json] = [
             {

@@ -93,7 +93,7 @@ def overrides(function: Callable[..., R]) -> Callable[..., R]:
         "--width",
         type=Number(0, 1, min_open=True, max_open=True),
         metavar="W",
-        help="Ask in rounds until nine in ten agents have ± W (width_share: in the config for another share).",
+        help="Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
     )
     @wraps(function)
     def wrapped(

@@ -36,6 +36,7 @@ class _Console(Console):
 
 
 def console() -> Console:
+    """Standard output; 120 columns wide where it is no terminal."""
     return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
@@ -61,6 +62,7 @@ def safe(text: str | None) -> str:
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
+    """The number with so many digits behind the point, a dash for None."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 

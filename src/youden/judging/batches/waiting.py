@@ -1,7 +1,7 @@
 """Asks a whole plan through a provider's Batch API: files of what the store does not know, waited for and merged by key.
 
-A batch is noted in the store before anything of it leaves the machine and forgotten once its results are in the store, so
-that the same command goes on after any end of the process, and no batch is begun or paid for twice.
+A batch is noted in the store before anything of it leaves the machine, and forgotten once its results are in the store. So
+the same command goes on after any end of the process, and no batch is begun or paid for twice.
 """
 
 from __future__ import annotations

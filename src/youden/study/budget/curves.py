@@ -135,14 +135,10 @@ def study_budget(
     Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
     [budget-top], [metric-constant].
     """
-    dense = _dense_ability(world.scores(target))
-    K = int((~np.isnan(dense)).sum())
-    top = min(5, K - 1) if top is None else top
     if n_seeds < 1:
         raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="budget-seeds")
-    if not 1 <= top < K:
-        raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
-    tops = tuple(sorted({k for k in TOPS if k < K} | {top}))
+    dense = _dense_ability(world.scores(target))
+    top, tops = _tops(int((~np.isnan(dense)).sum()), top)
     halves = half_items(world.scores(target), _dense_ability, tops=tops)
     said = [
         *(Amount("percent", value) for value in percents),
@@ -189,6 +185,14 @@ def study_budget(
         n_seeds=n_seeds,
         designs=rows,
     )
+
+
+def _tops(K: int, top: int | None) -> tuple[int, tuple[int, ...]]:
+    """Whose recall is wanted, and that with `TOPS`, as far as `K` agents have them. Raises: StatisticsError [budget-top]."""
+    top = min(5, K - 1) if top is None else top
+    if not 1 <= top < K:
+        raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
+    return top, tuple(sorted({k for k in TOPS if k < K} | {top}))
 
 
 def _row(

@@ -116,17 +116,7 @@ def side_by_side(
     keys = [_item_keys(run, match) for run in runs]
     agents = _shared([run.rates.agent_ids for run in runs])
     items = _shared(keys)
-    if len(agents) < 3:
-        raise ConfigError(
-            f"The runs share {len(agents)} agents; a ranking needs 3. Compare runs on the same agents.",
-            slug="judges-agents",
-        )
-    if len(items) < 2:
-        raise ConfigError(
-            f"The runs share {len(items)} items. Compare runs on the same items; where only the form of the ids differs "
-            "(example-7, task-007), match them by number.",
-            slug="judges-items",
-        )
+    _enough(agents, items)
     names = _names(runs)
     own = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
     places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
@@ -141,13 +131,7 @@ def side_by_side(
         [(_trials(run, *place) if as_trials else _pairs(run, *place)) for run, place in zip(runs, places, strict=True)]
     )
     hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(len(runs))])
-    for a, b in combinations(range(len(runs)), 2):
-        if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
-            raise ConfigError(
-                f"{names[a]} and {names[b]} answered no {'trial' if as_trials else 'pair'} in common. "
-                "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
-                slug="judges-trials",
-            )
+    _in_common(hard, names, unit="trial" if as_trials else "pair")
     return SideBySide(
         names=names,
         agent_ids=agents,
@@ -167,6 +151,32 @@ def side_by_side(
         above=np.stack([_told_above(run, agents, target) for run in runs]),
         target=target,
     )
+
+
+def _enough(agents: Sequence[str], items: Sequence[str]) -> None:
+    """Raises: ConfigError where the runs share too few agents or items."""
+    if len(agents) < 3:
+        raise ConfigError(
+            f"The runs share {len(agents)} agents; a ranking needs 3. Compare runs on the same agents.",
+            slug="judges-agents",
+        )
+    if len(items) < 2:
+        raise ConfigError(
+            f"The runs share {len(items)} items. Compare runs on the same items; where only the form of the ids differs "
+            "(example-7, task-007), match them by number.",
+            slug="judges-items",
+        )
+
+
+def _in_common(hard: Floats, names: Sequence[str], *, unit: str) -> None:
+    """hard: float[R, U], NaN where a judge gave no answer. Raises: ConfigError where two judges answered no unit in common."""
+    for a, b in combinations(range(len(names)), 2):
+        if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
+            raise ConfigError(
+                f"{names[a]} and {names[b]} answered no {unit} in common. "
+                "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
+                slug="judges-trials",
+            )
 
 
 def with_families(both: SideBySide, said: Mapping[str, str]) -> SideBySide:

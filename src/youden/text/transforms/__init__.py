@@ -44,9 +44,6 @@ TRANSFORMS: Registry[Transform] = Registry(
     },
 )
 
-MAY_BE_EMPTY = frozenset({"empty"})
-"""Transforms that may turn a text with something to see into one without; no other does."""
-
 
 @dataclass(frozen=True)
 class Extension:
