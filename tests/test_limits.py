@@ -176,21 +176,21 @@ async def test_a_run_keeps_to_its_requests_a_minute(tmp_path: Path) -> None:
 
 async def test_a_long_retry_after_does_not_hold_up_the_others(tmp_path: Path) -> None:
     """inspect_ai #5138: one answer 'come back in a second' froze the whole run."""
-    asked: list[tuple[int, float]] = []
+    asked: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()
 
     def behave(n: int, body: Any) -> Reply:
-        asked.append((n, loop.time()))
+        asked.append((str(body), loop.time()))
         return Reply(status=429, headers={"Retry-After": "1"}) if n < 8 else well_behaved(n, body)
 
     async with WireServer(behave) as server:
         config = judge_config(server.url, backend="wire", concurrency=8)
-        began = loop.time()
         with open_store(tmp_path / "v.db") as store:
             result = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
     assert result.answered.all()
-    assert asked[len(PLAN) - 1][1] - began < 0.9
-    assert [at - began >= 1 for _, at in asked[-8:]] == [True] * 8
+    first, again = dict(asked[:8]), dict(asked[8:])
+    assert sum(at < asked[0][1] + 1 for _, at in asked[8:]) >= 8
+    assert all(again[body] - at >= 1 for body, at in first.items())
 
 
 async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ def too_many(n_missing: int, n_done: int, *, max_missing: float) -> bool:
 def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:
     """The cap does not allow the next call. what: of which `n_done` of `n` are done."""
     return BudgetError(
-        f"The next call could pass the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent, "
+        f"The next call could pass the cap of {budget.cap:.6g} USD: {budget.spent_by_all:.6g} USD were spent "
+        "(calls without a reply count as the most they can have cost), "
         f"{n_done} of {n} {what} are done and {n - n_done} remain. "
         "Raise max_cost, or run the same again to spend as much once more; no stored answer is asked or paid for twice.",
         slug="budget",
