@@ -96,7 +96,7 @@ def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
         ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is taken"),
         ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
         ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
-        ("agents: {", "cannot be read"),
+        ("agents: {", "it is no YAML"),
     ],
 )
 def test_agents_that_do_not_fit_are_refused_with_their_name(tmp_path: Path, text: str, says: str) -> None:

@@ -33,7 +33,7 @@ def misfit(
     if first["type"] == "missing":
         return f"{place!r} is missing"
     if first["type"] == "model_type":
-        reason = "has no keys; write `key: value`"
+        reason = "has no keys; write `key: value`, in JSON an object"
     if not place:
         return reason if first["type"] == "value_error" else f"{whole}: {reason}"
     arrived = f" is {repr(first['input'])[:SHOWN]}" if shown and way[0] not in hidden else ""
