@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import shutil
 import subprocess
@@ -255,9 +256,12 @@ def peak(who: int) -> float:
 
 
 def apart(*arguments: object) -> dict[str, float]:
-    """A part in a process of its own."""
+    """A part in a process of its own, as a command would run it."""
+    from youden.cli import IDLE
+
     command = [sys.executable, __file__, *map(str, arguments)]
-    said: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout or "{}")
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=IDLE | os.environ)
+    said: dict[str, float] = json.loads(done.stdout or "{}")
     return said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,16 @@ def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_ref
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             for base in node.bases if isinstance(node, ast.ClassDef) else ():
                 assert not (isinstance(base, ast.Subscript) and ast.unparse(base).startswith("click.")), path
+
+
+@pytest.mark.parametrize(("already", "said"), [({}, "4"), ({"OPENBLAS_THREAD_TIMEOUT": "26"}, "26")])
+def test_a_command_lets_idle_threads_sleep_unless_somebody_said_otherwise(already: dict[str, str], said: str) -> None:
+    script = HELP.replace("from youden import cli", "from youden import cli\nassert 'numpy' not in sys.modules")
+    script += "\nimport os\nsys.stderr.write(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ) | already
+    )
+    assert ended.stderr == said
 
 
 @pytest.mark.parametrize(

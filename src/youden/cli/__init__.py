@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import signal
 import sys
@@ -52,6 +53,8 @@ HEADINGS = {
 }
 """Where a command's file is, and what `--help` calls that."""
 
+IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
+"""Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
 UNDECIDED = 3
 """What a gate ends with that could not tell; it is no error."""
 STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -97,6 +100,8 @@ def youden() -> None:
 
 def main() -> None:
     """Run one command; an error on purpose is one message and its exit code, never a traceback."""
+    for name, value in IDLE.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
