@@ -106,6 +106,14 @@ def test_cells_come_by_item_and_every_trial_knows_its_own(
     np.testing.assert_array_equal(again.item, index.item)
 
 
+@given(**SIZES, at_once=st.sampled_from([1, 2**20]))
+def test_cells_are_found_by_their_positions(seed: int, n_agents: int, n_items: int, at_once: int) -> None:
+    cells = CellIndex.of(np.random.default_rng(seed).random((n_agents, n_items)) < 0.5)
+    with patch.object(cells_module, "_AT_ONCE", at_once):
+        found = cells.find(cells.agent[:, None].astype(np.int64), cells.item[:, None].astype(np.int64))
+    assert found.tolist() == [[n] for n in range(len(cells))]
+
+
 def test_what_a_result_holds_cannot_be_changed() -> None:
     scores = train_scores(rates_of(np.random.default_rng(1), 5, 4))
     for column in (scores.value, scores.weight, scores.cells.value, scores.cells.at.item):

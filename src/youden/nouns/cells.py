@@ -53,11 +53,21 @@ class CellIndex:
 
     def find(self, agent: Positions, item: Positions) -> Positions:
         """Where cells that are here stand: int64, of one shape with agent and item."""
-        return np.searchsorted(self._code, item * self.n_agents + agent)
+        code = item * self.n_agents + agent
+        return np.searchsorted(self._code, code) if self._place is None else self._place[code]
 
     @cached_property
     def _code(self) -> Positions:
         return self.item.astype(np.int64) * self.n_agents + self.agent
+
+    @cached_property
+    def _place(self) -> Positions | None:
+        """Where the cell of each code stands; None where the matrix is too large to keep a number for each."""
+        if self.n_agents * self.n_items > _AT_ONCE:
+            return None
+        place = np.zeros(self.n_agents * self.n_items, dtype=np.int64)
+        place[self._code] = np.arange(len(self))
+        return place
 
     def matrix(self, values: Floats, *, empty: float) -> Floats:
         """float[K, J] of float[N], `empty` elsewhere."""

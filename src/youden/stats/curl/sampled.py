@@ -104,9 +104,9 @@ def sample_rectangles(
     step = max(1, _AT_ONCE // rows.shape[1])
     for start in range(0, n_pairs, step):
         part = slice(start, start + step)
-        _, column = np.nonzero(rows[upper[chosen[part]]] & rows[lower[chosen[part]]])
+        shared = np.flatnonzero(rows[upper[chosen[part]]] & rows[lower[chosen[part]]])
         begin = (np.cumsum(size[part]) - size[part, 0])[:, None]
-        j[part], m[part] = column[begin + first[part]], column[begin + second[part]]
+        j[part], m[part] = (shared[begin + which[part]] % rows.shape[1] for which in (first, second))
     i, k = (np.broadcast_to(side[chosen][:, None], first.shape) for side in (upper, lower))
     if rows is not observed:
         i, k, j, m = j, m, i, k
