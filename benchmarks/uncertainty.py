@@ -108,7 +108,7 @@ def found_of(D: Floats, plan: Trials) -> Found:
         first_weight=ones,
         second_weight=ones,
         n_items=J,
-    )
+    ).matrices()
     these = covariance_on_these_items(
         plan.first,
         plan.second,

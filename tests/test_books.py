@@ -22,7 +22,6 @@ from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, open_store
 from youden.judging.store.payments import Payment
 from youden.nouns import CallFacts, Completion
-from youden.run.analysis import call_facts
 
 A_CALL = 0.01
 ANSWER = Completion("YES", "stop", "m", 99, 1, 0.5)
@@ -47,7 +46,7 @@ def honest(_n: int, body: Mapping[str, Any]) -> Reply:
 
 def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
     folder = RunFolder(here / run)
-    return call_facts(folder.read_verdicts(folder.read_plan()))
+    return CallFacts.of(folder.read_verdicts(folder.read_plan()))
 
 
 def test_every_pass_is_in_the_totals_and_each_has_the_cap_to_itself(

@@ -29,7 +29,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.asked_alone import asked_alone, asked_together
 from youden.judging.store.claims import LEASE
 from youden.judging.store.shared_budget import SharedBudget
-from youden.run.analysis import call_facts
+from youden.nouns import CallFacts
 from youden.text.places import shown
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -80,7 +80,7 @@ def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the
     ended = youden("run", "r.yaml", "--store", url)
     assert (ended.code, server.n_requests) == (0, 110), ended.err
     folder = RunFolder(here / "runs/r")
-    assert call_facts(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
+    assert CallFacts.of(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
     kept = [path.read_bytes() for path in here.rglob("*") if path.is_file()]
     assert not any(Cluster.PASSWORD.encode() in content for content in kept)
     assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)

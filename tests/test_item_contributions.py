@@ -16,7 +16,6 @@ from youden.protocol.plan import make_plan
 from youden.stats.base.clusters import covariance_over_cells, covariance_over_clusters
 from youden.stats.trials.item_contributions import (
     ItemContributions,
-    contribution_cells,
     item_contributions,
     paired_difference,
     variance_left,
@@ -40,7 +39,7 @@ def contributions(plan: Plan, answer: Floats, *, weight: Floats | None = None) -
         first_weight=w,
         second_weight=w,
         n_items=plan.n_items,
-    )
+    ).matrices()
 
 
 def test_sums_by_item_and_their_spread_are_those_of_a_loop_over_trials() -> None:
@@ -71,8 +70,10 @@ def test_a_trial_that_counts_for_one_side_alone_is_no_trial_of_the_other() -> No
     answer, ability = rng.random(len(plan)), rng.random(5)
     columns = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
-    part = item_contributions(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
-    whole = item_contributions(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
+    part = item_contributions(
+        **columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4
+    ).matrices()
+    whole = item_contributions(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4).matrices()
     assert part.n_trials[0].sum() == (plan.second == 0).sum()
     np.testing.assert_array_equal(part.by_item[1:], whole.by_item[1:])
     assert part.within[0] != whole.within[0]
@@ -147,7 +148,7 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
         known = np.array(ability)
         return item_contributions(
             first, second, item, ones, ability=known, first_weight=ones, second_weight=ones, n_items=1
-        )
+        ).matrices()
 
     with pytest.raises(StatisticsError, match="difference-agents"):
         found(0.0, 0.1, np.nan)
@@ -165,7 +166,7 @@ def test_cells_alone_give_the_covariance_of_whole_matrices(seed: int, n_agents: 
     second = (first + rng.integers(1, n_agents, n, dtype=np.int32)) % np.int32(n_agents)
     columns = {"first": first, "second": second, "item": rng.integers(0, n_items, n, dtype=np.int32)}
     weights = {"first_weight": rng.random(n) * (rng.random(n) < 0.9), "second_weight": rng.random(n)}
-    of = contribution_cells(**columns, answer=rng.random(n), ability=rng.random(n_agents), **weights, n_items=n_items)
+    of = item_contributions(**columns, answer=rng.random(n), ability=rng.random(n_agents), **weights, n_items=n_items)
     whole = of.matrices()
     if ((whole.weight > 0).sum(axis=1) >= 2).sum() < 2:
         return

@@ -1,4 +1,4 @@
-"""Array aliases and the one way to make an array read-only."""
+"""Array aliases, the one way to make an array read-only, and NaN as files write it."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def freeze(arrays: Iterable[NDArray[np.generic] | None]) -> None:
     for array in arrays:
         if array is not None:
             array.setflags(write=False)
+
+
+def or_none(value: float) -> float | None:
+    """NaN as None, which JSON has a word for."""
+    return None if np.isnan(value) else float(value)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from youden.nouns.arrays import Bools, or_none
+from youden.nouns.judging import MISSING_REASONS, Verdicts
 from youden.nouns.results import ScoreKind, Target
 from youden.nouns.standings import RankedBy, StandingFacts, StandingName
+from youden.nouns.trials import PAIRED
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,33 @@ class CallFacts:
     models: tuple[str, ...] = ()
     n_reused: int = 0
     usd_calibration: float | None = 0.0
+
+    @classmethod
+    def of(cls, result: Verdicts) -> CallFacts:
+        """Counted over a run's answers."""
+        plan = result.plan
+        paired = plan.arm == PAIRED
+        timed = result.seconds[result.seconds > 0] if result.seconds is not None else np.empty(0)
+
+        def missing(arm: Bools) -> dict[str, int]:
+            counts = np.bincount(result.missing[arm], minlength=len(MISSING_REASONS))
+            return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
+
+        return cls(
+            n_paired=int(paired.sum()),
+            n_independent=int((~paired).sum()),
+            n_dense_calls=plan.n_dense_calls,
+            n_cells=plan.n_cells,
+            missing_paired=missing(paired),
+            missing_independent=missing(~paired),
+            tokens_in=0 if result.tokens_in is None else int(result.tokens_in.sum()),
+            tokens_out=0 if result.tokens_out is None else int(result.tokens_out.sum()),
+            usd=or_none(result.total_usd),
+            seconds_mean=float(timed.mean()) if len(timed) else None,
+            models=result.models,
+            n_reused=int(result.reused.sum()),
+            usd_calibration=or_none(result.usd_tried),
+        )
 
     @property
     def n_calls(self) -> int:

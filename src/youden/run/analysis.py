@@ -13,8 +13,6 @@ from youden import __version__
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import (
-    MISSING_REASONS,
-    PAIRED,
     CallFacts,
     CurlCurve,
     ExtensionFacts,
@@ -36,7 +34,7 @@ from youden.nouns import (
     Target,
     Verdicts,
 )
-from youden.nouns.arrays import Bools, Positions
+from youden.nouns.arrays import Positions, or_none
 from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.estimates.places_table import Groups, ranking_table
@@ -132,7 +130,7 @@ def analyse(
     """
     rules = rules or PartnerRules()
     asked_more = answers_with_follow_ups(result)
-    calls = call_facts(result) if result is not None else None
+    calls = CallFacts.of(result) if result is not None else None
     if result is not None:
         result = without_follow_ups(result)
     learned = learn(rates, split=split, result=result, target=target)
@@ -199,7 +197,7 @@ def facts_of(
         message=model.message_,
         kkt=model.kkt_,
         n_components=model.n_components_,
-        r2=_or_none(model.r2_),
+        r2=or_none(model.r2_),
         fpr=fpr,
         calls=calls,
         holdout=holdout_facts(model, of.holdout, of.split),
@@ -304,34 +302,6 @@ def link_facts(scores: Mapping[ScoreKind, Scores]) -> Links:
     return Links(tables, missing, found["symmetric"].curves() if "symmetric" in found else ())
 
 
-def call_facts(result: Verdicts) -> CallFacts:
-    """What was asked, what came back, and what it took."""
-    plan = result.plan
-    paired = plan.arm == PAIRED
-    asked = result.tokens_in is not None and result.tokens_out is not None
-    timed = result.seconds[result.seconds > 0] if result.seconds is not None else np.empty(0)
-    return CallFacts(
-        n_paired=int(paired.sum()),
-        n_independent=int((~paired).sum()),
-        n_dense_calls=plan.n_dense_calls,
-        n_cells=plan.n_cells,
-        missing_paired=_reasons(result, paired),
-        missing_independent=_reasons(result, ~paired),
-        tokens_in=int(result.tokens_in.sum()) if asked and result.tokens_in is not None else 0,
-        tokens_out=int(result.tokens_out.sum()) if asked and result.tokens_out is not None else 0,
-        usd=_or_none(result.total_usd),
-        seconds_mean=float(timed.mean()) if len(timed) else None,
-        models=result.models,
-        n_reused=int(result.reused.sum()),
-        usd_calibration=_or_none(result.usd_tried),
-    )
-
-
-def _reasons(result: Verdicts, arm: Bools) -> dict[str, int]:
-    counts = np.bincount(result.missing[arm], minlength=len(MISSING_REASONS))
-    return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
-
-
 def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None) -> HoldoutFacts | None:
     """RMSE of clipped predictions over held-out cells whose agent and item were both seen in training."""
     if held is None or split is None:
@@ -346,10 +316,6 @@ def holdout_facts(model: ClippedLinear, held: Scores | None, split: Split | None
         n_cells=int(known.sum()),
         rule=split.rule,
         rmse=metric.value,
-        low=_or_none(metric.low),
-        high=_or_none(metric.high),
+        low=or_none(metric.low),
+        high=or_none(metric.high),
     )
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 
 from youden.nouns import AgentMove, ExtensionFacts, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns.arrays import Floats, or_none
 from youden.protocol.extension.blocks import before_last_extension, extensions_of
 from youden.run.estimates.abilities import abilities_of, anchors_of
 from youden.run.estimates.ability import Abilities
@@ -37,18 +37,18 @@ def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None
         moves=tuple(
             AgentMove(
                 agent=agent,
-                before=_or_none(before.ability[i]),
-                after=_or_none(after.ability[i]),
+                before=or_none(before.ability[i]),
+                after=or_none(after.ability[i]),
                 place_before=int(place_before[i]),
                 place_after=int(place_after[i]),
-                drift=_or_none(found.change[i]),
-                error=_or_none(np.sqrt(found.variance[i])),
-                p=_or_none(found.p[i]),
+                drift=or_none(found.change[i]),
+                error=or_none(np.sqrt(found.variance[i])),
+                p=or_none(found.p[i]),
             )
             for i, agent in enumerate(earlier.plan.agent_ids)
         ),
-        level=_or_none(found.level),
-        level_p=_or_none(found.level_p),
+        level=or_none(found.level),
+        level_p=or_none(found.level_p),
         answered_anew=result.key is None,
     )
 
@@ -124,7 +124,3 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     variance[placed] = now.variance[placed] + known[placed]
     stretch = stretch_of(n_old)
     return _Drift(stretch * drift, stretch**2 * variance, level, level_variance, level_slots)
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 from youden.streams import DRAW
+from youden.text.near import near
 
 _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 
@@ -134,12 +134,8 @@ def _extended(plan: Plan, steps: Sequence[Extension], pools: Sequence[Pool]) -> 
 def _place(name: str, plan: Plan) -> int:
     """The agent's position. Raises: ConfigError [focus]."""
     if name not in plan.agent_ids:
-        close = get_close_matches(name, plan.agent_ids, n=1)
-        hint = f"Did you mean '{close[0]}'? " if close else ""
         raise ConfigError(
-            f"There is no agent '{name}' in this run to focus on. {hint}It has: {', '.join(plan.agent_ids[:10])}"
-            f"{' …' if plan.n_agents > 10 else ''}.",
-            slug="focus",
+            f"There is no agent '{name}' in this run to focus on. {near(name, plan.agent_ids)}", slug="focus"
         )
     return plan.agent_ids.index(name)
 

@@ -97,7 +97,7 @@ def command(
         raise click.UsageError(wrong)
     said = overrides.apply(config)
     from youden.judging.asking.terms import Batching
-    from youden.run.analysis import call_facts
+    from youden.nouns import CallFacts
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
@@ -122,7 +122,7 @@ def command(
         with progress_bar() as bar:
             result = judge_run(planned, asking.terms(progress=bar))
     show.warn(result.warnings)
-    calls = call_facts(result)
+    calls = CallFacts.of(result)
     if as_json:
         show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
     else:

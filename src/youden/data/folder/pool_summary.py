@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from youden.data.folder.run_files import VERSION
 from youden.nouns import Agent
-from youden.nouns.arrays import Floats, freeze
+from youden.nouns.arrays import Floats, freeze, or_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class PoolSummary:
 
     def to_json(self) -> str:
         """The text of `pool.json`."""
-        lengths = [None] * len(self.agents) if self.mean_length is None else map(_or_none, self.mean_length.tolist())
+        lengths = [None] * len(self.agents) if self.mean_length is None else map(or_none, self.mean_length.tolist())
         model = PoolFile(
             version=VERSION,
             name=self.name,
@@ -101,7 +101,3 @@ class PoolFile(BaseModel):
             mean_length=None if unmeasured else np.array(lengths, dtype=np.float64),
             notes=tuple(self.notes),
         )
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value

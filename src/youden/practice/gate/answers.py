@@ -149,7 +149,7 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         first_weight=weight.first[used],
         second_weight=weight.second[used],
         n_items=plan.n_items,
-    )
+    ).matrices()
     n_slots = found.n_trials.sum(axis=1) / 2
     ways = 2 if plan.options.get("pairs") == "unordered" else 1
     most = plan.n_items * (extensions_of(plan).anchors - 1) // ways

@@ -10,7 +10,7 @@ from youden.nouns import Target
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.nouns.cells import CellIndex
 from youden.stats.base.clusters import CentredCovariance, covariance_over_cells
-from youden.stats.trials.item_contributions import contribution_cells
+from youden.stats.trials.item_contributions import item_contributions
 from youden.stats.trials.slot_covariance import covariance_on_these_items
 
 METHODS: dict[Target, str] = {
@@ -61,7 +61,7 @@ def trial_covariance(
 ) -> TrialCovariance:
     """Of abilities that are weighted means of trials in slots; weight: float[T] > 0.
 
-    Over items, by `covariance_over_cells` of `contribution_cells`; on these items, by `covariance_on_these_items`. NaN where
+    Over items, by `covariance_over_cells` of `item_contributions`; on these items, by `covariance_on_these_items`. NaN where
     a trial has no slot, and where fewer than 3 agents were asked in 2 clusters.
     """
     cluster, name = (item, "items") if target == "items-like-these" else (slot, "slots")
@@ -82,7 +82,7 @@ def trial_covariance(
             n_items=n_items,
         )
         return TrialCovariance(found, None, METHODS[target])
-    of = contribution_cells(
+    of = item_contributions(
         first, second, item, answer, ability=ability, first_weight=weight, second_weight=weight, n_items=n_items
     )
     size = np.bincount(of.cells.agent, of.weight**2 / np.maximum(of.n_trials, 1), len(ability))

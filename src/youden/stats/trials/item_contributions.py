@@ -80,8 +80,8 @@ def item_contributions(
     first_weight: Floats,
     second_weight: Floats,
     n_items: int,
-) -> ItemContributions:
-    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item.
+) -> ContributionCells:
+    """e = r − r̄_item, r = y − (K−1)/(K−2)·((θ_i−θ̄)+(θ_k−θ̄)), summed by agent and item: the cells that trials touch.
 
     An ability is a mean over the other agents, hence the factor.
     first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], a linear estimate, NaN where there is none; weights:
@@ -89,30 +89,6 @@ def item_contributions(
 
     Raises: StatisticsError [difference-agents] with fewer than 3 agents that have an ability.
     """
-    return contribution_cells(
-        first,
-        second,
-        item,
-        answer,
-        ability=ability,
-        first_weight=first_weight,
-        second_weight=second_weight,
-        n_items=n_items,
-    ).matrices()
-
-
-def contribution_cells(
-    first: Ids,
-    second: Ids,
-    item: Ids,
-    answer: Floats,
-    *,
-    ability: Floats,
-    first_weight: Floats,
-    second_weight: Floats,
-    n_items: int,
-) -> ContributionCells:
-    """`item_contributions`, of what trials touch alone. Raises: as there."""
     n_agents, K = len(ability), int((~np.isnan(ability)).sum())
     if K < 3:
         raise StatisticsError(

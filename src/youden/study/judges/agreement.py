@@ -9,7 +9,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import Json, ScoreKind, Scores, Target
-from youden.nouns.arrays import Floats
+from youden.nouns.arrays import Floats, or_none
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
@@ -138,13 +138,13 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         n_compared=int((both.weight > 0).any(axis=1).all(axis=0).sum()),
         units=both.units,
         pairings=pairings,
-        alpha=_or_none(krippendorff_alpha(both.hard)),
+        alpha=or_none(krippendorff_alpha(both.hard)),
         curl={
             name: {link: curl_of(value, link) for link in LINKS}
             for name, value in zip(both.names, both.scores, strict=True)
         },
         agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
-        items=tuple(HardItem(both.item_ids[j], tuple(_or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
+        items=tuple(HardItem(both.item_ids[j], tuple(or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
         shifts=shifts,
         target=both.target,
         words=(
@@ -190,9 +190,9 @@ def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pai
         difficulty=_correlation(fits[a].difficulty_, fits[b].difficulty_),
         n_units=int(answered.sum()),
         same=float((one == other).mean()),
-        kappa=_or_none(cohen_kappa(one, other)),
-        alpha=_or_none(krippendorff_alpha(np.stack([one, other]))),
-        alpha_soft=_or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
+        kappa=or_none(cohen_kappa(one, other)),
+        alpha=or_none(krippendorff_alpha(np.stack([one, other]))),
+        alpha_soft=or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
         orders=orders(both.above[a], both.above[b], both.agent_ids),
     )
 
@@ -247,7 +247,3 @@ def _plain(value: Json | float) -> Json:
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else value
