@@ -17,25 +17,21 @@ import book
 from commands import Youden
 
 ROOT, DOCS = book.ROOT, book.DOCS
-HERE = Path(__file__)
-
-
-NAMED = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-PROVIDERS = DOCS / "providers.md"
-"""Its commands want keys; tests/test_providers.py holds it to the plan."""
-
-
-def held_elsewhere(page: Path) -> bool:
-    """Whether its code is another test's: a recipe that the menu does not name and a test does."""
-    if page == PROVIDERS:
-        return True
-    others = (path for path in HERE.parent.glob("*.py") if path not in (HERE, HERE.with_name("book.py")))
-    unnamed = f"- {page.relative_to(DOCS)}\n" not in NAMED
-    return unnamed and any(page.name in path.read_text(encoding="utf-8") for path in others)
-
+ELSEWHERE = {
+    "how-to/many-machines.md": "test_many_machines.py",
+    "how-to/workers.md": "test_compose.py",
+    "providers.md": "test_providers.py",
+}
+"""Pages whose code other tests hold, for it wants keys, servers or clusters."""
 
 RUNS = [page for page in book.pages()[1:] if any(block.language in ("python", "sh") for block in book.blocks(page))]
-RUNS = [page for page in RUNS if not held_elsewhere(page)]
+RUNS = [page for page in RUNS if str(page.relative_to(DOCS)) not in ELSEWHERE]
+
+
+@pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
+def test_code_that_is_held_elsewhere_is_read_there(page: str, test: str) -> None:
+    assert (DOCS / page).is_file()
+    assert Path(page).name in Path(__file__).with_name(test).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
