@@ -201,14 +201,6 @@ def test_a_wider_level_gives_wider_intervals() -> None:
     np.testing.assert_allclose(ratio, student.ppf(0.975, wide.freedom_) / student.ppf(0.75, wide.freedom_))
 
 
-def test_as_fit_carries_what_was_learned() -> None:
-    model = ClippedLinear(level=0.9).fit(np.random.default_rng(13).uniform(-1, 1, (4, 6)))
-    fit = model.as_fit()
-    np.testing.assert_array_equal(fit.ability, model.ability_)
-    np.testing.assert_array_equal(fit.high, model.high_)
-    assert (fit.level, fit.method, fit.status, fit.kkt) == (0.9, "clipped-linear/items", "ok", model.kkt_)
-
-
 def test_the_constructor_stores_and_parameters_round_trip() -> None:
     model = ClippedLinear(ridge=0.5, level=2.0)
     assert model.get_params() == {"constraint": "censored", "ridge": 0.5, "level": 2.0}
@@ -244,7 +236,6 @@ def test_wrong_parameters_and_a_model_not_fitted_are_refused() -> None:
         (lambda: ClippedLinear(ridge=-1.0).fit(np.zeros((2, 2))), "ridge"),
         (lambda: ClippedLinear().set_params(alpha=1.0), "unknown-parameter"),
         (lambda: ClippedLinear().predict(), "not-fitted"),
-        (lambda: ClippedLinear().as_fit(), "not-fitted"),
     ):
         with pytest.raises(StatisticsError) as caught:
             act()

@@ -33,7 +33,6 @@ from youden.nouns.planning import (
 from youden.nouns.pool import Agent, Item, Json, Pool
 from youden.nouns.results import (
     CurlCurve,
-    Fit,
     IndependentRates,
     Rates,
     ScoreKind,
@@ -67,7 +66,6 @@ __all__ = [
     "ExtensionFacts",
     "ExtensionKind",
     "Extensions",
-    "Fit",
     "HoldoutFacts",
     "IndependentRates",
     "IndependentRule",

@@ -143,27 +143,6 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """An additive fit: score ≈ ability − difficulty.
-
-    ability: float[K]; difficulty: float[J], NaN for an item never seen; low, high: float[K], the interval of each
-    ability, NaN where it cannot be given. kkt: largest absolute residual of the normal equations.
-    """
-
-    ability: Floats
-    difficulty: Floats
-    low: Floats
-    high: Floats
-    level: float
-    method: str
-    status: str
-    kkt: float
-
-    def __post_init__(self) -> None:
-        freeze([self.ability, self.difficulty, self.low, self.high])
-
-
-@dataclass(frozen=True, eq=False)
 class CurlCurve:
     """Share of rectangles with |Δ| at most x, on one link.
 

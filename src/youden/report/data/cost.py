@@ -46,7 +46,6 @@ class Cost:
     seed: int
     notes: tuple[str, ...]
     n_cells: int
-    n_cells_all: int
     fates: tuple[tuple[str, int], ...]
     latency: Latency | None
     reused_usd: float | None
@@ -88,7 +87,6 @@ def count_cost(
         seed=plan.seed,
         notes=plan.notes,
         n_cells=known,
-        n_cells_all=plan.n_agents * plan.n_items,
         fates=tuple(zip(MISSING_REASONS, fates, strict=True)),
         latency=latency,
         reused_usd=None if source.kept is None else _reused_usd(folder, source.kept),

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from youden.nouns import Fit, Scores
+from youden.nouns import Scores
 from youden.nouns.arrays import Floats, Ids, Positions, freeze
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.stats.additive.cells import check_cells
@@ -152,20 +152,6 @@ class ClippedLinear(Estimator):
     @property
     def high_(self) -> Floats:
         return np.asarray(self.ability_ + self.centred_covariance.half_width(self.level))
-
-    def as_fit(self) -> Fit:
-        """What was learned, as the run's noun. Raises: StatisticsError [not-fitted]."""
-        self._check_fitted()
-        return Fit(
-            ability=self.ability_,
-            difficulty=self.difficulty_,
-            low=self.low_,
-            high=self.high_,
-            level=self.level,
-            method="clipped-linear/items",
-            status=self.status_,
-            kkt=self.kkt_,
-        )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "ability_"):
