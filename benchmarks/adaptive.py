@@ -14,20 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.importers.peer_prediction import import_results
+from recorded import SHARED, world_of
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
 from youden.run.rounds import run_rounds
 from youden.study.budget.curves import study_budget
-from youden.study.replay import make_world
 
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "SAMSum": "samsum_200_config_results",
-}
 FIELDS = ("percent", "calls", "rho_mean", "rho_sd", "coverage", "halfwidth", "recall")
 TIES = {
     "two at the edge": np.array([0.4, 0.35, 0.3, 0.05, 0.05, -0.1, -0.15, -0.2, -0.25, -0.3]),
@@ -62,8 +55,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     replayed = {}
-    for name, folder in DOMAINS.items():
-        world = make_world(import_results(arguments.shared / "eval_results" / folder).rates, difference_only=True)
+    for name in ("PubMed", "ICLR", "SAMSum"):
+        world = world_of(name, arguments.shared)
         study = study_budget(world, designs=["cyclic", "adaptive"], percents=[2, 5, 10], n_seeds=arguments.seeds)
         replayed[name] = {
             design: [{field: round(asdict(row)[field], 4) for field in FIELDS} for row in rows]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from youden.data.importers.peer_prediction import import_results
+from recorded import SHARED, rates_of
 from youden.nouns import PAIRED, Agent, Item, Pool, Rates, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.plan import make_plan
@@ -26,12 +26,6 @@ from youden.protocol.scores import train_scores
 from youden.run.estimates.trial_mean import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
 
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "SAMSum": "samsum_200_config_results",
-}
 PERCENTS = (1.0, 2.0, 5.0)
 OWN_PERCENTS = (2.0, 20.0, 40.0)
 
@@ -124,8 +118,8 @@ def main() -> None:
     arguments = parser.parse_args()
     table: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     own: dict[str, dict[str, dict[str, float]]] = {}
-    for name, folder in DOMAINS.items():
-        rates = import_results(arguments.shared / "eval_results" / folder).rates
+    for name in ("PubMed", "ICLR", "SAMSum"):
+        rates = rates_of(name, arguments.shared)
         D = differences(rates)
         dense = train_scores(rates).value.mean(axis=1)
         table[name] = {}

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from youden.data.importers.peer_prediction import import_results
+from recorded import SHARED, answers_of
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.extension.extending import add_agents
@@ -26,15 +26,8 @@ from youden.protocol.plan import make_plan
 from youden.run.estimates.abilities import abilities_of
 from youden.run.estimates.ability import Abilities
 from youden.stats.trials.anchored import stretch_of
-from youden.study.replay import make_world
 
 PERCENT = 2.0
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "SAMSum": "samsum_200_config_results",
-}
 
 
 def empty_pool(n_agents: int, n_items: int) -> Pool:
@@ -93,9 +86,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     table: dict[str, dict[str, float]] = {}
-    for name, folder in DOMAINS.items():
-        rates = import_results(arguments.shared / "eval_results" / folder).rates
-        D = np.nan_to_num(make_world(rates, difference_only=True).paired)
+    for name in ("PubMed", "ICLR", "SAMSum"):
+        D = answers_of(name, arguments.shared)
         draws = [one_draw(D, n_joining=arguments.joining, seed=seed) for seed in range(arguments.seeds)]
         table[name] = {key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]}
         gap = [draw["rho_at_once"] - draw["rho_grown"] for draw in draws]

@@ -22,17 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.importers.peer_prediction import import_results
+from recorded import SHARED, world_of
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
 from youden.practice.gate.answers import outlooks
 from youden.practice.gate.decision import MARGIN, Gated, Look, gated
 from youden.protocol.extension.extending import add_calls
 from youden.protocol.plan import make_plan
-from youden.study.replay import make_world
 
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {"PubMed": "pubmed_200_config_results", "SAMSum": "samsum_200_config_results"}
 DIFFERENCES = (0.0, -0.02, -0.05, -0.1, 0.05)
 PERCENT = 1.0
 
@@ -129,8 +126,8 @@ def main() -> None:
     arguments = parser.parse_args()
     n_runs = 8 if arguments.smoke else arguments.runs
     table: dict[str, dict[str, object]] = {}
-    for seed, (name, folder) in enumerate(DOMAINS.items()):
-        world = make_world(import_results(arguments.shared / "eval_results" / folder).rates, difference_only=True)
+    for seed, name in enumerate(("PubMed", "SAMSum")):
+        world = world_of(name, arguments.shared)
         paired = np.clip(np.nan_to_num(world.paired), 0, 1)
         table[name] = {
             f"{difference:+g}": two_looks(world.pool, paired, difference=difference, n_runs=n_runs, seed=seed)

@@ -14,134 +14,37 @@ Simulated answers are y = a_i + a_k + b_j + c_ij + c_kj + g_ik + noise, drawn an
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
 
+from precision_runs import SD, found_in, found_of, recall, row, se
+from precision_widths import SMOKE_RUNS, top, width
+from recorded import DOMAINS, SHARED, answers_of, dense_abilities, world_of
 from youden.data.importers.alpaca_eval import read_alpaca_eval
-from youden.data.importers.peer_prediction import import_results
 from youden.judging.backends.lexical import Lexical
-from youden.nouns import INDEPENDENT, Agent, Item, Plan, Pool, Trials, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns import Agent, Pool
 from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.run.estimates.abilities import abilities_of, standing_of
-from youden.run.rounds import run_rounds
-from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
+from youden.run.estimates.abilities import abilities_of
 from youden.stats.base.metrics import spearman
 from youden.stats.precision.domains import TRIALS
-from youden.stats.precision.forecast import at_share, slots_for
-from youden.stats.precision.parts import Parts, parts_of
-from youden.stats.trials.item_contributions import ItemContributions, item_contributions
-from youden.study.replay import World, make_world, replay
-
-SHARED = Path(__file__).parents[2] / "shared"
-SMOKE_RUNS = 2
-WIDTHS = (0.02, 0.03, 0.05)
-SHARE = 0.9
-SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
-"""Of the simulated answers; what an agent has of its own on an item differs from agent to agent, .1 to .2."""
-
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "SAMSum": "samsum_200_config_results",
-    "OPUS": "opus_translation_results",
-}
-
-
-class Found(NamedTuple):
-    """ability: float[K]; kind: of it, for items like these."""
-
-    ability: Floats
-    kind: CentredCovariance
-    items: ItemContributions
-
-
-class WidthRun(NamedTuple):
-    """One run that was asked for a width: how it ended, and what it had then."""
-
-    narrow: bool
-    at_share: float
-    slots: int
-    ratio: float
-    covered: float
-    looks: int
-
-
-def dense(D: Floats) -> Floats:
-    """Centred symmetric abilities: float[K]; the diagonal of D is 0."""
-    theta = (D.sum(axis=(0, 2)) + D.sum(axis=(0, 1))) / (2 * (D.shape[1] - 1) * len(D))
-    return np.asarray(theta - theta.mean())
-
-
-def found_in(plan: Trials, answer: Floats, *, K: int, J: int) -> Found:
-    n = np.bincount(np.append(plan.first, plan.second), minlength=K)
-    mean = np.bincount(np.append(plan.first, plan.second), np.tile(answer, 2), minlength=K) / n
-    ones = np.ones(len(answer))
-    of = item_contributions(
-        plan.first, plan.second, plan.item, answer, ability=mean, first_weight=ones, second_weight=ones, n_items=J
-    ).matrices()
-    return Found(mean, covariance_over_clusters(of.by_item, of.weight, size=1 / n), of)
-
-
-def found_of(D: Floats, plan: Trials) -> Found:
-    J, K, _ = D.shape
-    return found_in(plan, D[plan.item, plan.first, plan.second], K=K, J=J)
-
-
-def row(**figures: object) -> None:
-    print(json.dumps(figures), flush=True)
-
-
-def se(values: Floats) -> float:
-    return round(float(np.std(values, ddof=1) / np.sqrt(len(values))), 5) if len(values) > 1 else 0.0
-
-
-def world_of(name: str, shared: Path) -> World:
-    return make_world(
-        import_results(shared / "peer-prediction" / "eval_results" / DOMAINS[name]).rates, difference_only=True
-    )
-
-
-def known(world: World) -> Floats:
-    return np.nan_to_num(world.paired)
-
-
-def blank(K: int, J: int) -> Pool:
-    texts = np.full((K, J), "", dtype=object)
-    return Pool(
-        tuple(Agent(f"a{i}") for i in range(K)), tuple(Item(f"i{j}") for j in range(J)), texts, name="simulated"
-    )
-
-
-def answered(plan: Plan, *, paired: Floats) -> Verdicts:
-    """paired: float[J, K, K]; an independent answer is 0."""
-    answer = np.where(plan.arm == INDEPENDENT, 0.0, paired[plan.item, plan.first, plan.second])
-    hard = (answer >= 0.5).astype(np.float64)
-    return Verdicts(plan, answer, hard, np.zeros(len(plan), dtype=np.int8), {"name": "simulated"})
-
-
-def recall(ability: Floats, truth: Floats, top: int = 5) -> float:
-    return len(set(np.argsort(-ability)[:top]) & set(np.argsort(-truth)[:top])) / top
+from youden.stats.precision.parts import parts_of
+from youden.study.replay import make_world, replay
 
 
 def domains(runs: int, shared: Path) -> None:
     for name in DOMAINS:
-        D = known(world_of(name, shared))
-        truth, (J, K, _) = dense(D), D.shape
+        D = answers_of(name, shared)
+        truth, (J, K, _) = dense_abilities(D), D.shape
         for n in TRIALS:
             figures = []
             for seed in range(runs):
@@ -163,7 +66,7 @@ def default(runs: int, shared: Path) -> None:
         row(of="default", agents=K, items=J, planned=default_calls(2.0, size), before=was)
     for name in ("PubMed", "SAMSum", "ICLR"):
         world = world_of(name, shared)
-        truth = dense(known(world))
+        truth = dense_abilities(np.nan_to_num(world.paired))
         found: dict[str, list[float]] = {"now": [], "before": []}
         calls = {}
         for seed, (which, percent) in product(range(runs), (("now", None), ("before", 2.0))):
@@ -185,7 +88,7 @@ def alpaca(runs: int, shared: Path) -> None:
     whole = make_plan(pool, design="dense", independent="pooled", n_independent=100, holdout=0.0)
     rates = tally(Lexical().answer_many(pool, whole))
     world = make_world(rates, difference_only=False)
-    truth = dense(known(world))
+    truth = dense_abilities(np.nan_to_num(world.paired))
     rho, covered, half, old = [], [], [], 0
     for seed in range(runs):
         plan = make_plan(pool, seed=seed)
@@ -280,125 +183,6 @@ def large(runs: int, shared: Path, *, shape: tuple[int, int] = (500, 10_000)) ->
         plan_s=round(planned, 2),
         peak_gb=round(gigabytes, 2),
     )
-
-
-def simulated(seed: int, K: int, J: int) -> tuple[Floats, Floats, Parts]:
-    """Answers float[J, K, K], the centred truth for items like these, and the variances."""
-    rng = np.random.default_rng(seed)
-    a, b = SD["agents"] * rng.standard_normal(K), SD["items"] * rng.standard_normal(J)
-    own = rng.permutation(np.linspace(0.1, 0.2, K))
-    c, g = own[:, None] * rng.standard_normal((K, J)), SD["pairs"] * rng.standard_normal((K, K))
-    np.fill_diagonal(g, 0)
-    paired = a[:, None] + a + b[:, None, None] + c.T[:, :, None] + c.T[:, None, :] + g
-    paired += SD["noise"] * rng.standard_normal(paired.shape)
-    truth = a * (K - 2) / (K - 1) + (g.sum(axis=0) + g.sum(axis=1)) / (2 * (K - 1))
-    noise = (own**2).mean() + SD["pairs"] ** 2 + SD["noise"] ** 2
-    alone = 1 - 2 / K
-    return paired, truth - truth.mean(), Parts(alone * own**2 + (own**2).mean() / K, np.full(K, alone * noise))
-
-
-def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, seed: int) -> WidthRun:
-    J, K, _ = paired.shape
-    plan = make_plan(blank(K, J), design="width", options={"width": width}, seed=seed)
-    result = run_rounds(plan, blank(K, J), partial(answered, paired=paired))
-    standing = standing_of(result)
-    half = student.ppf(0.975, standing.freedom) * standing.error
-    off = standing.ability - standing.ability.mean() - truth
-    n_slots, rounds = int(result.plan.slot.max()) + 1, result.plan.rounds
-    return WidthRun(
-        narrow="stopped early" in result.plan.notes[-1],
-        at_share=at_share(half, SHARE),
-        slots=n_slots,
-        ratio=np.nan if oracle is None else n_slots / oracle,
-        covered=float((np.abs(off) <= half).mean()),
-        looks=0 if rounds is None else len(rounds.starts),
-    )
-
-
-def width(runs: int, shared: Path) -> None:
-    tried = list(product(("simulated 30 × 1,000", "PubMed", "ICLR", "SAMSum"), WIDTHS))
-    for name, w in tried if runs > SMOKE_RUNS else tried[2:3]:
-        found, oracle = [], None
-        D = None if name.startswith("simulated") else known(world_of(name, shared))
-        if D is not None:
-            oracle = needed_by_replay(D, w)
-        for seed in range(runs):
-            if D is None:
-                paired, truth, parts = simulated(seed, 30, 1000)
-                oracle = slots_for(parts, w, share=SHARE, n_items=1000, most=29_000)
-            else:
-                paired = D[np.random.default_rng([seed, 1]).integers(len(D), size=len(D))]
-                truth = dense(D)
-            found.append(one_width(paired, truth, w, oracle, seed))
-        narrow = [one for one in found if one.narrow]
-        out: dict[str, object] = {
-            "of": "width",
-            "data": name,
-            "width": w,
-            "runs": runs,
-            "said_out_of_reach": runs - len(narrow),
-        }
-        if narrow:
-            at, ratio, covered, looks = (
-                np.array(column, dtype=float)
-                for column in zip(*((r.at_share, r.ratio, r.covered, r.looks) for r in narrow), strict=True)
-            )
-            out |= {
-                "reached": round(float((np.abs(at / w - 1) <= 0.1).mean()), 3),
-                "at_share": round(float(at.mean()), 4),
-                "calls": round(float(np.mean([one.slots for one in narrow])) * paired.shape[1] + 100),
-                "oracle_slots": oracle,
-                "ratio": None if oracle is None else round(float(ratio.mean()), 3),
-                "ratio_se": None if oracle is None else se(ratio),
-                "covered": round(float(covered.mean()), 4),
-                "covered_se": se(covered),
-                "looks": round(float(looks.mean()), 1),
-            }
-        row(**out)
-
-
-def needed_by_replay(D: Floats, w: float, *, n_draws: int = 12) -> int | None:
-    """The fewest slots at which the width is there on average over runs, items drawn anew."""
-    J, K, _ = D.shape
-
-    def wide(n_slots: int) -> bool:
-        halves = []
-        for seed in range(n_draws):
-            rng = np.random.default_rng([seed, 2])
-            paired = D[rng.integers(J, size=J)]
-            plan = Cyclic(n_slots * K).draw(np.ones((K, J), dtype=np.bool_), rng).trials
-            halves.append(at_share(found_of(paired, plan).kind.half_width(), SHARE))
-        return float(np.mean(halves)) > w
-
-    low, high = 4, 16
-    while wide(high):
-        if high >= (K - 1) * J:
-            return None
-        low, high = high, min(2 * high, (K - 1) * J)
-    while high - low > max(1, high // 100):
-        middle = (low + high) // 2
-        low, high = (middle, high) if wide(middle) else (low, middle)
-    return high
-
-
-def top(runs: int, shared: Path) -> None:
-    for name in ("PubMed", "ICLR", "SAMSum"):
-        world = world_of(name, shared)
-        truth = dense(known(world))
-        figures = []
-        for seed in range(runs):
-            plan = make_plan(world.pool, design="adaptive", options={"top": 5}, seed=seed)
-            result = run_rounds(plan, world.pool, partial(replay, world=world))
-            ours = standing_of(result).ability
-            uniform = abilities_of(replay(make_plan(world.pool, calls=len(result.plan), seed=seed), world))
-            assert uniform is not None
-            apart = "separated" in result.plan.notes[-1]
-            ends = [apart, apart and recall(ours, truth) < 1, len(result.plan)]
-            figures.append([recall(ours, truth), recall(uniform.ability, truth), *ends])
-        found = np.array(figures, dtype=float)
-        names = ("recall", "uniform_recall", "told_apart", "wrong", "calls")
-        means = {key: round(float(value), 4) for key, value in zip(names, found.mean(axis=0), strict=True)}
-        row(of="top", domain=name, runs=runs, **means, difference_se=se(found[:, 0] - found[:, 1]))
 
 
 PARTS_OF_IT = {

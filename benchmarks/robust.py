@@ -17,8 +17,8 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr
 
 import youden
-from youden.data.importers.peer_prediction import import_results
-from youden.nouns import Agent, Item, PartnerRules, Pool
+from recorded import DOMAINS, SHARED, rates_of
+from youden.nouns import Agent, Item, PartnerRules, Pool, Rates
 from youden.nouns.arrays import Floats, Ids
 from youden.protocol.rates import tally
 from youden.run.analysis import analyse
@@ -32,21 +32,13 @@ from youden.stats.robust.partners import Partners, all_partners, group_balanced,
 from youden.stats.robust.reweighted import reweighted
 from youden.stats.trials.item_contributions import item_contributions
 
-SHARED = Path(__file__).parents[2] / "shared"
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "SAMSum": "samsum_200_config_results",
-    "OPUS": "opus_translation_results",
-}
 AGREEMENTS = (1.0, 0.9, 0.8)
 EXTRA = 0.1
 """Further calls on suspected pairs, as a share of the draw's."""
 
 
-def matrix(folder: Path) -> Floats:
+def matrix(rates: Rates) -> Floats:
     """D: float[J, K, K], items that were judged."""
-    rates = import_results(folder).rates
     D = np.full((rates.n_items, rates.n_agents, rates.n_agents), np.nan)
     D[rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
     return np.asarray(D[~np.isnan(D).all(axis=(1, 2))])
@@ -286,9 +278,8 @@ def main() -> None:
     said = parser.parse_args()
     draws, pools = (4, 10) if said.smoke else (said.draws, said.pools)
     names = ["SAMSum"] if said.smoke else list(DOMAINS)
-    results = said.shared / "peer-prediction" / "eval_results"
     table: dict[str, object] = {
-        name: domain(matrix(results / DOMAINS[name]), draws=draws, pools=pools) for name in names
+        name: domain(matrix(rates_of(name, said.shared)), draws=draws, pools=pools) for name in names
     }
     table["MT-Bench"] = mt_bench(said.shared / "mt-bench")
     text = json.dumps(table, indent=1)
