@@ -149,7 +149,7 @@ def test_few_slots_and_odd_coverage_are_said() -> None:
     assert "8 slots" in words
     doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
     more = " ".join(budget_words(BudgetStudy(**doubtful), parse_goal("0.5")))
-    assert "10.0% of unrelated texts" in more
+    assert "false-positive rate is 10.0%" in more
     assert "explains 30%" in more
     assert "too narrow" in words
 

@@ -92,13 +92,26 @@ def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None
     assert (short.opens, long.opens) == (False, True)
 
 
+def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        return np.where(plan.arm == PAIRED, 0.75, 0.25)
+
+    folder = judged(tmp_path / "run", answers=answers)
+    data = build_report(folder)
+    assert data.judge is not None
+    assert (data.judge.tpr, data.judge.fpr, data.judge.yes) == (0.75, 0.25, (1.0, 0.0))
+    page = " ".join(render_page(data).split())
+    assert "are 0.750 on average for pairs from one item and 0.250 for pairs from two" in page
+    assert "it says yes to 100.0 % and to 0.0 % (false positives)" in page
+
+
 def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
     plan = plan_of(
         *((0, 0, 1, -1, 0), (0, 0, 1, -1, 1), (0, 1, 0, -1, 0)),  # asked twice, and in the other order
         *((1, 2, 3, -1, 0), (1, 0, 2, 2, 0), (1, 1, 2, 2, 0)),
     )
     found = Reading(trials_in_memory(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), None).judge
-    assert (found.tpr, found.fpr, found.j) == (0.75, 0.5, 0.25)
+    assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
     assert found.again is not None
     assert (found.again.n, found.again.n_same) == (1, 0)
     assert found.turned is not None

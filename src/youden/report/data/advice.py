@@ -51,7 +51,7 @@ def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -
         found.append(
             Advice(
                 "fpr",
-                f"The judge says yes to {facts.fpr:.1%} of pairs from different items.",
+                f"The judge's false-positive rate is {facts.fpr:.1%}: its mean answer to pairs from different items.",
                 "Look at those trials below (kind: independent yes): are the items too much alike, or is the judge too lenient?",
             )
         )

@@ -129,7 +129,7 @@ def _named(design: str | None, row: BudgetRow, goal: Goal) -> str:
 def _doubts(study: BudgetStudy) -> Iterator[str]:
     if study.fpr > HIGH_FPR:
         yield (
-            f"The judge says yes to {study.fpr:.1%} of unrelated texts: designs with one pooled rate (cyclic, adaptive) aim at a "
+            f"The judge's false-positive rate is {study.fpr:.1%}: designs with one pooled rate (cyclic, adaptive) aim at a "
             "slightly different value than the dense run, which takes off each pair's own, and their intervals miss it at times."
         )
     if study.r2 < LITTLE:

@@ -52,7 +52,7 @@ class Reading:
         repeats = repeats_of(code)
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _DIFFER)] = _DIFFER
-        self.judge = JudgeQuality(arms.tpr, arms.fpr, repeats.again, repeats.turned)
+        self.judge = arms.quality(again=repeats.again, turned=repeats.turned)
         self.alarms, self.latency = apart.alarms, seconds.latency
         self.worst, self.fates = worst.rows, tuple(fates.tolist())
         self._lines: dict[int, TrialLine] = {}

@@ -18,11 +18,13 @@ LEAST_PARTNERS = 0.5
 class JudgeQuality:
     """tpr, fpr: mean answer to responses to one item, and to two items; None where none of that arm answered.
 
+    yes: the shares of either that are a yes, where answers are graded or odds, so that the means are no shares; else None.
     again: the same two texts in the same order; turned: in the other order; None where that was never asked.
     """
 
     tpr: float | None
     fpr: float | None
+    yes: tuple[float, float] | None
     again: Alike | None
     turned: Alike | None
 
@@ -33,25 +35,26 @@ class JudgeQuality:
 
 
 class ArmMeans:
-    """The mean answer of either arm, over blocks of rows."""
+    """The mean answer of either arm, and how much of it is a yes, over blocks of rows."""
 
     def __init__(self) -> None:
-        self._sums = {PAIRED: np.zeros(2), INDEPENDENT: np.zeros(2)}
+        self._sums = {PAIRED: np.zeros(3), INDEPENDENT: np.zeros(3)}
+        self._between = False
 
     def add(self, rows: TrialRows) -> None:
         answered = rows.columns["missing"] == 0
         for arm in self._sums:
-            answer = rows.columns["answer"][answered & (rows.columns["arm"] == arm)]
-            self._sums[arm] += len(answer), answer.sum()
+            of = answered & (rows.columns["arm"] == arm)
+            answer, hard = rows.columns["answer"][of], rows.columns["hard"][of]
+            self._sums[arm] += len(answer), answer.sum(), hard.sum()
+            self._between |= bool((answer != hard).any())
 
-    @property
-    def tpr(self) -> float | None:
-        return self._mean(PAIRED)
+    def quality(self, *, again: Alike | None, turned: Alike | None) -> JudgeQuality:
+        """What was added."""
+        (tpr, yes), (fpr, false_yes) = (self._means(arm) for arm in (PAIRED, INDEPENDENT))
+        shares = None if yes is None or false_yes is None or not self._between else (yes, false_yes)
+        return JudgeQuality(tpr, fpr, shares, again, turned)
 
-    @property
-    def fpr(self) -> float | None:
-        return self._mean(INDEPENDENT)
-
-    def _mean(self, arm: int) -> float | None:
-        n, total = self._sums[arm].tolist()
-        return total / n if n else None
+    def _means(self, arm: int) -> tuple[float, float] | tuple[None, None]:
+        n, total, n_yes = self._sums[arm].tolist()
+        return (total / n, n_yes / n) if n else (None, None)
