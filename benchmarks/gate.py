@@ -8,7 +8,7 @@ Margin .05.
 
 worse_1: 'worse' at look 1. worse_ever: at either. pass_ever: better or no worse at either. asked: undecided at look 1 with a
 number of calls; decided: of these, those that look 2 decides. items: undecided with more items asked for. percent: median of the
-calls asked for, of the dense calls. cells: a plan of the design nlogn, one look, the fit's HC2 errors.
+calls asked for, of the dense calls. cells: a plan of the design nlogn, one look, the errors of a fit of trials.
 
 `python benchmarks/gate.py [--runs 400] [--smoke] [--shared FOLDER] [--out FILE]` prints JSON; run r has the seed r.
 """

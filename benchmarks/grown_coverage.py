@@ -12,11 +12,10 @@ from youden.nouns.arrays import Floats
 from youden.protocol.extension.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
-from youden.protocol.scores import train_scores
-from youden.run.estimates.abilities import abilities_of, cell_abilities
+from youden.run.estimates.abilities import abilities_of
 from youden.run.estimates.ability import Abilities
+from youden.run.estimates.fitted import fit_rates
 from youden.run.rounds import run_rounds
-from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.anchored import stretch_of
 
 Columns = dict[str, Floats]
@@ -94,8 +93,7 @@ def cells_draw(D: Floats, drawn: Floats, *, design: str, percent: float | None, 
     n_items, n_agents = drawn.shape[:2]
     plan = make_plan(empty_pool(n_agents, n_items), design=design, percent=percent, seed=seed)
     rates = tally(answered(plan, drawn))
-    scores = train_scores(rates, plan.split)
-    found = cell_abilities(ClippedLinear().fit(scores), scores, fpr=0.0, target=target)
+    found = fit_rates(rates, plan.split, target=target).found
     truth = D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))
     truth = (truth - truth.mean()) / (2 * (n_agents - 1) * len(D))
     off = found.ability - found.ability.mean() - truth

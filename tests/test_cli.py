@@ -228,7 +228,7 @@ def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Pa
                 writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
     write_config(tmp_path / "gaps.yaml", pool="gaps.csv", percent=60)
     said = json.loads(youden("run", "gaps.yaml", "--json").out)
-    assert said["facts"]["ranking"] == "clipped-linear ability"
+    assert said["facts"]["ranking"] == "additive fit of trials"
     ability = {row["agent"]: row["ability"] for row in said["ranking"]}
     assert abs(ability["lucky"] - ability["brave"]) < 0.15
 

@@ -33,15 +33,20 @@ def train_scores(rates: Rates, split: Split | None = None, *, kind: ScoreKind = 
     >>> scores.value.shape, scores.role
     ((12, 32), 'train')
     """
+    held = None if split is None else split.holdout
+    return _scores(rates, train_differences(rates, split), kind=kind, role="train", held=held)
+
+
+def train_differences(rates: Rates, split: Split | None = None) -> Floats:
+    """D of every row of `rates` that a training score may read: float[R], NaN for the others. Raises: as `train_scores`."""
     if split is None:
-        return _scores(rates, _difference(rates, rates.fpr, None), kind=kind, role="train")
+        return _difference(rates, rates.fpr, None)
     _check(rates, split)
     held = split.holdout
     own = split.rule == "own"
     clean = ~held[rates.first, rates.item] & (own | ~held[rates.second, rates.item])
     fpr, clean_detail = _clean_rates(rates, held, own=own)
-    difference = np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
-    return _scores(rates, difference, kind=kind, role="train", held=held)
+    return np.where(clean, _difference(rates, fpr, clean_detail), np.nan)
 
 
 def holdout_scores(rates: Rates, split: Split, *, kind: ScoreKind = "symmetric") -> Scores:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +19,8 @@ from youden.engines.trial_table import columns, load_trials
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PartnerFacts, PartnerRules, Plan, Signature, StandingFacts, StandingName, Target
 from youden.run.analysis import Tables, dependence, facts_of, items_table, judged_parts, link_facts
-from youden.run.estimates.abilities import cell_abilities
 from youden.run.estimates.ability import TRIALS, Abilities
+from youden.run.estimates.fitted import answers_of, fitted_abilities
 from youden.run.estimates.places_table import ranking_table, told_apart
 from youden.run.estimates.trial_covariance import METHODS
 from youden.run.learning import Estimated
@@ -26,6 +28,7 @@ from youden.run.ranking import said_of
 from youden.run.robust.rules import partner_rules
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.trials.partner_halves import halves_of_tables
 from youden.streams import own_stream
 
@@ -81,15 +84,15 @@ def fit_in_database(
                 fresh.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
             model = ClippedLinear().fit(sums.symmetric)
             by_trials = _in_slots(connection) and bool(plan.split.train.all())
-            found = None
             if by_trials:
                 found = _abilities(means(blocks(connection, plan), sums), sums, target)
+            else:
+                answers = partial(_answers, connection, plan)
+                found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=target)
             calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.models, measured=of.measured)
             rung = alarms(connection, plan.n_agents)
         component = model.component_
-        if found is None:
-            found = cell_abilities(model, sums.symmetric, fpr=sums.apart.rate, target=target)
-        else:
+        if by_trials:
             agent, item = np.nonzero(sums.seen)
             component = agent_components(agent, item, n_agents=plan.n_agents, n_items=plan.n_items)
         learned = Estimated(
@@ -124,6 +127,12 @@ def fit_in_database(
         parts = judged_parts(plan, of.judge, of.models, digest=of.plan_digest, n_trials=of.n_trials)
         parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
         tables.write(fresh, Signature({"youden": __version__, **parts}), run=folder.path.resolve().name)
+
+
+def _answers(connection: DuckDBPyConnection, plan: Plan) -> Iterator[PairBlock]:
+    """What `answers_of` gives, block by block."""
+    for block in blocks(connection, plan):
+        yield from answers_of(block.rates(clean=True), block.split, drawn=plan.independent == "twin")()
 
 
 def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from youden.nouns import Rates, Scores, Split, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
-from youden.run.estimates.abilities import abilities_of, cell_abilities
+from youden.run.estimates.abilities import abilities_of
 from youden.run.estimates.ability import Abilities
+from youden.run.estimates.fitted import answers_of, fitted_abilities
 from youden.run.estimates.places_table import told_apart
 from youden.run.ranking import components_of
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -51,7 +52,7 @@ def learn(
     scores = train_scores(rates, split)
     model = ClippedLinear().fit(scores)
     by_trials = abilities_of(result, target=target) if result is not None else None
-    found = by_trials or cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
+    found = by_trials or fitted_abilities(model, scores, answers_of(rates, split), fpr=pooled_fpr(rates), target=target)
     component = components_of(result) if by_trials and result is not None else model.component_
     return Learned(
         result=result,

@@ -14,14 +14,13 @@ from youden.nouns import INDEPENDENT, Plan, Rates, Target, Verdicts
 from youden.nouns.arrays import Ids
 from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.rates import tally
-from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.estimates.abilities import abilities_of, cell_abilities
+from youden.run.estimates.abilities import abilities_of
 from youden.run.estimates.ability import Abilities
 from youden.run.estimates.extended import learned_from
+from youden.run.estimates.fitted import fit_rates
 from youden.run.estimates.places_table import Groups, ranking_table, told_apart
 from youden.run.robust.standings import answers_with_follow_ups, standings_of, with_standings
 from youden.run.robust.words import standing_words
-from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components, disconnected
 from youden.stats.trials.false_positives import Alarm, false_positive_alarms
 from youden.stats.trials.places import Differences
@@ -80,9 +79,8 @@ def differences_of(result: Verdicts, *, target: Target) -> Differences:
 
 def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     """The same where only rates are known, as in an import. Raises: StatisticsError of the fit."""
-    scores = train_scores(rates)
-    model = ClippedLinear().fit(scores)
-    return told_apart(cell_abilities(model, scores, fpr=None, target=target), component=model.component_)
+    _, model, found = fit_rates(rates, target=target)
+    return told_apart(found, component=model.component_)
 
 
 def _ranked(result: Verdicts, rates: Rates, target: Target) -> tuple[Abilities, Ids, str]:
@@ -91,9 +89,7 @@ def _ranked(result: Verdicts, rates: Rates, target: Target) -> tuple[Abilities, 
     if found is not None:
         component = components_of(result)
         return found, component, disconnected(component)
-    scores = train_scores(rates, result.plan.split)
-    model = ClippedLinear().fit(scores)
-    found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
+    _, model, found = fit_rates(rates, result.plan.split, target=target)
     return found, model.component_, model.message_
 
 

@@ -18,19 +18,21 @@ from youden.nouns.arrays import Bools, Floats, Positions
 from youden.protocol.extension.blocks import extensions_of, first_in_slots
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
-from youden.run.estimates.abilities import abilities_of, cell_abilities, trial_weights
+from youden.run.estimates.abilities import abilities_of, trial_weights
 from youden.run.estimates.ability import Abilities
 from youden.run.estimates.extended import learned_from
+from youden.run.estimates.fitted import answers_of, fitted_abilities
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.components import agent_components
 from youden.stats.additive.item_sandwich import item_moves
+from youden.stats.additive.trial_fit import Blocks, trial_fit
 from youden.stats.base.clusters import NOTHING
 from youden.stats.trials.item_contributions import ItemContributions, Left, item_contributions, variance_left
 from youden.stats.trials.quiet_differences import QuietDifference, quiet_difference
 from youden.study.replay import usd_per_call
 
 BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
-BY_FIT = "clipped-linear abilities, residuals of cells summed by item, events not seen yet allowed for, Student t"
+BY_FIT = "abilities fitted to trials, residuals summed by item, events not seen yet allowed for, Student t"
 UNLINKED = QuietDifference(math.nan, math.nan, 0, math.nan, math.nan)
 _STEPS = 4000
 
@@ -185,7 +187,10 @@ def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, i
         then = _steps(now, int((on_item * (on_item - 1)).sum()))
         more, ratio = (then - now) * (2 if plan.independent == "twin" else 1), now / then
 
-    groups = cell_contributions(model, scores)
+    answers = answers_of(rates, None if plan is None else plan.split)
+    groups = contributions_of_fit(answers, n_agents=rates.n_agents, n_items=rates.n_items) or cell_contributions(
+        model, scores
+    )
 
     def outlook(new: int, old: int) -> Outlook:
         both = (of for of in groups if not np.isnan(of.ability[[new, old]]).any())
@@ -194,8 +199,18 @@ def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, i
         return Outlook(now, more, Left(ratio, ratio), np.full(len(more), now.n_items))
 
     if target == "these-items":
-        return _on_these(cell_abilities(model, scores, fpr=None, target=target), outlook)
+        return _on_these(fitted_abilities(model, scores, answers, fpr=None, target=target), outlook)
     return outlook
+
+
+def contributions_of_fit(answers: Blocks, *, n_agents: int, n_items: int) -> tuple[ItemContributions, ...]:
+    """What items contribute to abilities that were fitted to trials; empty where trials do not link all agents."""
+    found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
+    if found is None:
+        return ()
+    by_item, _, weight = (np.concatenate(table, axis=1) for table in zip(*found.moves(), strict=True))
+    share = weight / np.maximum(found.weight, np.finfo(np.float64).tiny)[:, None]
+    return (ItemContributions(found.ability, by_item, share, weight, np.full(n_agents, np.nan)),)
 
 
 def cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[ItemContributions, ...]:

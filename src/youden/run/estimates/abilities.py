@@ -5,33 +5,28 @@ Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from youden.nouns import PAIRED, Plan, Rounds, Scores, Target, Verdicts
+from youden.nouns import PAIRED, Plan, Rounds, Target, Verdicts
 from youden.nouns.arrays import Floats
 from youden.protocol.designs.adaptive import Standing
 from youden.protocol.extension.blocks import complete_part, extensions_of, scored_sides
 from youden.protocol.follow_ups import without_follow_ups
 from youden.protocol.probes import without_probes
 from youden.protocol.rates import tally
-from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.estimates.ability import CELLS, TRIALS, Abilities
+from youden.protocol.scores import pooled_fpr
+from youden.run.estimates.ability import TRIALS, Abilities
 from youden.run.estimates.extended import extended_abilities
-from youden.run.estimates.trial_covariance import ByItem, trial_covariance
+from youden.run.estimates.fitted import fit_rates
+from youden.run.estimates.trial_covariance import trial_covariance
 from youden.run.estimates.trial_mean import TrialMean
 from youden.stats.trials.weighted_mean import weighted_mean
 
-if TYPE_CHECKING:
-    from youden.stats.additive.clipped_linear import ClippedLinear
-
 
 def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
-    """Abilities from the trials themselves; None where cells rank (dense and cell designs, gaps, a holdout).
-
-    Cells are ranked by `ClippedLinear` and `cell_abilities`.
-    """
+    """Abilities from trials in slots; None where a fit ranks (dense and cell designs, gaps, a holdout), by `fit_rates`."""
     result = without_follow_ups(result)
     if extensions_of(result.plan).steps:
         return extended_abilities(result, anchors_of(result, target=target))
@@ -136,36 +131,8 @@ def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abil
     return found._replace(ability=found.ability + (level - float(np.nanmean(found.ability))))
 
 
-def cell_abilities(
-    model: ClippedLinear, scores: Scores, *, fpr: float | None, target: Target = "items-like-these"
-) -> Abilities:
-    """Abilities where cells rank, from `model` fitted to `scores`. fpr: the rate that was taken off them, None where unknown.
-
-    On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1). That is too wide where
-    most cells were asked: what an agent has of its own on an item then falls out.
-    """
-    at, _, weight = scores.cells
-    n_trials = np.bincount(at.agent, weight, at.n_agents)
-    found, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
-    if target == "these-items":
-        found = found.scaled(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
-        method += ", finite population"
-    by_item = None
-    if target == "items-like-these":
-        kept = weight > 0
-        share = (weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[at.agent])[kept]
-        residual = model.residual_cells_
-        by_item = ByItem(residual.at, residual.value * share, share)
-    return Abilities(model.ability_, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
-
-
 def _fitted(part: Verdicts, n_items: int, target: Target) -> Abilities:
-    rates = tally(part)
-    scores = train_scores(rates, part.plan.split)
-    from youden.stats.additive.clipped_linear import ClippedLinear  # loads as long as a ranking by trials takes
-
-    model = ClippedLinear().fit(scores)
-    found = cell_abilities(model, scores, fpr=pooled_fpr(rates), target=target)
+    _, model, found = fit_rates(tally(part), part.plan.split, target=target, with_items=True)
     if part.plan.n_items == n_items:
         return found
     return found._replace(ability=found.ability - float(np.nanmean(model.difficulty_[:n_items])))

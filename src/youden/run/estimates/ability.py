@@ -13,6 +13,7 @@ from youden.stats.base.clusters import CentredCovariance
 
 LEVEL = 0.95
 TRIALS = "mean of trials"
+FITTED = "additive fit of trials"
 CELLS = "clipped-linear ability"
 
 

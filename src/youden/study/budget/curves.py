@@ -20,6 +20,7 @@ from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.protocol.scores import train_scores
 from youden.run.estimates.abilities import abilities_of
+from youden.run.estimates.fitted import fit_rates
 from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.study.budget.halves import TOPS, Halves, half_items, seen_correlation, top_recall
@@ -267,14 +268,15 @@ def _draws(
 
 def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
     """Abilities as `rank` gives them; row: of the trials where an agent stands first, or by `ClippedLinear` on row scores."""
-    plan, by_trials = result.plan, abilities_of(result)
-    if by_trials is None:
-        fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind=target))
+    plan, found = result.plan, abilities_of(result)
+    if target == "row" and found is None:
+        fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
     if target == "row":
         nothing = np.full(plan.n_agents, np.nan)
         return Estimate(paired_mean_first(plan, result), nothing, nothing)
-    return Estimate(by_trials.ability, by_trials.low, by_trials.high)
+    found = found or fit_rates(tally(result), plan.split).found
+    return Estimate(found.ability, found.low, found.high)
 
 
 def _dense_ability(scores: Floats) -> Floats:

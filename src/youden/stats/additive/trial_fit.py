@@ -1,0 +1,209 @@
+"""Abilities from trials that were not balanced: agents' and items' effects fitted together, with errors by item.
+
+A cell's score is a mean over the partners that it met. Where it met few, their abilities are in it, and a fit of cells draws
+agents together. A fit of trials knows who met whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+
+from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
+
+_OPEN = 1e-9
+"""An eigenvalue below this share of the largest is a direction that no trial tells."""
+_EXACT = 1e-9
+"""A trial of leverage above 1 − this is fitted exactly whatever its answer."""
+
+
+_PRIOR_PRODUCTS = 100
+"""An agent's own part on items is shrunk as if the average one had been seen in this many products more."""
+
+
+class PairBlock(NamedTuple):
+    """Answers on some items, all of these items'. first, second, item: int[R], items numbered from 0; value: float[R], no NaN;
+    weight: float[R] > 0; rate: float[R], the false-positive rate that was taken off, where it was drawn for the pair, else 0.
+    """
+
+    first: Ids
+    second: Ids
+    item: Ids
+    value: Floats
+    weight: Floats
+    rate: Floats
+    n_items: int
+
+
+Blocks = Callable[[], Iterable[PairBlock]]
+
+
+class ItemMoves(NamedTuple):
+    """What a block's items do to abilities: by_item, float[K, B]; alone: float[K, B], by an agent's own trials, as if the others
+    were known; weight: float[K, B], of an agent's trials on an item."""
+
+    by_item: Floats
+    alone: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class TrialFit:
+    """ability: float[K], centred, NaN for an agent without a trial; weight: float[K], of its trials; covariance: of the θ_i − θ̄,
+    for items like these. left: float[K], the share of its variances that is left on these items. moves: what items do, in blocks.
+    """
+
+    ability: Floats
+    weight: Floats
+    covariance: CentredCovariance
+    left: Floats
+    moves: Callable[[], Iterator[ItemMoves]]
+
+
+def trial_fit(blocks: Blocks, *, n_agents: int, n_items: int) -> TrialFit | None:
+    """θ = (K−2)/(K−1)·a of y ≈ a_first + a_second + b_item by least squares; None where trials do not link all agents.
+
+    An ability is a mean over the other agents, hence the factor. With z = x − x̄_item the contrasts of a trial, M = Σw·zzᵀ, P its
+    inverse on centred effects and h = w(1/m_item + zᵀPz): U_ij = (K−2)/(K−1)·Σ_k P_ik E_kj, E_kj the sum over k's trials on j of
+    w·e/√(1 − h); the covariance is `covariance_of_blocks` of U by item.
+
+    left: (σ²c(Σ_j p_ij² − 1/J) + (σ²n − φ)(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²cΣ_j p_ij² + σ²n/n_i), each at least 0: p_ij the
+    item's share in i's weight, n_i = (Σw)²/Σw², P = 2(K−1); σ²c the mean product of an agent's residuals on one item, σ²n what
+    else residuals vary by, φ the variance of rates that were drawn: to ask every pair does not take it away.
+
+    blocks: all answers, each time it is called. n_items: J, items that might be asked.
+
+    Source: none in the paper; project statistics.
+    """
+    sums = _sums(blocks(), n_agents)
+    seen = sums.weight > 0
+    K = int(seen.sum())
+    if K < 3 or (sums.n_clusters[seen] >= 2).sum() < 2:
+        return None
+    value, vector = eigh(sums.normal[np.ix_(seen, seen)], check_finite=False)
+    told = value > _OPEN * value[-1]
+    if told.sum() < K - 1:
+        return None
+    inverse = np.zeros((n_agents, n_agents))
+    inverse[np.ix_(seen, seen)] = (vector[:, told] / value[told]) @ vector[:, told].T
+    effect = inverse @ sums.right
+    shrink = (K - 2) / (K - 1)
+    parts = _Parts(n_agents)
+    whole = np.where(seen, sums.weight, 1.0)
+    moves = partial(_moves, blocks, _Solved(effect, inverse, whole, shrink))
+    covariance = covariance_of_blocks(
+        ((one.by_item, one.weight / whole[:, None]) for one in moves(parts=parts)),
+        n_clusters=sums.n_clusters,
+        share_squares=sums.squares_of_items / whole**2,
+        size=np.where(seen, 1 / whole, 1.0),
+    )
+    ability = np.where(seen, shrink * (effect - effect[seen].mean()), np.nan)
+    left = parts.left(sums, whole, n_all=2 * (K - 1) * n_items, n_items=n_items)
+    return TrialFit(ability, sums.weight, covariance, left, moves)
+
+
+@dataclass(eq=False)
+class _Sums:
+    """normal: M; right: float[K], Σw·z·y; weight, squares: float[K], Σw and Σw² of an agent's trials; squares_of_items:
+    float[K], Σ of the squared weights of its items; n_clusters: int64[K], its items."""
+
+    normal: Floats
+    right: Floats
+    weight: Floats
+    squares: Floats
+    squares_of_items: Floats
+    n_clusters: Positions
+
+
+def _sums(blocks: Iterable[PairBlock], K: int) -> _Sums:
+    of = _Sums(np.zeros((K, K)), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int64))
+    for block in blocks:
+        A, S = _by_cell(block, block.weight, K), _by_cell(block, block.weight * block.value, K)
+        m = A.sum(axis=0) / 2
+        mean = np.divide(S.sum(axis=0) / 2, m, out=np.zeros(len(m)), where=m > 0)
+        pairs = np.bincount(block.first * np.int64(K) + block.second, block.weight, K * K).reshape(K, K)
+        weight = A.sum(axis=1)
+        of.normal += pairs + pairs.T + np.diag(weight) - (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
+        of.right += S.sum(axis=1) - A @ mean
+        of.weight += weight
+        of.squares += _by_cell(block, block.weight**2, K).sum(axis=1)
+        of.squares_of_items += (A**2).sum(axis=1)
+        of.n_clusters += (A > 0).sum(axis=1)
+    return of
+
+
+class _Solved(NamedTuple):
+    """effect: float[K], a; inverse: float[K, K], P; whole: float[K], weights of agents' trials, no 0; shrink: (K−2)/(K−1)."""
+
+    effect: Floats
+    inverse: Floats
+    whole: Floats
+    shrink: float
+
+
+def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Iterator[ItemMoves]:
+    effect, inverse, K = of.effect, of.inverse, len(of.effect)
+    own = np.diag(inverse)
+    for block in blocks():
+        i, k, j, w = block.first, block.second, block.item, block.weight
+        A = _by_cell(block, w, K)
+        m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
+        error = block.value - effect[i] - effect[k]
+        error = error - (np.bincount(j, w * error, block.n_items) / m)[j]
+        across = inverse @ (A / m)
+        middle = ((A / m) * across).sum(axis=0)
+        spread = own[i] + own[k] + 2 * inverse[i, k] - 2 * (across[i, j] + across[k, j]) + middle[j]
+        leverage = w * (1 / m[j] + spread)
+        free = leverage < 1 - _EXACT
+        moving = np.where(free, w * error / np.sqrt(np.where(free, 1 - leverage, 1.0)), 0.0)
+        if parts is not None:
+            parts.add(block, error, free, K)
+        E = _by_cell(block, moving, K)
+        yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], A)
+
+
+class _Parts:
+    """What residuals vary by: what an agent has of its own on an item, and the rest."""
+
+    def __init__(self, K: int) -> None:
+        self._products, self._n_products, self._squares, self._n = np.zeros((4, K))
+        self._rates = np.zeros(3)
+
+    def add(self, block: PairBlock, error: Floats, free: Bools, K: int) -> None:
+        kept = np.where(free, error, 0.0)
+        n, squares = _by_cell(block, free.astype(np.float64), K), _by_cell(block, kept**2, K)
+        self._products += (_by_cell(block, kept, K) ** 2 - squares).sum(axis=1) / 2
+        self._n_products += (n * (n - 1)).sum(axis=1) / 2
+        self._squares += squares.sum(axis=1)
+        self._n += n.sum(axis=1)
+        w = block.weight
+        self._rates += w.sum(), w @ block.rate, w @ block.rate**2
+
+    def left(self, sums: _Sums, whole: Floats, *, n_all: int, n_items: int) -> Floats:
+        mean = self._squares.sum() / max(self._n.sum(), 1)
+        square = np.divide(self._squares, self._n, out=np.full(len(whole), mean), where=self._n > 0)
+        of_all = max(self._products.sum() / max(self._n_products.sum(), 1), 0.0)
+        prior = _PRIOR_PRODUCTS * of_all * (square / mean if mean else 1.0)
+        cell = np.maximum((self._products + prior) / (self._n_products + _PRIOR_PRODUCTS), 0)
+        noise = np.maximum(square - cell - of_all, 0)
+        whole_weight, rates, squares = self._rates.tolist()
+        apart = np.minimum(max(squares / whole_weight - (rates / whole_weight) ** 2, 0.0), noise)
+        of_items, of_trials = sums.squares_of_items / whole**2, sums.squares / whole**2
+        not_asked = np.maximum(of_trials - 1 / (n_all + 1), 0)
+        kept = cell * np.maximum(of_items - 1 / n_items, 0) + (noise - apart) * not_asked + apart * of_trials
+        before = cell * of_items + noise * of_trials
+        plain = np.divide(not_asked, of_trials, out=np.zeros(len(whole)), where=of_trials > 0)
+        return np.asarray(np.divide(kept, before, out=plain, where=before > 0))
+
+
+def _by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
+    """Sums over an agent's trials on an item, on either side: float[K, B]."""
+    B = block.n_items
+    sides = (np.bincount(side * np.int64(B) + block.item, column, K * B) for side in (block.first, block.second))
+    return np.asarray(sum(sides), dtype=np.float64).reshape(K, B)

@@ -1,0 +1,131 @@
+"""Abilities fitted to trials that were not balanced: against least squares written out, dense means, and simulated coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from youden.nouns.arrays import Floats
+from youden.stats.additive.trial_fit import PairBlock, TrialFit, trial_fit
+
+
+def block(K: int, J: int, n: int, *, seed: int, noise: float = 0.3, own: float = 0.0) -> tuple[PairBlock, Floats]:
+    """n trials of chosen cells against partners by chance, and the abilities behind their answers."""
+    rng = np.random.default_rng(seed)
+    a, b, c = 0.3 * rng.standard_normal(K), rng.standard_normal(J), own * rng.standard_normal((K, J))
+    first, item = rng.integers(0, K, n), rng.integers(0, J, n)
+    second = (first + rng.integers(1, K, n)) % K
+    value = a[first] + a[second] + b[item] + c[first, item] + c[second, item] + noise * rng.standard_normal(n)
+    ids = (column.astype(np.int32) for column in (first, second, item))
+    return PairBlock(*ids, value, np.ones(n), np.zeros(n), J), (a - a.mean()) * (K - 2) / (K - 1)
+
+
+def fitted(of: PairBlock, K: int) -> TrialFit:
+    found = trial_fit(lambda: [of], n_agents=K, n_items=of.n_items)
+    assert found is not None
+    return found
+
+
+@given(seed=st.integers(0, 2**32 - 1), K=st.integers(3, 6), J=st.integers(2, 6))
+def test_abilities_are_those_of_least_squares_written_out(seed: int, K: int, J: int) -> None:
+    of, _ = block(K, J, 12 * K, seed=seed)
+    weight = np.random.default_rng(seed).integers(1, 4, len(of.value)).astype(np.float64)
+    rows = np.arange(len(of.value))
+    X = np.zeros((len(rows), K + J))
+    np.add.at(X, (rows, of.first), 1.0)
+    np.add.at(X, (rows, of.second), 1.0)
+    X[rows, K + of.item] = 1.0
+    root = np.sqrt(weight)[:, None]
+    a = np.linalg.lstsq(root * X, root[:, 0] * of.value, rcond=None)[0][:K]
+    if np.linalg.matrix_rank(X) == K + J - 1:
+        found = fitted(of._replace(weight=weight), K)
+        np.testing.assert_allclose(found.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
+
+
+def test_where_every_pair_was_asked_abilities_are_means() -> None:
+    K, J, rng = 5, 7, np.random.default_rng(0)
+    D = rng.random((J, K, K))
+    item, first, second = (
+        index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), D.shape))
+    )
+    value = D[item, first, second]
+    found = fitted(PairBlock(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), J), K)
+    mean = np.bincount(np.append(first, second), np.tile(value, 2), K) / (2 * (K - 1) * J)
+    np.testing.assert_allclose(found.ability, mean - mean.mean(), atol=1e-12)
+    # nothing is left to ask on these items; no interval has zero width
+    assert (found.left > 0).all()
+    assert (found.left < 0.02).all()
+
+
+def test_blocks_of_items_give_what_one_block_gives() -> None:
+    K, J = 6, 9
+    of, _ = block(K, J, 300, seed=3)
+    order = np.argsort(of.item, kind="stable")
+
+    def parts() -> Iterator[PairBlock]:
+        for start, stop in ((0, 4), (4, 5), (5, 9)):
+            rows = order[(of.item[order] >= start) & (of.item[order] < stop)]
+            columns = (column[rows] for column in (of.first, of.second, of.item - np.int32(start), *of[3:6]))
+            yield PairBlock(*columns, stop - start)
+
+    whole, cut = fitted(of, K), trial_fit(parts, n_agents=K, n_items=J)
+    assert cut is not None
+    np.testing.assert_allclose(cut.ability, whole.ability, atol=1e-12)
+    np.testing.assert_allclose(cut.covariance.covariance, whole.covariance.covariance, atol=1e-14)
+    np.testing.assert_allclose(cut.left, whole.left, atol=1e-12)
+
+
+def test_an_item_that_one_agent_met_all_others_on_does_not_draw_it_to_their_mean() -> None:
+    """Its cell's score is the mean of theirs, whoever it is; the trials say nothing of it, and other items do."""
+    K = 5
+    star = [(0, k, 0) for k in range(1, K)] + [(0, k, 1) for k in range(1, K)]
+    ring = [(i, (i + 1) % K, 2) for i in range(K)] + [(i, (i + 2) % K, 3) for i in range(K)]
+    first, second, item = np.array(star + ring, dtype=np.int32).T
+    a = np.array([1.0, 0.0, 0.1, -0.1, 0.2])
+    of = PairBlock(first, second, item, a[first] + a[second], np.ones(len(item)), np.zeros(len(item)), 4)
+    np.testing.assert_allclose(fitted(of, K).ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
+
+
+def test_trials_that_do_not_link_all_agents_give_nothing() -> None:
+    star = np.array([(0, k, j) for j in range(3) for k in range(1, 5)], dtype=np.int32).T  # agent 0 could be anywhere
+    apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
+    for first, second, item in (star, apart):
+        of = PairBlock(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
+        assert trial_fit(lambda of=of: [of], n_agents=6, n_items=4) is None
+
+
+def test_an_agent_without_a_trial_has_no_ability() -> None:
+    of, _ = block(5, 8, 200, seed=1)
+    found = fitted(of, 7)
+    assert np.isnan(found.ability[5:]).all()
+    assert np.isnan(found.covariance.error[5:]).all()
+    np.testing.assert_allclose(found.ability[:5], fitted(of, 5).ability, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "own"), [(60, 0.0), (60, 0.3), (400, 0.3)])
+def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> None:
+    covered = []
+    for seed in range(300):
+        of, truth = block(8, 30, n, seed=seed, own=own)
+        found = fitted(of, 8)
+        covered.append(np.abs(found.ability - truth) <= found.covariance.half_width())
+    assert 0.93 <= np.mean(covered) <= 0.985
+
+
+def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
+    K, J, rng = 5, 12, np.random.default_rng(5)
+    item, first, second = (
+        index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
+    )
+    rate = (rng.random(len(item)) < 0.2).astype(np.float64)
+    alike = PairBlock(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
+    found = fitted(alike, K)
+    on_these = found.covariance.scaled(found.left)
+    assert (np.abs(found.ability) <= on_these.half_width()).all()
+    drawn = np.sqrt(rate.var() / (2 * (K - 1) * J))
+    assert on_these.error == pytest.approx(drawn, rel=0.35)
+    assert (fitted(alike._replace(rate=0 * rate), K).left < 0.02).all()
