@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from youden.data.importers.peer_prediction import import_results
+from recorded import DOMAINS, SHARED, world_of
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.plan import make_plan
@@ -35,15 +35,8 @@ from youden.protocol.subsample import subsample
 from youden.stats.judges.agreement import cohen_kappa
 from youden.study.judges.judge_shifts import judge_shifts
 from youden.study.judges.judged_runs import JudgedRun, side_by_side
-from youden.study.replay import World, make_world
+from youden.study.replay import World
 
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "SAMSum": "samsum_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "OPUS": "opus_translation_results",
-}
 Figures = dict[str, float]
 
 
@@ -230,9 +223,7 @@ def main() -> None:
     cases = [case for case in cases if arguments.domain in (None, case.domain)]
     worlds: dict[str, World] = {}
     for domain in sorted({"PubMed"} | {case.domain for case in cases} & DOMAINS.keys()):
-        folder = DOMAINS[domain]
-        rates = import_results(arguments.shared / "eval_results" / folder).rates
-        worlds[domain] = make_world(rates, difference_only=True)
+        worlds[domain] = world_of(domain, arguments.shared)
     known = worlds["PubMed"]
     worlds["synthetic"] = replace(known, paired=synthetic(known.paired.shape))
     table = []

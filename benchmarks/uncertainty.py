@@ -26,7 +26,7 @@ from scipy.stats import t as student
 
 from first_intervals import first_half_widths
 from grown_coverage import adaptive_draw, cells_draw, joined_draw, means
-from youden.data.importers.peer_prediction import import_results
+from recorded import DOMAINS, SHARED, answers_of, dense_abilities
 from youden.nouns import Target, Trials
 from youden.nouns.arrays import Floats
 from youden.protocol.designs.cyclic import Cyclic
@@ -40,13 +40,6 @@ from youden.stats.trials.quiet_differences import quiet_difference
 from youden.stats.trials.slot_covariance import covariance_on_these_items
 from youden.stats.trials.trial_mean import trial_mean
 
-SHARED = Path(__file__).parents[2] / "shared" / "peer-prediction"
-DOMAINS = {
-    "PubMed": "pubmed_200_config_results",
-    "ICLR": "peer_review_results_100",
-    "SAMSum": "samsum_200_config_results",
-    "OPUS": "opus_translation_results",
-}
 PERCENTS = {"kind": (2, 5, 10, 20), "these": (1, 2, 5, 10, 20)}
 N_INDEPENDENT = 100
 SHAPES = {
@@ -78,14 +71,6 @@ class Found(NamedTuple):
     kind: CentredCovariance
     these: CentredCovariance
     items: ItemContributions
-
-
-def dense(D: Floats) -> Floats:
-    """Centred symmetric abilities: float[K]."""
-    diagonal = np.eye(D.shape[1], dtype=np.bool_)
-    D = np.where(diagonal, 0.0, D)
-    theta = (D.sum(axis=(0, 2)) + D.sum(axis=(0, 1))) / (2 * (D.shape[1] - 1) * len(D))
-    return np.asarray(theta - theta.mean())
 
 
 def plan_of(shape: tuple[int, ...], percent: float, rng: np.random.Generator) -> Trials:
@@ -180,7 +165,7 @@ def tried(draw: Draw, *, target: str, percent: float, n_draws: int) -> Figures:
 
 
 def domain_draw(D: Floats, target: str) -> Draw:
-    truth = dense(D)
+    truth = dense_abilities(D)
 
     def draw(rng: np.random.Generator) -> tuple[Floats, Floats]:
         return (D[rng.integers(0, len(D), len(D))] if target == "kind" else D), truth
@@ -199,7 +184,7 @@ def shape_draw(K: int, J: int, pairs: float, leaders: int, target: str) -> Draw:
         c = own * rng.standard_normal((J, K))
         noise = 0.35 * rng.standard_normal((J, K, K)) + 0.3 * rng.standard_normal((J, 1, 1))
         D = base + c[:, :, None] + c[:, None, :] + noise
-        return D, dense(base[None]) if target == "kind" else dense(D)
+        return D, dense_abilities(base[None]) if target == "kind" else dense_abilities(D)
 
     return draw
 
@@ -268,9 +253,9 @@ def adaptive_table(domains: dict[str, Floats], n_draws: int) -> dict[str, Figure
     table = {}
     for target in TARGETS:
         for name, D in domains.items():
-            for top in tops(dense(D)):
+            for top in tops(dense_abilities(D)):
                 rows = [
-                    adaptive_draw(drawn, dense(D), top=top, percent=20, target=target, seed=seed)
+                    adaptive_draw(drawn, dense_abilities(D), top=top, percent=20, target=target, seed=seed)
                     for seed, drawn in enumerate(item_draws(D, target, n_draws))
                 ]
                 key = f"adaptive, {target}, {name}, top {top}"
@@ -341,12 +326,10 @@ def main() -> None:
     arguments = parser.parse_args()
     n_draws = 3 if arguments.smoke else arguments.draws
     domains = {}
-    if (arguments.shared / "eval_results").is_dir():
+    if (arguments.shared / "peer-prediction").is_dir():
         wanted = ["OPUS"] if arguments.smoke else list(DOMAINS)
         for name in wanted:
-            rates = import_results(arguments.shared / "eval_results" / DOMAINS[name]).rates
-            domains[name] = np.zeros((rates.n_items, rates.n_agents, rates.n_agents))
-            domains[name][rates.item, rates.first, rates.second] = rates.tpr - rates.fpr
+            domains[name] = answers_of(name, arguments.shared)
     if arguments.adaptive or arguments.joined or arguments.cells:
         grown = {
             **(adaptive_table(domains, n_draws) if arguments.adaptive else {}),
