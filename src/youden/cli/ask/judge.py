@@ -40,10 +40,8 @@ if TYPE_CHECKING:
 @click.option(
     "--poll",
     type=Number(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How often batches are looked at.",
+    help="With --mode batch: how often batches are looked at. [default: 30]",
 )
 @click.option(
     "--engine",
@@ -71,7 +69,7 @@ def command(
     overrides: run_options.Overrides,
     asking: run_options.Asking,
     mode: str,
-    poll: float,
+    poll: float | None,
     engine: str | None,
     workers: int | None,
     worker: bool,
@@ -89,6 +87,7 @@ def command(
         answers,
         importing=importing,
         batch=mode == "batch",
+        poll=poll,
         asking=asking,
         engine=engine,
         workers=workers,
@@ -110,7 +109,9 @@ def command(
     if importing:
         result = _imported(planned, answers, asking)
     elif mode == "batch":
-        batching = Batching(poll=poll, say=show.note, folder=planned.folder.path / "batches")
+        batching = Batching(
+            poll=Batching.poll if poll is None else poll, say=show.note, folder=planned.folder.path / "batches"
+        )
         result = judge_run(planned, asking.terms(batching=batching))
     elif engine is not None:
         from youden.run.elsewhere.on_ray import answers_on_ray, placing_of
@@ -140,23 +141,34 @@ def _not_together(
     *,
     importing: bool,
     batch: bool,
+    poll: float | None,
     asking: run_options.Asking,
     engine: str | None,
     workers: int | None,
     worker: bool,
 ) -> str | None:
     """What is wrong with options that do not go together, in words."""
-    if answers and not importing:
-        return f"{answers[0]} would be answers to take. Add --import, or leave it out."
-    if importing and (batch or asking.retry_failed):
-        return "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it."
-    if engine is None and workers is not None:
-        return "--workers goes with --engine ray."
-    if engine is not None and (importing or batch or asking.log is not None):
-        return "--engine ray goes without --import, --mode batch and --log: its workers ask call by call."
-    if worker and (importing or engine is not None or batch):
-        return "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one."
-    return None
+    apart: list[tuple[object, str]] = [
+        (
+            answers and not importing,
+            f"{answers[:1] and answers[0]} would be answers to take. Add --import, or leave it out.",
+        ),
+        (poll is not None and not batch, "--poll goes with --mode batch: nothing else is waited for."),
+        (
+            importing and (batch or asking.retry_failed),
+            "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.",
+        ),
+        (engine is None and workers is not None, "--workers goes with --engine ray."),
+        (
+            engine is not None and (importing or batch or asking.log is not None),
+            "--engine ray goes without --import, --mode batch and --log: its workers ask call by call.",
+        ),
+        (
+            worker and (importing or engine is not None or batch),
+            "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one.",
+        ),
+    ]
+    return next((words for wrong, words in apart if wrong), None)
 
 
 def _spent(usd: float | None) -> str:

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--memory",
-    default="1GB",
-    show_default=True,
-    help="The most that DuckDB keeps in memory; it writes the rest into RUN.",
+    help="The most that DuckDB keeps in memory; it writes the rest into RUN. [default: 1GB]",
 )
 @click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too. Arrays always write it.")
 @options.robust
@@ -40,7 +38,7 @@ def command(
     labels: Path | None,
     target: Target | None,
     engine: Literal["arrays", "duckdb"] | None,
-    memory: str,
+    memory: str | None,
     rates: bool,
     robust: bool | None,
     trusted: tuple[str, ...] | None,
@@ -56,8 +54,13 @@ def command(
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
     and is no proof of correctness.
     """
+    if engine == "arrays" and memory is not None:
+        raise click.UsageError(
+            "--memory is for DuckDB: arrays take what they need. Leave it out, or say --engine duckdb."
+        )
     from youden.data.families import read_families
     from youden.data.folder.run_folder import RunFolder
+    from youden.engines.database import MEMORY
     from youden.practice.labels.matching import aliases_of
     from youden.practice.labels.validation import open_labels, validate
     from youden.report.data.summary import summarise_run
@@ -71,7 +74,7 @@ def command(
         table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
     families = None if families_file is None else read_families(families_file)
     rules = changed_rules(folder, robust=robust, trusted=trusted, families=families)
-    fit(folder, target=target, rules=rules, engine=engine, memory=memory, rates=rates)
+    fit(folder, target=target, rules=rules, engine=engine, memory=memory or MEMORY, rates=rates)
     if table is not None:
         validate(folder, table)
     ranking.show_result(summarise_run(folder), as_json=as_json)
