@@ -35,6 +35,9 @@ def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
     assert np.abs(found.shift).max() < 1e-9
     assert found.p_holm.min() > 0.99
     assert found.slope == pytest.approx(1)
+    trials = np.bincount(np.append(first[:150], second[:150]), minlength=K)
+    assert (found.high >= 1 - 0.025 ** (1 / trials) - 1e-9).all(), "so many agreements in a row allow so much"
+    assert (found.low <= -found.high + 1e-9).all()
     assert ranking_seen(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
 
 
@@ -68,6 +71,20 @@ def test_an_agent_that_moves_is_found_and_a_judge_that_is_less_sure_moves_nobody
     assert np.argmax(moved.shift) == np.argmin(moved.p_holm) == 2
     assert moved.p_holm[2] < 0.001
     assert moved.low[2] > 0
+
+
+@pytest.mark.parametrize("discordant", [0.0, 0.01, 0.03])
+def test_where_judges_hardly_ever_differ_intervals_hold_what_an_agent_really_moves_by(discordant: float) -> None:
+    """Agent 2 alone is told otherwise, and rarely: no yes of the other is by chance."""
+    first, second = all_pairs(4)
+    held, of = 0, (first == 2) | (second == 2)
+    for seed in range(100):
+        one = answers(first, second, seed=seed) * ~of
+        moved = of & (np.random.default_rng(seed).random(len(one)) < discordant)
+        found = judge_shift(first, second, one, np.where(moved, 1 - one, one), n_agents=K)
+        held += found.low[2] <= discordant <= found.high[2]
+        assert (found.high - found.low).min() > 0.01
+    assert held >= 92
 
 
 def test_an_agent_that_one_judge_never_met_is_unknown() -> None:

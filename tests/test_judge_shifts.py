@@ -70,6 +70,17 @@ def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_rou
     assert {row.level for row in turned.families} == {0.9}
 
 
+def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
+    plan = plan_of()
+    found = judge_shifts(side_by_side([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
+    own = next(row for row in found.families if row.family == "Own")
+    assert own.low is not None
+    assert own.high is not None
+    assert own.low < -0.003
+    assert own.high > 0.003
+    assert min(agent.high - agent.low for agent in found.agents) > 0.02
+
+
 def test_without_a_preference_none_is_claimed() -> None:
     found = judge_shifts(both(other="Own"), 0, 1)
     assert all(row.favoured_by == () for row in found.families)

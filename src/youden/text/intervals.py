@@ -20,6 +20,23 @@ def with_interval(value: float, low: float | None, high: float | None, *, digits
     if low is None or high is None or not low < high:
         reason = why.removeprefix("none: ")
         return f"{value:.{digits}f}" + (f" (no interval: {reason})" if reason != why else "")
-    while f"{low:.{digits}f}" == f"{high:.{digits}f}" and digits < _MOST_DIGITS:
-        digits += 1
+    digits = _telling(low, high, digits)
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def signed(low: float | None, high: float | None, *, digits: int = 2) -> str:
+    """The interval of a difference, or a dash where there is none.
+
+    >>> signed(-0.1, 0.25), signed(-0.0037, 0.0041), signed(None, None)
+    ('-0.10 … +0.25', '-0.004 … +0.004', '–')
+    """
+    if low is None or high is None:
+        return "–"
+    digits = _telling(low, high, digits)
+    return f"{low:+.{digits}f} … {high:+.{digits}f}"
+
+
+def _telling(low: float, high: float, digits: int) -> int:
+    while round(low, digits) == round(high, digits) and digits < _MOST_DIGITS:
+        digits += 1
+    return digits

@@ -9,7 +9,7 @@ import click
 
 from youden.cli.terms import options, show
 from youden.text.compared import items_compared
-from youden.text.intervals import with_interval
+from youden.text.intervals import signed, with_interval
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -116,11 +116,11 @@ def _show_shifts(shifts: JudgeShifts) -> None:
         ["shift", "interval", "p (Holm)"],
     )
     for agent in [agent for number, agent in enumerate(shifts.agents) if agent.moves or number < MOST_SHOWN]:
-        interval = f"{agent.low:+.2f} … {agent.high:+.2f} ({shifts.level:.0%})"
+        interval = f"{signed(agent.low, agent.high)} ({shifts.level:.0%})"
         table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))
     for row in shifts.families:
         whose = f", that of {show.safe(' and '.join(row.judges))}" if row.judges else ""
-        interval = "–" if row.low is None or row.high is None else f"{row.low:+.2f} … {row.high:+.2f} ({row.level:.0%})"
+        interval = signed(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
         apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
         name = f"family {show.safe(row.family)} ({row.n_agents}{whose}{apart})"
         table.add_row(name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm))

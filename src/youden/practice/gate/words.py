@@ -6,6 +6,7 @@ import shlex
 
 from youden.nouns import Target
 from youden.practice.gate.decision import FEWEST_ITEMS, Gate, Gated
+from youden.text.intervals import signed
 
 SPEAKS_OF: dict[Target, str] = {
     "items-like-these": "items of this kind, not these alone",
@@ -15,7 +16,7 @@ SPEAKS_OF: dict[Target, str] = {
 
 def interval(row: Gated) -> str:
     """`−0.031 … 0.024`, or a dash where there is none."""
-    return "–" if row.low is None or row.high is None else f"{row.low:+.3f} … {row.high:+.3f}"
+    return signed(row.low, row.high, digits=3)
 
 
 def sentence(gate: Gate, row: Gated) -> str:

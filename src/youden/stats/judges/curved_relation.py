@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.nouns.arrays import Floats, Ids
+from youden.stats.base.clusters import UNSEEN, unseen_square
 
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]
 _NOTHING = 1e-9
@@ -25,7 +26,8 @@ class CurvedRelation(NamedTuple):
     f'score has the variance f'variance f, in units of a trial's. Z'Py and twice Z'PZ where abilities are without error.
     plain_score, plain_information: Z'Py and Z'PZ with nothing taken out for errors: less noise, for scattered labels. shift,
     error: float[K], each agent off the curve, the spread of the other agents in its error; p_value: float[K]; freedom: float[K],
-    of Student's t. NaN for an agent that nothing is known of."""
+    of Student's t. NaN for an agent that nothing is known of. hidden: float[K], `unseen_square` of what is left of an agent's
+    trials: 1 where nothing is."""
 
     score: Floats
     information: Floats
@@ -36,6 +38,7 @@ class CurvedRelation(NamedTuple):
     error: Floats
     p_value: Floats
     freedom: Floats
+    hidden: Floats
 
 
 class _Seen(NamedTuple):
@@ -56,6 +59,7 @@ def curved_relation(
     likelihood on a grid. An agent's own shift is fitted with τ² from all others and tested against it. Abilities are known with
     error, which flattens the curve, and strong agents would seem favoured: labels are looked at with the errors' part taken out
     of the moments of x and x².
+    An agent's error is never below √(3.54·hidden)/n over its n trials: where none differ, so many agreements in a row allow that.
 
     first, second: int[U] in 0 … K−1; ability: float[K]; luck r: float[U], the one's answer less a_i + a_k; answer y: float[U];
     doubt: float[K], the abilities' variances, 0 if None.
@@ -76,12 +80,14 @@ def curved_relation(
     doubts = np.zeros(K) if doubt is None or sd <= _NOTHING else doubt / sd**2
     inside = np.linalg.inv(np.eye(K) + ratio * seen.N)
     labels = _labels(_without(np.column_stack([np.ones(n), one]), agents, answer), x, doubts, ratio)
-    noisier = _noisier(fixed, agents, answer)
+    left = _left(np.column_stack([fixed, agents]), answer)
+    noisier, hidden = _noisier(left, agents), _hidden(left, agents)
     shift, error, freedom = np.array([_alone(seen, i, float(noisier[i])) for i in range(K)]).T
+    error = np.maximum(error, np.sqrt(UNSEEN * hidden) / np.maximum(agents.sum(axis=0), 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(np.abs(shift) < _NOTHING, 0.0, np.abs(shift) / error)
     return CurvedRelation(
-        *labels, inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom
+        *labels, inside @ seen.v, inside @ seen.N, shift, error, 2 * student.sf(statistic, freedom), freedom, hidden
     )
 
 
@@ -134,15 +140,21 @@ def _labels(seen: _Seen, x: Floats, doubt: Floats, ratio: float) -> tuple[Floats
     return left @ h, left @ G, left @ G @ left.T
 
 
-def _noisier(fixed: Floats, agents: Floats, answer: Floats) -> Floats:
+def _left(known: Floats, answer: Floats) -> Floats:
+    return answer - known @ np.linalg.lstsq(known, answer, rcond=None)[0]
+
+
+def _noisier(left: Floats, agents: Floats) -> Floats:
     """Mean squared residual of each agent's trials over that of all trials, at least 1: float[K]."""
-    known = np.column_stack([fixed, agents])
-    left = (answer - known @ np.linalg.lstsq(known, answer, rcond=None)[0]) ** 2
-    every = float(left.mean())
+    every = float((left**2).mean())
     if every < _NOTHING:
         return np.ones(agents.shape[1])
-    noisier: Floats = np.maximum((agents.T @ left) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
+    noisier: Floats = np.maximum((agents.T @ left**2) / np.maximum(agents.sum(axis=0), 1) / every, 1.0)
     return noisier
+
+
+def _hidden(left: Floats, agents: Floats) -> Floats:
+    return unseen_square((agents * left[:, None]).T, np.maximum(agents.sum(axis=0), 1))
 
 
 def _spread(seen: _Seen) -> tuple[float, float]:

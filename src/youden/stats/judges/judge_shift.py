@@ -5,16 +5,18 @@ Neither judge is taken to be right: every shift of the other is a shift against 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import t as student
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Bools, Floats, Ids, freeze
+from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
 from youden.stats.base.validation import check_level
 from youden.stats.judges.curved_relation import curved_relation
 from youden.stats.trials.comparisons import holm
+from youden.stats.trials.quiet_differences import unseen_share
 
 LEAST_TRIALS_AN_AGENT = 4
 """Trials that both judges answered, an agent, below which nothing is said of agents."""
@@ -30,7 +32,8 @@ class JudgeShift:
     shift: float[K], off a curve in a (see `curved_relation`); low, high: its interval; p_value, p_holm: float[K], of no shift
     beyond what agents differ by. NaN for an agent without trials on both sides. score, information, variance: float[K] and twice
     float[K, K], from which `label_shift` reads what a label adds; plain_score, plain_information: the same with nothing taken out
-    for errors of `one`. n_trials: answered by both. level: of the intervals.
+    for errors of `one`. n_trials: answered by both; n_of: int[K], of an agent; hidden: float[K], how much they may not have shown
+    yet, 1 where the judges differ on none. level: of the intervals.
     reliability, other_reliability: share of the spread of `one`, of `other`, over agents that is not its own error, in [0, 1].
     """
 
@@ -51,6 +54,8 @@ class JudgeShift:
     plain_score: Floats
     plain_information: Floats
     n_trials: int
+    n_of: Positions
+    hidden: Floats
     level: float
     reliability: float
     other_reliability: float
@@ -58,12 +63,21 @@ class JudgeShift:
     def __post_init__(self) -> None:
         freeze([self.one, self.other, self.covariance, self.one_seen, self.other_seen])
         freeze([self.shift, self.low, self.high, self.p_value, self.p_holm, self.score])
-        freeze([self.information, self.variance, self.plain_score, self.plain_information])
+        freeze([self.information, self.variance, self.plain_score, self.plain_information, self.n_of, self.hidden])
 
     @property
     def known(self) -> Bools:
         """bool[K]: agents with trials that both judges answered."""
         return ~np.isnan(self.other)
+
+    def least_half_width(self, member: Bools, level: float) -> float:
+        """Of every interval of `member`, bool[K], against the rest: so many trials in a row may agree by chance."""
+        sides = [side & self.known for side in (member, ~member)]
+        return math.hypot(*(self._unseen(side, level) for side in sides))
+
+    def _unseen(self, side: Bools, level: float) -> float:
+        n = self.n_of[side]
+        return float(unseen_share((1 - level) / 2, n.sum()) * np.sqrt(np.average(self.hidden[side], weights=n)))
 
 
 def judge_shift(
@@ -135,6 +149,8 @@ def judge_shift(
         plain_score=spread(curved.plain_score),
         plain_information=spread_pairs(curved.plain_information),
         n_trials=n,
+        n_of=np.bincount(np.append(first[both], second[both]), minlength=n_agents),
+        hidden=spread(curved.hidden),
         level=level,
         reliability=_reliability(a, doubt),
         other_reliability=_reliability(e, np.diag(covariance)),

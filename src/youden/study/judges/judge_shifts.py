@@ -228,15 +228,14 @@ def _shift(found: JudgeShift, member: Bools, together: bool, rng: np.random.Gene
     known = found.known
     pairs = np.ix_(known, known)
     if together:
-        return label_shift(
-            found.score[known],
-            found.information[pairs],
-            member,
-            variance=found.variance[pairs],
-            rng=rng,
-            level=level,
-        )
-    return label_shift(found.plain_score[known], found.plain_information[pairs], member, rng=rng, level=level)
+        score, information, variance = found.score[known], found.information[pairs], found.variance[pairs]
+    else:
+        score, information, variance = found.plain_score[known], found.plain_information[pairs], None
+    shift = label_shift(score, information, member, variance=variance, rng=rng, level=level)
+    belongs = np.zeros(len(known), dtype=np.bool_)
+    belongs[known] = member
+    least = found.least_half_width(belongs, level)
+    return replace(shift, low=min(shift.low, shift.shift - least), high=max(shift.high, shift.shift + least))
 
 
 def _told_apart(shift: LabelShift, together: bool, leeway: tuple[float, float]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from youden.study.judges.judge_shifts import LEAST_AGENTS, FamilyShift, JudgeShifts
-from youden.text.intervals import with_interval
+from youden.text.intervals import signed, with_interval
 
 MOST_NAMED = 6
 
@@ -108,9 +108,7 @@ def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
 
 
 def _interval(row: FamilyShift) -> str:
-    return (
-        "" if row.low is None or row.high is None else f" [{row.low:+.2f}, {row.high:+.2f}] ({row.level:.0%} interval)"
-    )
+    return "" if row.low is None else f" ({row.level:.0%} interval {signed(row.low, row.high)})"
 
 
 def _listed(shifts: JudgeShifts) -> str:
