@@ -61,6 +61,11 @@ def test_all_agents_are_asked_alike_and_nothing_twice(world: World) -> None:
     assert len(np.unique(rows, axis=1).T) == paired.sum()
 
 
+def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: World) -> None:
+    (note,) = make_plan(world.pool, design="width", options={"width": 0.05}).notes
+    assert note.endswith("until ± 0.05 is reached, with all the paired calls there are at most")
+
+
 def test_calls_are_the_most_that_is_asked(world: World) -> None:
     result = carried(world, width=0.03, calls=216)
     assert len(result.plan) == 216
