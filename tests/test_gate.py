@@ -105,6 +105,16 @@ def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_ite
     assert f"If the difference stays what it is, {needed} items compared as often as these decide it." in said
 
 
+def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Youden, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
+    fit_run(run, target="these-items")
+    for told, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+        ended = youden(
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *told, "--json"
+        )
+        assert json.loads(ended.out)["target"] == target
+
+
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
 def test_on_these_items_alone_the_difference_is_surer(youden: Youden, tmp_path: Path, plan: dict[str, object]) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), **plan)
