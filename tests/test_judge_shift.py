@@ -38,6 +38,17 @@ def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
     assert ranking_seen(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
 
 
+def test_judges_that_never_differed_leave_shifts_that_so_many_trials_allow() -> None:
+    first, second = all_pairs()
+    one = answers(first, second, seed=0)
+    found = judge_shift(first, second, one, one, n_agents=K)
+    n_trials = 2 * 6 * (K - 1)
+    assert found.shift.tolist() == [0.0] * K
+    assert not np.signbit(found.shift).any()
+    assert found.high == pytest.approx(np.full(K, 1 - 0.025 ** (1 / n_trials)))
+    assert found.low == pytest.approx(-found.high)
+
+
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_effects_equal_plain_least_squares(seed: int) -> None:
