@@ -119,17 +119,15 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
 def _agreeing(grid: PairGrid, summary: Summary) -> Doubt:
     title = "Pairs that agree far beyond their abilities"
     if not grid.beyond:
-        none, robust = (
-            "No pair agrees far beyond what its two abilities explain.",
-            summary.facts.standings.get("robust"),
-        )
+        robust = summary.facts.standings.get("robust")
         if robust is None or not robust.groups:
-            return Doubt("pairs", title, none, speaks=False)
+            return Doubt("pairs", title, "No pair agrees far beyond what its two abilities explain.", speaks=False)
         alike = "; ".join(", ".join(group) for group in robust.groups)
         return Doubt(
             "pairs",
             "Agents that are alike in their texts",
-            f"{none} The robust ranking counts as one partner all the same, for their texts are alike: {alike}.",
+            f"The robust ranking counts as one partner, for their texts are alike: {alike}. By the answers, no pair of them "
+            "agrees far beyond what its two abilities explain.",
             speaks=True,
         )
     named = "; ".join(
