@@ -102,7 +102,7 @@ def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
         r2=0.6,
         top=5,
         tops=(1, 3, 5),
-        n_seeds=2,
+        n_seeds=20,
         designs={
             name: tuple(
                 BudgetRow(
@@ -152,6 +152,10 @@ def test_few_slots_and_odd_coverage_are_said() -> None:
     assert "false-positive rate is 10.0%" in more
     assert "explains 30%" in more
     assert "too narrow" in words
+    few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
+    said = " ".join(budget_words(BudgetStudy(**few), parse_goal("0.5")))
+    assert "too narrow" not in said
+    assert "With 3 seeds nothing is said of coverage; 20 tell." in said
 
 
 def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path: Path) -> None:

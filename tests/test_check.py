@@ -68,6 +68,8 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
     checked = check_pool(planted)
     assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "shorter", "edited"}
     assert found(checked, "source-copying") == {"dumper"}
+    (copying,) = (finding.what for finding in checked.findings if finding.slug == "source-copying")
+    assert copying.startswith("'dumper' copies its source: in its median response 100% of the 5-word runs stand in")
     assert [set(finding.items) for finding in checked.findings if finding.slug == "items-alike"] == [
         {first.id, "again-a"},
         {honest.items[5].id, "again-b"},

@@ -499,3 +499,12 @@ def test_agents_whose_texts_are_one_count_once_in_the_robust_ranking(youden: You
     assert facts.standings["robust"].groups == ((agent, "its-copy"),)
     assert youden("fit", str(tmp_path / "r")).code == 0
     assert RunFolder(tmp_path / "r").read_facts().standings["robust"].groups == ((agent, "its-copy"),)
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["fit"]])
+def test_help_says_what_ability_is_and_what_it_is_not(youden: Youden, words: list[str]) -> None:
+    said = " ".join(youden(*words, "--help").out.split())
+    assert "how well others' responses let the judge recognise the same source" in said
+    assert "relative to this pool, this judge and these items" in said
+    assert "obscure or bureaucratic styles stand high, terse references low" in said
+    assert "is no proof of correctness" in said

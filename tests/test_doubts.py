@@ -10,13 +10,14 @@ import pytest
 
 from pools import make_pool
 from report_runs import by_ability, judged
-from youden.nouns import PAIRED, Agent, Plan, Pool
+from youden.nouns import PAIRED, Agent, PartnerRules, Plan, Pool
 from youden.nouns.arrays import Floats
 from youden.report.charts.figures import figures
 from youden.report.data.doubts.dependence import agreeing_share, breakdowns, length_correlation, without_groups
 from youden.report.data.doubts.pairs import pair_grid
 from youden.report.data.report import ReportData, build_report
 from youden.report.pages.page import render_page
+from youden.run.pipeline import fit_run
 from youden.stats.robust.links import linked_pairs
 from youden.stats.robust.pair_means import PairMeans
 
@@ -82,6 +83,18 @@ def report_of(folder: Path, **keys: object) -> ReportData:
     pool = make_pool(8, 40)
     agents = (*pool.agents[:7], Agent("<b>z</b>", "odd"))
     return build_report(judged(folder, pool=Pool(agents, pool.items, pool.texts, "p"), **keys))  # type: ignore[arg-type]
+
+
+def test_agents_that_only_their_texts_link_are_not_said_to_agree_and_not_passed_over(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", answers=by_ability)
+    fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
+    data = build_report(folder)
+    (pairs,) = (doubt for doubt in data.doubts.doubts if doubt.slug == "pairs")
+    assert pairs.speaks
+    assert pairs.text.startswith("The robust ranking counts as one partner, for their texts are alike: a0, a1.")
+    assert any(
+        warning.startswith("a0, a1 are alike in their texts, or agree far") for warning in data.summary.facts.warnings
+    )
 
 
 def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against_the_ranking(tmp_path: Path) -> None:

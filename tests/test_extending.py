@@ -245,6 +245,7 @@ def test_facts_of_0_1_0_which_hold_their_words_still_open(tmp_path: Path) -> Non
     assert now.growth is not None
     assert extensions == replace(now.growth, answered_anew=False)
     assert extension_words(extensions)[0] == "3 agents joined: a8, a9, a10."
+    assert extension_words(replace(extensions, joined=("a8",)))[0] == "1 agent joined: a8."
 
 
 def test_a_judge_that_became_laxer_is_named() -> None:

@@ -24,7 +24,7 @@ from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
 from youden.nouns.arrays import Floats
 from youden.practice.gate.answers import outlooks, read_answers
 from youden.practice.gate.decision import Gate, Gated, Look, Needed, gate_run, gated
-from youden.practice.gate.words import to_do
+from youden.practice.gate.words import sentence, to_do
 from youden.protocol.extension.extending import add_agents, add_calls
 from youden.protocol.plan import make_plan
 from youden.report.pages.gate import render_junit, render_markdown
@@ -102,7 +102,17 @@ def test_agents_that_were_never_seen_to_differ_are_undecided_until_there_are_ite
     write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
     said = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
-    assert f"If the difference stays what it is, {needed} items do." in said
+    assert f"If the difference stays what it is, {needed} items compared as often as these decide it." in said
+
+
+def test_a_gate_speaks_of_what_its_run_speaks_of_unless_told_otherwise(youden: Youden, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
+    fit_run(run, target="these-items")
+    for told, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+        ended = youden(
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *told, "--json"
+        )
+        assert json.loads(ended.out)["target"] == target
 
 
 @pytest.mark.parametrize("plan", [{"design": "cyclic", "calls": 2000}, {"design": "dense"}])
@@ -215,7 +225,19 @@ def test_where_no_calls_on_these_items_decide_it_says_how_many_items_would(tmp_p
     assert to_do(found) is None
     assert needed.chance is not None
     assert needed.chance < 0.9
-    assert f"chance of {needed.chance:.0%}; for 90 % some {needed.items:,} items" in render_markdown(found)
+    text = render_markdown(found)
+    assert (
+        f"chance of {needed.chance:.0%} where the truth is hardest to tell; for 90 % some {needed.items:,} items"
+        in text
+    )
+
+
+def test_the_items_that_would_do_are_said_to_be_compared_as_often_as_those_of_the_run() -> None:
+    needed = Needed(items=175, chance=0.0, as_it_is=86)
+    row = Gated("a", "undecided", 0.0, -0.1, 0.1, 0.95, 1, 30, needed)
+    assert sentence(gate_of("n"), row).endswith(
+        "If the difference stays what it is, 86 items compared as often as these decide it."
+    )
 
 
 def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_path: Path) -> None:

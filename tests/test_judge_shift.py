@@ -35,10 +35,19 @@ def test_a_judge_that_repeats_the_one_moves_nobody_and_ranks_alike() -> None:
     assert np.abs(found.shift).max() < 1e-9
     assert found.p_holm.min() > 0.99
     assert found.slope == pytest.approx(1)
-    trials = np.bincount(np.append(first[:150], second[:150]), minlength=K)
-    assert (found.high >= 1 - 0.025 ** (1 / trials) - 1e-9).all(), "so many agreements in a row allow so much"
-    assert (found.low <= -found.high + 1e-9).all()
     assert ranking_seen(found, rng=np.random.default_rng(0)).rho == pytest.approx(1)
+
+
+def test_judges_that_never_differed_leave_shifts_that_so_many_trials_allow() -> None:
+    first, second = all_pairs()
+    one = answers(first, second, seed=0)
+    found = judge_shift(first, second, one, one, n_agents=K)
+    n_trials = 2 * 6 * (K - 1)
+    assert found.shift.tolist() == [0.0] * K
+    assert not np.signbit(found.shift).any()
+    assert found.high == pytest.approx(np.full(K, 1 - 0.025 ** (1 / n_trials)), rel=0.05)
+    assert (found.high >= 1 - 0.025 ** (1 / n_trials)).all()
+    assert found.low == pytest.approx(-found.high)
 
 
 @given(st.integers(0, 10_000))

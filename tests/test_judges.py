@@ -21,12 +21,13 @@ from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.page import render_comparison
+from youden.run.pipeline import fit_run
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_ranking import ranking_seen
 from youden.stats.judges.judge_shift import judge_shift
 from youden.study.judges.agreement import predicted_on, study_judges
-from youden.study.judges.judged_runs import JudgedRun, side_by_side
+from youden.study.judges.judged_runs import JudgedRun, read_judged, side_by_side
 
 
 def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:
@@ -118,6 +119,16 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
     assert found.one <= these.pairings[0].orders.one
     assert kind.to_json()["target"] == "items-like-these"
     assert any("these items alone" in line for line in these.words)
+
+
+def test_runs_that_both_speak_of_these_items_are_compared_about_them_unless_told_otherwise(tmp_path: Path) -> None:
+    one, two = (write_run(tmp_path / name, n_items=10, design="cyclic", calls=500) for name in ("one", "two"))
+    fit_run(one, target="these-items")
+    assert side_by_side([read_judged(one), read_judged(two)]).target == "items-like-these"
+    fit_run(two, target="these-items")
+    runs = [read_judged(one), read_judged(two)]
+    assert side_by_side(runs).target == "these-items"
+    assert side_by_side(runs, target="items-like-these").target == "items-like-these"
 
 
 def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:

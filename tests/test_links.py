@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
 from youden.stats.base.links import CLIP, LINKS, Link
-from youden.stats.curl.link_table import links_table
+from youden.stats.curl.link_table import links_table, measure_curl
 
 EVERY = pytest.mark.parametrize("link", LINKS.values(), ids=list(LINKS))
 scores = st.floats(-CLIP, CLIP)
@@ -73,6 +73,12 @@ def test_an_additive_matrix_has_no_curl_and_full_r2_on_the_identity_only() -> No
     assert table["identity"].r2 == pytest.approx(1, abs=1e-9)
     assert table["logit"].median > 0.01
     assert table["logit"].n_rectangles == 3 * 6
+
+
+def test_scores_that_differ_by_rounding_have_no_scale_to_draw_curl_on() -> None:
+    scores = np.ones((5, 12))
+    scores[0, 0] -= 1e-15
+    assert {curve.sd for curve in measure_curl(scores).curves()} == {0.0}
 
 
 def test_equal_scores_have_no_scale_and_no_r2_rather_than_nan() -> None:

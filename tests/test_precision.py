@@ -8,6 +8,7 @@ from scipy.stats import t
 
 from pools import make_pool
 from worlds import verdicts
+from youden.protocol.plan import make_plan
 from youden.run.estimates.abilities import standing_of
 from youden.run.precision import expected_of, run_parts
 from youden.stats.precision.domains import expected_recall, expected_rho, prior_half_width
@@ -61,6 +62,20 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
     after = expected_of(result.plan, run_parts(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"
+
+
+@pytest.mark.parametrize("design", ["dense", "nlogn"])
+def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
+    plan = make_plan(make_pool(8, 12), design=design, percent=40 if design == "nlogn" else None)
+    expected = expected_of(plan)
+    assert expected.rho is None
+    assert expected.recall is None
+
+
+def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
+    expected = expected_of(make_plan(make_pool(8, 12), design="cyclic", trials=2 * 7 * 12, independent="pooled"))
+    assert expected.trials == 2 * 7 * 12
+    assert expected.rho is None
 
 
 def test_expectations_end_where_nothing_was_measured() -> None:

@@ -466,5 +466,8 @@ def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
     assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
     compared = compare_runs(folder, folder)
     assert compared.words == study_judges(side_by_side([read_judged(folder), read_judged(folder)])).words
-    assert "told apart by both" in render_comparison(compared)
+    page = render_comparison(compared)
+    assert "told apart by both" in page
+    assert "Moves, taken alone" in page
+    assert "an agent that moves here need not move there" in page
     assert any("On the 160 ordered pairs both answered" in line for line in compared.words)

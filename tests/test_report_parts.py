@@ -80,7 +80,7 @@ def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_s
     warning = Advice(
         "run", "a, b agree far beyond their abilities, so in the robust ranking they count as one partner."
     )
-    assert said(warning, doubts=doubts) == {"The pool": ["Some agents agree far beyond their abilities"]}
+    assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too alike to count apart"]}
 
 
 def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None:

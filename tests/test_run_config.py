@@ -127,7 +127,7 @@ FAULTS = {
     "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' is there twice", "line 3"]),
     "no YAML": ("pool: [\n", ["no YAML", "line 2"]),
     "a list": ("- pool\n", ["['pool']", "key: value"]),
-    "empty": ("", ["None"]),
+    "empty": ("", ["is empty"]),
     "a name that leaves the folder": ("pool: p\nname: ../x\n", ["'name' is '../x'"]),
     "empty pool": ("pool: ''\n", ["'pool' is ''"]),
 }

@@ -36,6 +36,11 @@ def test_a_key_that_does_not_fit_is_told_what_it_may_say(youden: Youden, tmp_pat
     assert ended.err.rstrip().endswith("]")
 
 
+def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("# nothing yet\n", encoding="utf-8")
+    assert "c.yaml is empty. Write one `key: value` a line" in youden("plan", "c.yaml").err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

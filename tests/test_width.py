@@ -10,7 +10,7 @@ import pytest
 import yaml
 from scipy.stats import t as student
 
-from commands import Youden
+from commands import Youden, write_config
 from pools import make_pool
 from worlds import dense_world
 from youden.data.folder.run_config import RunConfig
@@ -61,10 +61,15 @@ def test_all_agents_are_asked_alike_and_nothing_twice(world: World) -> None:
     assert len(np.unique(rows, axis=1).T) == paired.sum()
 
 
+def test_the_first_round_says_in_plain_words_what_is_asked_at_most(world: World) -> None:
+    (note,) = make_plan(world.pool, design="width", options={"width": 0.05}).notes
+    assert note.endswith("until ± 0.05 is reached, with all the paired calls there are at most")
+
+
 def test_calls_are_the_most_that_is_asked(world: World) -> None:
     result = carried(world, width=0.03, calls=216)
     assert len(result.plan) == 216
-    assert "the budget is spent" in result.plan.notes[-1]
+    assert result.plan.notes[-1].endswith("the budget is spent before intervals were as narrow as asked for")
 
 
 def test_a_width_that_items_do_not_allow_ends_with_the_number_that_do(world: World) -> None:
@@ -160,6 +165,15 @@ def test_plan_says_what_a_width_takes_and_what_trials_buy(youden: Youden, config
     assert "this run has no answers yet" in said
     judge_run(plan_run(config))
     assert "widths are from the run's own answers" in " ".join(youden("plan", "w/config.yaml").err.split())
+
+
+def test_a_run_in_rounds_ends_with_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
+    write_config(tmp_path / "r.yaml", pool=config.pool, judge="lexical", top=2, calls=300)
+    ended = youden("run", "r.yaml")
+    assert ended.code == 0, ended.err
+    assert "adaptive: " in ended.err
+    assert "looks; " in ended.err
+    assert "plan: adaptive: " not in ended.err
 
 
 def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config: RunConfig) -> None:

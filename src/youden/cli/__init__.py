@@ -91,6 +91,10 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
 def youden() -> None:
     """Rank language-model agents without labels.
 
+    They are ranked by ability: how well others' responses let the judge recognise the same source, relative to this pool,
+    this judge and these items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand
+    high, terse references low), and is no proof of correctness.
+
     Data goes to standard output, progress to standard error.
 
     Exit codes: 0 done; 1 a run fell short (the same command resumes it), or an agent is worse (gate); 2 bad input; 3 a gate

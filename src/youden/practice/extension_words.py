@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from youden.nouns import ExtensionFacts
+from youden.text.compared import counted
 
 ALPHA = 0.05
 """Chance that any agent, or the level, is said to have drifted though none has."""
@@ -17,11 +18,10 @@ def extension_words(facts: ExtensionFacts) -> tuple[str, ...]:
     """What the last extension changed, a sentence each."""
     said = []
     if facts.joined:
-        said.append(
-            f"{len(facts.joined)} agents joined: {', '.join(facts.joined[:_SHOWN])}{' …' if len(facts.joined) > _SHOWN else ''}."
-        )
+        more = " …" if len(facts.joined) > _SHOWN else ""
+        said.append(f"{counted(len(facts.joined), 'agent')} joined: {', '.join(facts.joined[:_SHOWN])}{more}.")
     if facts.joined_items:
-        said.append(f"{len(facts.joined_items)} items joined.")
+        said.append(f"{counted(len(facts.joined_items), 'item')} joined.")
     moved = {
         move.agent: move.after - move.before
         for move in facts.moves

@@ -17,6 +17,7 @@ from youden.protocol.independent import enough_for_own_rates, independent_arm, p
 from youden.protocol.probes import draw_probes
 from youden.protocol.split import draw_split
 from youden.streams import stream
+from youden.text.compared import counted
 
 ENOUGH_OF_IT = 0.75
 """Share of the calls asked for below which a plan says that it has fewer."""
@@ -129,7 +130,7 @@ def _refuse_small(pool: Pool) -> None:
     """Raises: PlanError [pool-small]."""
     if pool.n_agents < 3 or pool.n_items < 2:
         raise PlanError(
-            f"The pool '{pool.name}' has {pool.n_agents} agents and {pool.n_items} items. "
+            f"The pool '{pool.name}' has {counted(pool.n_agents, 'agent')} and {counted(pool.n_items, 'item')}. "
             "A ranking needs at least 3 agents and 2 items: add some.",
             slug="pool-small",
         )

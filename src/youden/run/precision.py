@@ -44,7 +44,8 @@ class Expected:
     without slots or a number its pool does not have. Its range is over domains; one number where the run has answers.
     n_apart: the plan's independent calls. width: the one that is asked for; trials_needed: an agent, for that width; None where
     these items seem not to allow it; items_needed then: how many do, by the domain where it takes fewest.
-    rho, recall: to a dense ranking, on `domains`; None outside what was measured. source: what the widths come from.
+    rho, recall: to a dense ranking, on `domains`; None outside what was measured, and for a plan without slots or of every
+    comparison. source: what the widths come from.
     """
 
     trials: float
@@ -91,6 +92,7 @@ def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
                 if parts is None
                 else range_of(half_widths(parts, n_slots, plan.n_items).mean(keepdims=True))
             )
+    measured = (plan.slot >= 0).any() and trials < 2 * most
     design = width_of(plan) if plan.design == Width.name else None
     needed, items = None, None
     if design is not None:
@@ -109,8 +111,8 @@ def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
         width=None if design is None else design.width,
         trials_needed=needed,
         items_needed=items,
-        rho=expected_rho(trials),
-        recall=expected_recall(trials),
+        rho=expected_rho(trials) if measured else None,
+        recall=expected_recall(trials) if measured else None,
         source=f"{NAMED}; this run has no answers yet" if parts is None else OWN,
         domains=NAMED,
     )

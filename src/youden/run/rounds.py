@@ -35,11 +35,20 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
         rounds = result.plan.rounds or rounds
         round_ = next_round(result, rounds)
         if round_.over is not None:
-            said = f"{plan.design}: {len(rounds.starts)} looks; {REASONS[round_.over]}{round_.more}"
+            short = _short(plan) if round_.over == "budget" else ""
+            said = f"{plan.design}: {len(rounds.starts)} looks; {REASONS[round_.over]}{short}{round_.more}"
             notes = (note for note in plan.notes if not note.startswith(f"{plan.design}: "))
             return replace(result, plan=replace(result.plan, notes=(*notes, said)))
         more = with_round(result.plan, pool, rounds, round_.trials, active=round_.active)
         result = ask(more)
+
+
+def _short(plan: Plan) -> str:
+    """What a budget that is spent was not enough for."""
+    if plan.design == Width.name:
+        return " before intervals were as narrow as asked for"
+    top = adaptive_of(plan).top
+    return "" if top is None else f" before the top {top} were told apart from the rest, all looks together"
 
 
 def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:

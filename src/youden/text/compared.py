@@ -13,3 +13,12 @@ def items_compared(n_items: int, n_compared: int, *, by: str = "") -> str:
     """
     said = f"{n_items:,} items"
     return said if n_compared == n_items else f"{said}, of which {n_compared:,} were compared{by}"
+
+
+def counted(n: int, noun: str) -> str:
+    """The number and its noun.
+
+    >>> counted(1, "agent"), counted(2, "agent")
+    ('1 agent', '2 agents')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -53,7 +53,9 @@ def command(
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:
-        judge_run(planned, asking.terms(progress=bar))
+        result = judge_run(planned, asking.terms(progress=bar))
+    if result.plan.rounds is not None:
+        show.note(result.plan.notes[-1])
     from youden.pools.look.clones import clones_of
     from youden.report.pages.write import write_report  # after the asking: charts and pandas take a second to load
     from youden.run.robust.rules import rules_of

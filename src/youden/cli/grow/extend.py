@@ -12,6 +12,7 @@ import click
 from youden.cli.terms import options, ranking, run_options, show
 from youden.cli.terms.progress import progress_bar
 from youden.cli.terms.values import Number
+from youden.text.compared import counted
 
 if TYPE_CHECKING:
     from youden.nouns import ExtensionFacts, Json, Target
@@ -131,8 +132,8 @@ def _expected(half_width: float, *, n_joined: int) -> str:
     if not n_joined:
         return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
     return (
-        f"intervals of {n_joined} new agents: about ± {half_width:.3f}, if their answers vary as those of the agent that "
-        "varies most"
+        f"intervals of {counted(n_joined, 'new agent')}: about ± {half_width:.3f}, if their answers vary as those of the agent "
+        "that varies most"
     )
 
 

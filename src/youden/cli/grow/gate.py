@@ -49,7 +49,7 @@ def command(
     agents: tuple[str, ...],
     baseline: str,
     margin: float,
-    target: Target,
+    target: Target | None,
     ledger: Path | None,
     markdown: str | None,
     junit: Path | None,
@@ -58,12 +58,12 @@ def command(
 ) -> int:
     """Is --agent better, no worse or worse than --baseline?
 
-    It says so of items of this kind, by the answers in RUN. The difference of their abilities gets an interval, from what
-    each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies above −margin, no worse:
-    exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1. Else it is undecided: 3,
-    with the number of calls that decide with a chance of 90 %, wherever the truth lies, and the command that asks them, or
-    the number of items. Agents that were hardly seen to differ are undecided below some 70 items: 12 agreements of 12 still
-    allow a difference on a quarter of all items.
+    It says so of items of this kind, or of what --target says, by the answers in RUN. The difference of their abilities gets
+    an interval, from what each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies
+    above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1.
+    Else it is undecided: 3, with the number of calls that decide with a chance of 90 %, wherever the truth lies, and the
+    command that asks them, or the number of items. Agents that were hardly seen to differ are undecided below
+    some 70 items: 12 agreements of 12 still allow a difference on a quarter of all items.
 
     Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
     side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in

@@ -41,7 +41,7 @@ def command(
     runs: tuple[Path, ...],
     scores: ScoreKind,
     match: MatchItems,
-    target: Target,
+    target: Target | None,
     families: dict[str, str],
     as_json: bool,
 ) -> None:

@@ -69,9 +69,8 @@ target = click.option(
 about = click.option(
     "--target",
     type=_targets,
-    default="items-like-these",
-    show_default=True,
-    help="What differences speak of: more items of this kind, or these items alone.",
+    help="What differences speak of: more items of this kind, or these items alone. "
+    "[default: what the runs say, else items-like-these]",
 )
 labels = click.option(
     "--labels",

@@ -35,8 +35,9 @@ def read_keys(path: Path) -> dict[str, object]:
             f"{path} is no YAML: {error}. Write one `key: value` a line.", slug="run-config-yaml"
         ) from error
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        held = "is empty" if data is None else f"holds {repr(data)[:60]}, no keys"
         raise ConfigError(
-            f"{path} holds {repr(data)[:60]}, no keys. Write one `key: value` a line, at least `pool: …`.",
+            f"{path} {held}. Write one `key: value` a line, at least `pool: …`.",
             slug="run-config-yaml",
         )
     return data

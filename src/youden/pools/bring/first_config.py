@@ -49,7 +49,7 @@ _TEXT = """\
 {max_cost}
 
 # Which comparisons are made: cyclic spreads them evenly over agents and items. How many, one of these says; where none does,
-# it is 2 % of all there are, and at least 30 an agent.
+# it is 450 comparisons an agent or 2 % of all calls, whichever is fewer, but at least 60 comparisons an agent.
 design: cyclic
 # calls: {calls}
 # trials: 60            # an agent

@@ -39,13 +39,16 @@ def find_copies(looked: LookedAt) -> list[Finding]:
     natural = not known.size or np.median(known) >= NATURAL
     rewording = np.flatnonzero(np.nan_to_num(near) >= NEAR) if not natural else np.array([], dtype=np.int64)
     rewording = np.setdiff1d(rewording, copying)
-    said = f"in the median response {{share:.0%}} or more of the {N_GRAM}-word runs stand in the item's prompt"
-    reworded = "the median response and its prompt have {share:.0%} or more of all their words in common"
+    said = f"in {{their}} median response {{share}} of the {N_GRAM}-word runs stand in the item's prompt"
+    reworded = "{their} median response and its prompt have {share} of all their words in common"
     findings = []
     for found, shares_of, how in ((copying, medians, said), (rewording, near, reworded)):
         if len(found):
             ids = tuple(looked.pool.agents[k].id for k in found)
-            findings.append(_finding(ids, how.format(share=shares_of[found].min()), float(shares_of[found].max())))
+            least, alone = float(shares_of[found].min()), len(found) == 1
+            share = f"{least:.0%}" if alone or least >= 1 else f"{least:.0%} or more"
+            told = how.format(their="its" if alone else "their", share=share)
+            findings.append(_finding(ids, told, float(shares_of[found].max())))
     return findings
 
 
@@ -62,7 +65,7 @@ def _alike(looked: LookedAt) -> Floats:
 def _finding(ids: tuple[str, ...], how: str, share: float) -> Finding:
     return Finding(
         "source-copying",
-        f"{listed(ids, most=20)} copy their source: {how}.",
+        f"{listed(ids, most=20)} {'copies its' if len(ids) == 1 else 'copy their'} source: {how}.",
         "Copied text shares words with everybody who keeps to the source, so a judge that compares words ranks such agents "
         "far too high, and a judge that reads ranks them too high as well: a source is what all responses have in common.",
         "Leave them out, or judge with a model and read their places with care.",

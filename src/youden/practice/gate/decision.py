@@ -17,6 +17,7 @@ from youden.errors import InputError
 from youden.nouns import Json, Target
 from youden.nouns.arrays import Floats, Positions
 from youden.practice.gate.answers import GateAnswers, Outlook, read_answers
+from youden.run.pipeline import target_of
 from youden.stats.trials.item_contributions import Left
 from youden.stats.trials.noninferiority import Verdict, chance_decided, decide, look_error
 from youden.stats.trials.quiet_differences import items_that_decide, unseen_share
@@ -125,11 +126,11 @@ def next_looks(
     *,
     baseline: str,
     ledger: Path | None = None,
-    target: Target = "items-like-these",
+    target: Target | None = None,
 ) -> tuple[Look, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
     kept = read_ledger(_ledger(folder, ledger))
-    return _looks(read_answers(folder), agents, baseline, kept, target)
+    return _looks(read_answers(folder), agents, baseline, kept, target or target_of(folder, None))
 
 
 def gate_run(
@@ -139,12 +140,12 @@ def gate_run(
     baseline: str,
     margin: float = MARGIN,
     ledger: Path | None = None,
-    target: Target = "items-like-these",
+    target: Target | None = None,
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
-    target: what differences speak of. margin: how much worse, on the scale of abilities, still counts as no worse. The interval's
-    error is shared by the agents asked together and by all looks (`look_error`).
+    target: what differences speak of; None for what the run says. margin: how much worse, on the scale of abilities, still
+    counts as no worse. The interval's error is shared by the agents asked together and by all looks (`look_error`).
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart], [gate-target]; RunFolderError
     where the run is not judged and fitted, or [gate-ledger].
@@ -154,6 +155,7 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
+    target = target or target_of(folder, None)
     answers, path = read_answers(folder, target=target), _ledger(folder, ledger)
     kept = read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)

@@ -43,8 +43,15 @@ def _undecided(gate: Gate, row: Gated) -> str:
     more = f"some {needed.items:,}" if needed.items else "more"
     known = "An imported run cannot be asked more" if gate.calls is None else "Every comparison on these items is asked"
     if needed.chance is not None:
-        known = f"Asking every comparison on these items decides it with a chance of {needed.chance:.0%}"
-    as_it_is = f" If the difference stays what it is, {needed.as_it_is:,} items do." if needed.as_it_is else ""
+        known = (
+            f"Asking every comparison on these items decides it with a chance of {needed.chance:.0%} where the truth is hardest "
+            "to tell"
+        )
+    as_it_is = ""
+    if needed.as_it_is:
+        as_it_is = (
+            f" If the difference stays what it is, {needed.as_it_is:,} items compared as often as these decide it."
+        )
     return f"{known}; for 90 % {more} items are needed, or a wider margin.{as_it_is}"
 
 

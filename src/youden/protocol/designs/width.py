@@ -64,8 +64,8 @@ class Width:
             )
         until = max(LEAST_PILOT, ceil(PILOT_SQUARES / self.width**2))
         chosen = self.more(eligible, rng, n_done=0, n_spent=0, until=until)
-        most = "all there are" if self.n_paired is None else f"{self.n_paired:,}"
-        note = f"this is the first round; more follow until ± {self.width:g} is there, {most} paired calls at most"
+        most = "all the paired calls there are" if self.n_paired is None else f"{self.n_paired:,} paired calls"
+        note = f"this is the first round; more follow until ± {self.width:g} is reached, with {most} at most"
         return Drawn(chosen, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def more(self, eligible: Bools, rng: np.random.Generator, *, n_done: int, n_spent: int, until: int) -> Trials:

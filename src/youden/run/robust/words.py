@@ -25,8 +25,8 @@ def standing_words(made: Mapping[StandingName, StandingFacts]) -> list[str]:
     for name, facts in made.items():
         if name == "robust":
             said += [
-                f"{', '.join(group)} agree far beyond their abilities, so in the robust ranking they count as one partner and do "
-                "not score each other."
+                f"{', '.join(group)} are alike in their texts, or agree far beyond their abilities, so in the robust ranking "
+                "they count as one partner and do not score each other."
                 for group in facts.groups
             ]
         if facts.message:

@@ -67,7 +67,7 @@ class LinkCurls(NamedTuple):
         for name, (value, curl, _, _) in self.measured.items():
             x = np.linspace(0.0, float(curl.quantiles((0.99,)).value[0]) or 1.0, n_steps)
             share = curl.ecdf(x)
-            curves.append(CurlCurve(name, x, share.value, share.error, float(value.std())))
+            curves.append(CurlCurve(name, x, share.value, share.error, _sd(value)))
         return tuple(curves)
 
 
@@ -119,8 +119,8 @@ def _cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
 def _row(of: _Measured, cells: SeenCells) -> LinkFacts:
     found = of.curl.quantiles((0.5, 0.95))
     (median, p95), (median_error, p95_error) = found.value.tolist(), found.error.tolist()
-    varies = float(np.ptp(of.value)) > _EQUAL
-    sd = float(of.value.std()) if varies else 0.0
+    sd = _sd(of.value)
+    varies = sd > 0
     return LinkFacts(
         median=median,
         p95=p95,
@@ -133,6 +133,11 @@ def _row(of: _Measured, cells: SeenCells) -> LinkFacts:
         median_error=None if of.n_sampled is None else median_error,
         p95_error=None if of.n_sampled is None else p95_error,
     )
+
+
+def _sd(value: Floats) -> float:
+    """0 where values differ by rounding only."""
+    return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 
 
 def _sure(value: Floats) -> Estimates:

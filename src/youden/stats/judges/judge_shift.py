@@ -13,6 +13,7 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Bools, Floats, Ids, Positions, freeze
+from youden.stats.base.clusters import NOTHING
 from youden.stats.base.validation import check_level
 from youden.stats.judges.curved_relation import curved_relation
 from youden.stats.trials.comparisons import holm
@@ -88,7 +89,8 @@ def judge_shift(
     Least squares y_other = α_i + α_k + β·y_one over trials both answered: a trial's luck that both saw cancels as far as they
     agree on trials (β = 1 is the plain difference). e = α + βa takes the one's answers to all its trials for those the other did
     not see (two-phase sampling). Shifts are off a curve in a, so that a judge that is less sure, or draws the line for a yes
-    elsewhere, moves nobody. Errors of e: one variance a judge for all trials. Shifts: Student t, Holm.
+    elsewhere, moves nobody. Errors of e: one variance a judge for all trials. Shifts: Student t, Holm. Where the judges never
+    differ, an agent's n trials still allow a shift of at least 1 − .025^(1/n).
 
     first, second: int[U] in 0 … K−1; one, other: float[U], answers to paired trials, NaN where there is none.
 
@@ -120,6 +122,7 @@ def judge_shift(
     slope = float((np.linalg.pinv(line) @ e)[1])
     curved = curved_relation(i, k, a, one[both] - a[i] - a[k], other[both], doubt=doubt)
     half = student.ppf((1 + level) / 2, curved.freedom) * curved.error
+    moved = np.where(np.abs(curved.shift) < NOTHING, 0.0, curved.shift)
 
     def spread(values: Floats) -> Floats:
         found: Floats = np.full(n_agents, np.nan)
@@ -138,9 +141,9 @@ def judge_shift(
         one_seen=spread(_effects(i, k, one[both], K)[0]),
         other_seen=spread(_effects(i, k, other[both], K)[0]),
         slope=slope,
-        shift=spread(curved.shift),
-        low=spread(curved.shift - half),
-        high=spread(curved.shift + half),
+        shift=spread(moved),
+        low=spread(moved - half),
+        high=spread(moved + half),
         p_value=spread(curved.p_value),
         p_holm=spread(holm(curved.p_value)),
         score=spread(curved.score),

@@ -14,9 +14,12 @@ from youden.errors import ConfigError
 from youden.nouns import Json
 from youden.study.additivity import LITTLE
 from youden.study.budget.curves import BudgetRow, BudgetStudy
+from youden.text.compared import counted
 
 Measure = Literal["rho", "recall", "halfwidth"]
 FEW_SLOTS = 15
+FEW_SEEDS = 20
+"""Below it the share of intervals that hold is mostly luck."""
 HIGH_FPR = 0.02
 
 
@@ -144,9 +147,11 @@ def _doubts(study: BudgetStudy) -> Iterator[str]:
                 yield f"{place} cannot be drawn: {row.why}"
             if row.slots is not None and row.slots < FEW_SLOTS:
                 yield f"{place} has {row.slots:.0f} slots: under {FEW_SLOTS}, its intervals rest on too few rounds to be trusted."
-            if row.coverage is not None and not 0.93 <= row.coverage <= 0.985:
+            if row.coverage is not None and study.n_seeds >= FEW_SEEDS and not 0.93 <= row.coverage <= 0.985:
                 kind = "too narrow" if row.coverage < 0.93 else "wider than these items alone need"
                 yield f"{place}: its 95 % intervals hold the dense value {row.coverage:.1%} of the time, so they are {kind}."
+    if study.n_seeds < FEW_SEEDS:
+        yield f"With {counted(study.n_seeds, 'seed')} nothing is said of coverage; {FEW_SEEDS} tell."
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than where calls go: cell designs pay an independent twin for every paired call, as the "

@@ -18,6 +18,7 @@ from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verd
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.extension.blocks import extensions_of
 from youden.protocol.scores import train_scores
+from youden.run.pipeline import target_of
 from youden.run.ranking import differences_of, differences_of_rates
 
 MatchItems = Literal["id", "number"]
@@ -29,7 +30,7 @@ _PAIR = ["item", "first", "second"]
 class JudgedRun:
     """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
     meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
-    it, None where it is not fitted."""
+    it, None where it is not fitted. target: what its intervals speak of."""
 
     name: str
     digest: str | None
@@ -38,6 +39,7 @@ class JudgedRun:
     families: Mapping[str, str] = field(default_factory=dict)
     family: str | None = None
     abilities: Mapping[str, float] | None = None
+    target: Target = "items-like-these"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,8 @@ def read_judged(folder: RunFolder) -> JudgedRun:
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
     ranking = folder.read_ranking() if folder.has("ranking.csv") else None
     abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
-    return JudgedRun(folder.path.name, pool.digest, folder.read_rates(), result, families, _family(folder), abilities)
+    rates, target = folder.read_rates(), target_of(folder, None)
+    return JudgedRun(folder.path.name, pool.digest, rates, result, families, _family(folder), abilities, target)
 
 
 def _family(folder: RunFolder) -> str | None:
@@ -95,12 +98,12 @@ def side_by_side(
     *,
     kind: ScoreKind = "symmetric",
     match: MatchItems = "id",
-    target: Target = "items-like-these",
+    target: Target | None = None,
 ) -> SideBySide:
     """What `runs` share.
 
     match: items by their ids, or by the last number in them (`example-7` is `task-007`), for runs that came by different ways.
-    target: what it speaks of that a run tells two agents apart.
+    target: what it speaks of that a run tells two agents apart; None for what all runs say, else items like these.
 
     Raises: ConfigError [judges-few], [judges-pools] for other texts, [judges-agents], [judges-items], [judges-number],
     [judges-trials] where two of them answered no unit in common.
@@ -117,6 +120,8 @@ def side_by_side(
     agents = _shared([run.rates.agent_ids for run in runs])
     items = _shared(keys)
     _enough(agents, items)
+    if target is None:
+        target = "these-items" if all(run.target == "these-items" for run in runs) else "items-like-these"
     names = _names(runs)
     own = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
     places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]

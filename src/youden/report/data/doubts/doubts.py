@@ -106,7 +106,7 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     lost = breakdowns(pairs, groups)
     grid = pair_grid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
     found = [
-        _agreeing(grid),
+        _agreeing(grid, summary),
         *_length(length_correlation(ability, evidence.pool.mean_length)),
         *_halves(summary),
         *_without(without),
@@ -116,10 +116,20 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     return Doubts(grid, without, lost, tuple(sorted(found, key=lambda doubt: not doubt.speaks)))
 
 
-def _agreeing(grid: PairGrid) -> Doubt:
+def _agreeing(grid: PairGrid, summary: Summary) -> Doubt:
     title = "Pairs that agree far beyond their abilities"
     if not grid.beyond:
-        return Doubt("pairs", title, "No pair agrees far beyond what its two abilities explain.", speaks=False)
+        robust = summary.facts.standings.get("robust")
+        if robust is None or not robust.groups:
+            return Doubt("pairs", title, "No pair agrees far beyond what its two abilities explain.", speaks=False)
+        alike = "; ".join(", ".join(group) for group in robust.groups)
+        return Doubt(
+            "pairs",
+            "Agents that are alike in their texts",
+            f"The robust ranking counts as one partner, for their texts are alike: {alike}. By the answers, no pair of them "
+            "agrees far beyond what its two abilities explain.",
+            speaks=True,
+        )
     named = "; ".join(
         f"{pair.first} and {pair.second} ({pair.agreement:.2f}, {pair.residual:+.2f} beyond)"
         for pair in grid.beyond[:MANY]

@@ -16,7 +16,7 @@ TITLES: dict[About, str] = {"judge": "The judge", "pool": "The pool", "data": "T
 _KINDS: tuple[tuple[re.Pattern[str], str, About, str], ...] = (
     (re.compile(r"False-positive alarm: "), "alarm", "pool", "{n} false-positive alarms"),
     (re.compile(r"\AAgent '.*' copies its prompts", re.DOTALL), "copying", "pool", "{n} agents copy their prompts"),
-    (re.compile(r"agree far beyond their abilities"), "pairs", "pool", "Some agents agree far beyond their abilities"),
+    (re.compile(r"agree far beyond their abilities"), "pairs", "pool", "Some agents are too alike to count apart"),
     (re.compile(r"\A[\d,]+ of [\d,]+ (trials|calls) have no answer"), "missing", "judge", ""),
     (re.compile(r"The served model changed"), "served", "judge", "The served model changed"),
 )
