@@ -116,6 +116,16 @@ def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> No
     assert 0.93 <= np.mean(covered) <= 0.985
 
 
+def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_these_items() -> None:
+    K, n = 6, 120
+    of, _ = block(K, 8, n, seed=2, noise=0.0)
+    order = np.random.default_rng(0).permutation(n)
+    again = of._replace(**{name: getattr(of, name)[order] for name in ("first", "second", "item", "value")})
+    one, other = fitted(of, K), fitted(again, K)
+    np.testing.assert_allclose(one.left, other.left, rtol=1e-9)
+    np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
+
+
 def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
     K, J, rng = 5, 12, np.random.default_rng(5)
     item, first, second = (
