@@ -102,6 +102,15 @@ def test_the_covariance_is_that_of_clusters_shrunk_to_independent_agents_of_the_
     np.testing.assert_array_equal(found.freedom, np.full(5, 45.0))
 
 
+def test_what_the_ridge_of_a_fit_with_gaps_leaves_moves_nobody_and_hides_as_much_as_nothing() -> None:
+    rng = np.random.default_rng(0)
+    score = np.full((5, 12), -0.9)
+    score[rng.random(score.shape) < 0.7] = np.nan
+    error = ClippedLinear().fit(score).centred_covariance.error
+    assert (~np.isnan(error)).any()
+    assert np.nanmin(error) > 0.1
+
+
 def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none() -> None:
     few, all_ = np.zeros((1, 50)), np.full((1, 50), 0.5)
     few[0, :2] = 0.5

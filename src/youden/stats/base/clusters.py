@@ -22,6 +22,8 @@ UNSEEN = 3.54
 """(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
 NOTHING = 1e-6
 """What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
+_STILL = 1e-5
+"""Where clusters, each as if it alone counted, do less than this in the root mean square, none moves the agent."""
 _AT_ONCE = 2**20
 """Numbers of a block, which stays in a processor's cache."""
 
@@ -164,7 +166,7 @@ def unseen_square(moved: Floats, n: Floats | Positions, *, least: float = 0.0) -
 
 
 def _unseen(squares: Floats, fourth: Floats, n: Floats | Positions, *, least: float) -> Floats:
-    r = np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=squares > NOTHING**2)
+    r = np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=squares > n * _STILL**2)
     return np.asarray((1 + squares) / (1 + r) * np.maximum(least, 1 - 3 * r / n))
 
 
