@@ -114,3 +114,15 @@ def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
     found = estimate(result, target="symmetric")
     for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
         np.testing.assert_array_equal(table[column], tried)
+
+
+def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
+    plan = make_plan(make_pool(8, 40), design="cyclic", percent=20, seed=0)
+    rng = np.random.default_rng(0)
+    easy = 0.25 * rng.standard_normal(40)
+    paired = plan.arm == PAIRED
+    answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
+    lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
+    of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
+    whole, part = (youden.rank(plan, result).set_index("agent").ability for result in of)
+    assert abs((part - whole)["a0"]) < 0.04
