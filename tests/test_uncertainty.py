@@ -321,6 +321,22 @@ def test_an_agent_without_an_estimate_holds_any_place_and_nobody_is_best_over_it
     assert found.places.low.tolist() == [1, 2, 1]
 
 
+def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyond_its_place_of_all_at_once() -> None:
+    K = 20
+    covariance = CentredCovariance(np.eye(K) - 1 / K, np.full(K, 35.0))
+    ahead, ends = np.zeros((2, K))
+    ahead[0] = 3.2
+    ends[[0, -1]] = 2.9, -2.9
+    found = differences(ahead, covariance)
+    assert found.best == 0
+    assert found.places.high[0] == 1
+    assert (found.places.low[1:] == 2).all()
+    one_by_one, at_once = differences(ends, covariance).places, places_at_once(differences(ends, covariance))
+    assert at_once.high[0] == K - 1
+    assert (at_once.low <= one_by_one.low).all()
+    assert (one_by_one.high <= at_once.high).all()
+
+
 def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_clusters() -> None:
     ability = np.linspace(0.3, -0.3, 12)
     of = covariance(0.03**2, 12)
