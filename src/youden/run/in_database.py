@@ -143,12 +143,13 @@ def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
 
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:
-    """Whether every paired trial stands in a slot, and few of any agent's lack an answer."""
+    """Whether every paired trial stands in a slot, and few of any agent's in slots that were begun lack an answer."""
     found = columns(connection, "SELECT count(*) AS n, count(slot) AS n_slots FROM paired")
     of_agents = columns(
         connection,
         """SELECT agent, count(*) AS asked, count(answer) AS answered
-        FROM (SELECT first AS agent, answer FROM paired UNION ALL SELECT second, answer FROM paired) GROUP BY agent""",
+        FROM (SELECT unnest([first, second]) AS agent, slot, answer FROM paired)
+        SEMI JOIN (FROM paired WHERE answer IS NOT NULL) AS begun USING (slot) GROUP BY agent""",
     )
     slotted = bool(found["n"][0] and found["n"][0] == found["n_slots"][0])
     return slotted and few_lost(of_agents["asked"], of_agents["answered"])

@@ -65,7 +65,7 @@ def balanced(plan: Plan) -> bool:
 
 
 def few_lost(asked: Positions, answered: Positions) -> bool:
-    """Whether no agent lacks the answers to more than `MOST_LOST` of its paired trials: int[K] each.
+    """Whether no agent lacks the answers to more than `MOST_LOST` of its paired trials in slots that hold an answer: int[K] each.
 
     Answers that fail are not spread evenly. Where an agent lacks those on hard items, its mean is too high, and where it lacks
     a tenth of them its slot interval covers .82 of the time; the fit's covers .97.
@@ -74,12 +74,13 @@ def few_lost(asked: Positions, answered: Positions) -> bool:
 
 
 def _trials_of_agents(result: Verdicts) -> tuple[Positions, Positions]:
-    """Paired trials of each agent, and those of them that are answered: int64[K] each."""
+    """Paired trials of each agent in slots that hold an answer, and those of them that are answered: int64[K] each."""
     plan = result.plan
-    paired = plan.arm == PAIRED
-    counts = (np.append(plan.first[rows], plan.second[rows]) for rows in (paired, paired & result.answered))
-    asked, answered = (np.bincount(agents, minlength=plan.n_agents) for agents in counts)
-    return asked, answered
+    answered = (plan.arm == PAIRED) & result.answered
+    begun = np.isin(plan.slot, plan.slot[answered])
+    counts = (np.append(plan.first[rows], plan.second[rows]) for rows in ((plan.arm == PAIRED) & begun, answered))
+    in_slots, known = (np.bincount(agents, minlength=plan.n_agents) for agents in counts)
+    return in_slots, known
 
 
 def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
