@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import make_pool
+from pools import answer_with, make_pool
 from worlds import dense_world, verdicts
 from youden.data.folder.run_config import RunConfig
 from youden.data.pools.writer import write_pool
@@ -171,6 +171,18 @@ def test_two_agents_have_no_standing() -> None:
         weighted_mean(
             one, 1 - one, one, np.ones(2), weight=np.ones(2), turn=0 * one, asks=np.ones((1, 2), dtype=bool), n_agents=2
         )
+
+
+def test_a_round_whose_slots_hold_no_unsure_agent_ends_the_run() -> None:
+    present = np.arange(8)[:, None] // 4 == np.arange(20) // 10
+    pool = make_pool(8, 20, present=present)
+
+    def answered(plan: Plan) -> Verdicts:
+        return answer_with(plan, ((plan.first * 7 + plan.second + plan.item) % 3 == 0).astype(float))
+
+    for seed in range(6):
+        result = run_rounds(make_plan(pool, design="adaptive", percent=40, seed=seed), pool, answered)
+        assert "the budget is spent" in result.plan.notes[-1]
 
 
 def test_any_other_plan_is_asked_once(world: World) -> None:

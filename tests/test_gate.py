@@ -249,6 +249,14 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["looks"] == []
 
 
+def test_an_agent_seen_on_few_items_has_no_verdict_however_many_its_baseline_was_seen_on(tmp_path: Path) -> None:
+    texts = POOL.texts.copy()
+    texts[0, 1:] = None
+    run = write(tmp_path / "run", world(gap=0.4), pool=replace(POOL, texts=texts), percent=30, design="cyclic")
+    (row,) = gate_run(run, ["a0"], baseline="a1").agents
+    assert (row.verdict, row.n_items, row.low) == ("undecided", 1, None)
+
+
 def test_an_imported_run_is_compared_by_its_scores_and_asked_nothing(youden: Youden, tmp_path: Path) -> None:
     judged = write(tmp_path / "judged", world(gap=-0.05), design="dense")
     run = RunFolder(tmp_path / "imported")

@@ -116,7 +116,7 @@ def same_tables(arrays: RunFolder, other: RunFolder) -> None:
 @given(
     how=st.sampled_from(sorted(PLANS)),
     seed=st.integers(0, 10_000),
-    missing=st.sampled_from([0.0, 0.15]),
+    missing=st.sampled_from([0.0, 0.02, 0.15]),
     soft=st.booleans(),
     gaps=st.booleans(),
     replicates=st.booleans(),

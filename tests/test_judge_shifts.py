@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
+from youden.cli.read.compare import show_judges
 from youden.errors import ConfigError
 from youden.nouns import PAIRED, Plan
 from youden.protocol.plan import make_plan
@@ -126,6 +127,20 @@ def test_what_cannot_be_tested_is_said() -> None:
     single = judge_shifts(alone, 0, 1)
     assert all(row.favoured_by == () for row in single.families)
     assert "too few on one side to claim a preference" in words(single)
+
+
+def test_of_three_agents_no_shift_can_be_asked_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = make_plan(make_pool(3, 30), design="cyclic", percent=50, n_independent=20, seed=1)
+    runs = []
+    for name, seed in (("A", 1), ("B", 2)):
+        result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
+        runs.append(JudgedRun(name, plan.pool_digest, tally(result), result))
+    study = study_judges(side_by_side(runs))
+    said = " ".join(study.words)
+    assert "Nothing is said of single agents between A and B: 3 agents" in said
+    assert "moves beyond chance" not in said
+    show_judges(study)
+    assert "nan" not in capsys.readouterr().out
 
 
 def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:

@@ -96,6 +96,14 @@ def test_a_judge_agrees_with_itself() -> None:
     assert all(len(set(row.places)) == 1 for row in study.agents)
 
 
+def test_agents_that_differ_by_rounding_alone_share_a_place_under_every_judge() -> None:
+    pool = make_pool(6, 9)
+    plans = [make_plan(pool, design="nlogn", holdout=0.1, seed=seed) for seed in (1, 2)]
+    alike = [answer_with(plan, np.where(plan.arm == PAIRED, 0.7, 0.1)) for plan in plans]
+    study = study_judges(side_by_side([judged(result, name=name) for result, name in zip(alike, "ab", strict=True)]))
+    assert {row.places for row in study.agents} == {(1, 1)}
+
+
 def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_target() -> None:
     plan = make_plan(make_pool(6, 30), design="dense", holdout=0)
     rng, strength = np.random.default_rng(0), np.linspace(0.95, 0.15, 6)

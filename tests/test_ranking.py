@@ -18,6 +18,8 @@ from youden.protocol.extension.extending import add_agents
 from youden.protocol.plan import make_plan
 from youden.protocol.rates import tally
 from youden.run.analysis import analyse
+from youden.run.estimates.abilities import abilities_of
+from youden.run.estimates.ability import TRIALS
 from youden.study.budget.curves import estimate
 from youden.study.replay import World, make_world, replay
 
@@ -114,3 +116,24 @@ def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
     found = estimate(result, target="symmetric")
     for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
         np.testing.assert_array_equal(table[column], tried)
+
+
+def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
+    plan = make_plan(make_pool(8, 40), design="cyclic", percent=20, seed=0)
+    rng = np.random.default_rng(0)
+    easy = 0.25 * rng.standard_normal(40)
+    paired = plan.arm == PAIRED
+    answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
+    lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
+    of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
+    whole, part = (youden.rank(plan, result).set_index("agent").ability for result in of)
+    assert abs((part - whole)["a0"]) < 0.04
+
+
+def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
+    whole = verdicts(make_pool(8, 20), design="cyclic", percent=20)
+    plan = whole.plan
+    part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
+    found = abilities_of(part)
+    assert found is not None
+    assert found.ranking == TRIALS

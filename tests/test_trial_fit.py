@@ -116,6 +116,35 @@ def test_intervals_cover_abilities_on_items_drawn_anew(n: int, own: float) -> No
     assert 0.93 <= np.mean(covered) <= 0.985
 
 
+def test_answers_that_the_fit_explains_leave_no_rounding_in_what_is_left_on_these_items() -> None:
+    K, n = 6, 120
+    of, _ = block(K, 8, n, seed=2, noise=0.0)
+    order = np.random.default_rng(0).permutation(n)
+    again = of._replace(**{name: getattr(of, name)[order] for name in ("first", "second", "item", "value")})
+    one, other = fitted(of, K), fitted(again, K)
+    np.testing.assert_allclose(one.left, other.left, rtol=1e-9)
+    np.testing.assert_allclose(one.covariance.covariance, other.covariance.covariance, rtol=1e-9)
+
+
+def test_on_these_items_the_error_of_one_agent_is_in_the_distances_of_all_from_the_average() -> None:
+    K, J = 8, 30
+    item, first, second = (
+        index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
+    )
+    covered = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        D, asked = rng.random((J, K, K)), rng.permutation(J)[:3]
+        kept = ((first != 0) & (second != 0)) | np.isin(item, asked)
+        columns = (column[kept] for column in (first, second, item, D[item, first, second]))
+        found = fitted(PairBlock(*columns, np.ones(kept.sum()), np.zeros(kept.sum()), J), K)
+        mean = (D * ~np.eye(K, dtype=bool)).sum(axis=0)
+        truth = (mean.sum(axis=0) + mean.sum(axis=1)) / (2 * (K - 1) * J)
+        half = found.covariance.scaled_apart(found.left).half_width()
+        covered.append(np.abs(found.ability - truth + truth.mean()) <= half)
+    assert np.mean(covered) > 0.93
+
+
 def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -> None:
     K, J, rng = 5, 12, np.random.default_rng(5)
     item, first, second = (
@@ -124,7 +153,7 @@ def test_rates_that_were_drawn_are_still_in_doubt_where_every_pair_was_asked() -
     rate = (rng.random(len(item)) < 0.2).astype(np.float64)
     alike = PairBlock(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
     found = fitted(alike, K)
-    on_these = found.covariance.scaled(found.left)
+    on_these = found.covariance.scaled_apart(found.left)
     assert (np.abs(found.ability) <= on_these.half_width()).all()
     drawn = np.sqrt(rate.var() / (2 * (K - 1) * J))
     assert on_these.error == pytest.approx(drawn, rel=0.35)

@@ -102,6 +102,15 @@ def test_the_covariance_is_that_of_clusters_shrunk_to_independent_agents_of_the_
     np.testing.assert_array_equal(found.freedom, np.full(5, 45.0))
 
 
+def test_what_the_ridge_of_a_fit_with_gaps_leaves_moves_nobody_and_hides_as_much_as_nothing() -> None:
+    rng = np.random.default_rng(0)
+    score = np.full((5, 12), -0.9)
+    score[rng.random(score.shape) < 0.7] = np.nan
+    error = ClippedLinear().fit(score).centred_covariance.error
+    assert (~np.isnan(error)).any()
+    assert np.nanmin(error) > 0.1
+
+
 def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none() -> None:
     few, all_ = np.zeros((1, 50)), np.full((1, 50), 0.5)
     few[0, :2] = 0.5
@@ -310,6 +319,22 @@ def test_an_agent_without_an_estimate_holds_any_place_and_nobody_is_best_over_it
     assert found.best is None
     assert (found.places.low[2], found.places.high[2]) == (1, 3)
     assert found.places.low.tolist() == [1, 2, 1]
+
+
+def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyond_its_place_of_all_at_once() -> None:
+    K = 20
+    covariance = CentredCovariance(np.eye(K) - 1 / K, np.full(K, 35.0))
+    ahead, ends = np.zeros((2, K))
+    ahead[0] = 3.2
+    ends[[0, -1]] = 2.9, -2.9
+    found = differences(ahead, covariance)
+    assert found.best == 0
+    assert found.places.high[0] == 1
+    assert (found.places.low[1:] == 2).all()
+    one_by_one, at_once = differences(ends, covariance).places, places_at_once(differences(ends, covariance))
+    assert at_once.high[0] == K - 1
+    assert (at_once.low <= one_by_one.low).all()
+    assert (one_by_one.high <= at_once.high).all()
 
 
 def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_clusters() -> None:

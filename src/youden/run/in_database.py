@@ -19,6 +19,7 @@ from youden.engines.trial_table import columns, load_trials
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PartnerFacts, PartnerRules, Plan, Signature, StandingFacts, StandingName, Target
 from youden.run.analysis import Tables, dependence, facts_of, items_table, judged_parts, link_facts
+from youden.run.estimates.abilities import few_lost
 from youden.run.estimates.ability import TRIALS, Abilities
 from youden.run.estimates.fitted import answers_of, fitted_abilities
 from youden.run.estimates.places_table import ranking_table, told_apart
@@ -83,7 +84,7 @@ def fit_in_database(
             if rates:
                 fresh.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
             model = ClippedLinear().fit(sums.symmetric)
-            by_trials = _in_slots(connection) and bool(plan.split.train.all())
+            by_trials = bool(plan.split.train.all()) and _in_slots(connection)
             if by_trials:
                 found = _abilities(means(blocks(connection, plan), sums), sums, target)
             else:
@@ -142,9 +143,16 @@ def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
 
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:
-    """Whether every paired trial stands in a slot."""
+    """Whether every paired trial stands in a slot, and few of any agent's in slots that were begun lack an answer."""
     found = columns(connection, "SELECT count(*) AS n, count(slot) AS n_slots FROM paired")
-    return bool(found["n"][0] and found["n"][0] == found["n_slots"][0])
+    of_agents = columns(
+        connection,
+        """SELECT agent, count(*) AS asked, count(answer) AS answered
+        FROM (SELECT unnest([first, second]) AS agent, slot, answer FROM paired)
+        SEMI JOIN (FROM paired WHERE answer IS NOT NULL) AS begun USING (slot) GROUP BY agent""",
+    )
+    slotted = bool(found["n"][0] and found["n"][0] == found["n_slots"][0])
+    return slotted and few_lost(of_agents["asked"], of_agents["answered"])
 
 
 def _abilities(of: Means, sums: Tallied, target: Target) -> Abilities:

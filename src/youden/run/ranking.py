@@ -31,7 +31,7 @@ def rank(
 ) -> pd.DataFrame:
     """The ranking a plan's answers support, best first, in the columns of `ranking.csv`.
 
-    Trials in slots (cyclic) are ranked by `TrialMean`, cells by `ClippedLinear` on symmetric scores. low and high are the
+    Trials in slots (cyclic) are ranked by `TrialMean`, all others, and runs that lack answers, by a fit. low and high are the
     ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; error is its standard error.
     place_low and place_high are the places an agent can hold, 1 being best, by the differences to all others: each agent's hold
     with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places. target is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,8 @@ def _show_shifts(shifts: JudgeShifts) -> None:
         ["agents or family"],
         ["shift", "interval", "p (Holm)"],
     )
-    for agent in [agent for number, agent in enumerate(shifts.agents) if agent.moves or number < MOST_SHOWN]:
+    tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
+    for agent in [agent for number, agent in enumerate(tested) if agent.moves or number < MOST_SHOWN]:
         interval = f"{signed(agent.low, agent.high)} ({shifts.level:.0%})"
         table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))
     for row in shifts.families:

@@ -50,8 +50,9 @@ class Needed:
 class Gated:
     """One agent against the baseline: its ability less the baseline's, with the interval at `level`.
 
-    low, high: None below 6 items. look: 1 for the first look at these two agents, 2 for the second. n_items: those that say
-    something about either. needed: where undecided.
+    low, high: None where one of the two was seen on fewer than 6 items. look: 1 for the first look at these two agents, 2 for
+    the second. n_items: those that say something about either, or without an interval about the one seen on fewer. needed: where
+    undecided.
     """
 
     agent: str
@@ -238,8 +239,9 @@ def gated(outlook: Outlook, look: Look, *, n_asked: int, n_items: int, margin: f
             "cell. Judge more comparisons of both.",
             slug="gate-apart",
         )
-    if now.n_items < FEWEST_ITEMS:
-        return Gated(look.agent, "undecided", now.value, None, None, look.level, look.look, now.n_items, Needed())
+    n_known = int(min(now.n_items, now.fewest))
+    if n_known < FEWEST_ITEMS:
+        return Gated(look.agent, "undecided", now.value, None, None, look.level, look.look, n_known, Needed())
     found = decide(now.value, now.half_width(alpha), margin=margin)
     needed = None
     if found.verdict == "undecided":

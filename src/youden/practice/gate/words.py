@@ -37,7 +37,7 @@ def sentence(gate: Gate, row: Gated) -> str:
 def _undecided(gate: Gate, row: Gated) -> str:
     needed = row.needed
     if row.low is None or needed is None:
-        return f"Only {row.n_items} items tell of either; an interval takes {FEWEST_ITEMS}. Judge them on more."
+        return f"Only {row.n_items} items tell of one of the two; an interval takes {FEWEST_ITEMS}. Judge them on more."
     if needed.calls is not None:
         return f"{needed.calls:,} calls more decide it with a chance of 90 %, wherever the truth is."
     more = f"some {needed.items:,}" if needed.items else "more"

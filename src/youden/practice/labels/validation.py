@@ -23,9 +23,9 @@ from youden.practice.labels.words import label_words
 from youden.run.ranking import differences_of, differences_of_rates
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import Metric, kendall, sampled_auc, spearman
-from youden.stats.base.ranks import RankRange, rank_ranges, ranks
+from youden.stats.base.ranks import RankRange, rank_ranges
 from youden.stats.judges.cell_agreement import cell_correlation
-from youden.stats.trials.places import Differences, differences
+from youden.stats.trials.places import Differences, differences, tied_places
 
 MIN_AGENTS = 3
 
@@ -139,7 +139,7 @@ def _disagreements(
     agents: Sequence[str], label: Floats, ability: Floats, *, by_label: RankRange, by_ability: RankRange
 ) -> list[Disagreement]:
     """Agents whose place by ability is not theirs by label, the widest gap first; ranges: the places told apart."""
-    ties, place = rank_ranges(label, label), ranks(ability)
+    ties, place = rank_ranges(label, label), tied_places(ability)
     gap = np.maximum(0, np.maximum(ties.low - place, place - ties.high))
     explained = (by_ability.low <= by_label.high) & (by_label.low <= by_ability.high)
     columns = (label, ability, by_label.low, by_label.high, place, by_ability.low, by_ability.high, gap, explained)

@@ -132,7 +132,8 @@ class Adaptive:
                 break
             n_spent += int(asked.sum())
             chosen.append(slot.take(asked))
-        return NextRound(numbered(chosen, start=n_done), active, None if chosen else "budget")
+        trials = numbered(chosen, start=n_done)
+        return NextRound(trials, active, None if len(trials) else "budget")
 
     def _budget(self, eligible: Bools) -> int:
         m = eligible.sum(axis=0, dtype=np.int64)

@@ -22,7 +22,7 @@ from youden.report.data.report import Trials
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import TrialBook, same_trials
 from youden.stats.base.metrics import Metric, spearman
-from youden.stats.base.ranks import ranks
+from youden.stats.trials.places import tied_places
 from youden.streams import own_stream
 from youden.study.judges.agreement import study_judges
 from youden.study.judges.judged_runs import read_judged, side_by_side
@@ -183,7 +183,7 @@ def _apart(known: Sequence[tuple[RankedAgent, RankedAgent, float, float]]) -> li
 
 
 def _places(abilities: Sequence[float]) -> list[int]:
-    places: list[int] = ranks(np.array(abilities, dtype=np.float64)).tolist()
+    places: list[int] = tied_places(np.array(abilities, dtype=np.float64)).tolist()
     return places
 
 

@@ -63,7 +63,7 @@ def fitted_abilities(
         return cell_abilities(model, scores, fpr=fpr, target=target)
     covariance, method = found.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
-        covariance, method = covariance.scaled(found.left), f"{method}, finite population"
+        covariance, method = covariance.scaled_apart(found.left), f"{method}, finite population"
     return Abilities(
         found.ability + float(np.nanmean(model.ability_)),
         covariance,
@@ -129,7 +129,7 @@ def cell_abilities(
     n_trials = np.bincount(at.agent, weight, at.n_agents)
     found, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
-        found = found.scaled(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
+        found = found.scaled_apart(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
         method += ", finite population"
     by_item = None
     if target == "items-like-these":

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from youden.nouns.arrays import Bools, Floats, Ids, Positions
-from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
+from youden.stats.base.clusters import NOTHING, CentredCovariance, covariance_of_blocks
 
 _OPEN = 1e-9
 """An eigenvalue below this share of the largest is a direction that no trial tells."""
@@ -176,7 +176,7 @@ class _Parts:
         self._rates = np.zeros(3)
 
     def add(self, block: PairBlock, error: Floats, free: Bools, K: int) -> None:
-        kept = np.where(free, error, 0.0)
+        kept = np.where(free & (np.abs(error) > NOTHING), error, 0.0)
         n, squares = _by_cell(block, free.astype(np.float64), K), _by_cell(block, kept**2, K)
         self._products += (_by_cell(block, kept, K) ** 2 - squares).sum(axis=1) / 2
         self._n_products += (n * (n - 1)).sum(axis=1) / 2

@@ -22,6 +22,8 @@ UNSEEN = 3.54
 """(ln 40 / 1.96)²: added to n clusters of which none moves an agent, so many that do make 1.96 errors reach to 1 − .025^(1/n)."""
 NOTHING = 1e-6
 """What a cluster does to an agent, and a difference of abilities, below this is rounding, or the ridge of a fit with gaps."""
+_STILL = 1e-5
+"""Where clusters, each as if it alone counted, do less than this in the root mean square, none moves the agent."""
 _AT_ONCE = 2**20
 """Numbers of a block, which stays in a processor's cache."""
 
@@ -51,8 +53,23 @@ class CentredCovariance:
 
     def scaled(self, factor: Floats) -> CentredCovariance:
         """With variances times `factor`, float[K] ≥ 0, and correlations as they are."""
-        root = np.sqrt(factor)
-        return CentredCovariance(self.covariance * root[:, None] * root, self.freedom)
+        return CentredCovariance(_between(self.covariance, factor), self.freedom)
+
+    def scaled_apart(self, factor: Floats) -> CentredCovariance:
+        """With the variances of the θ_i times factors float[K] ≥ 0 that differ, and centred again; none below `scaled`.
+
+        What is left of one agent's error is in θ̄, and so in all distances from it. The θ_i are taken to be independent on
+        average: their covariance is C + tr C/(K(K−1)), K the agents that can be compared.
+        """
+        linked = ~np.isnan(self.covariance)
+        n = np.maximum(linked.sum(axis=1), 2)
+        shared = linked @ np.nan_to_num(np.diag(self.covariance)) / (n * (n - 1))
+        left = np.where(linked, _between(self.covariance + shared[:, None], factor), 0.0)
+        off = left.sum(axis=1) / n
+        found = left - off[:, None] - off + (linked @ off / n)[:, None]
+        variance, least = np.diag(found), np.diag(self.covariance) * factor
+        more = np.divide(least, variance, out=np.ones(len(n)), where=variance > 0)
+        return CentredCovariance(np.where(linked, _between(found, np.maximum(more, 1.0)), np.nan), self.freedom)
 
 
 def covariance_over_clusters(
@@ -164,7 +181,7 @@ def unseen_square(moved: Floats, n: Floats | Positions, *, least: float = 0.0) -
 
 
 def _unseen(squares: Floats, fourth: Floats, n: Floats | Positions, *, least: float) -> Floats:
-    r = np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=squares > NOTHING**2)
+    r = np.divide(squares**2, fourth, out=np.zeros(len(squares)), where=squares > n * _STILL**2)
     return np.asarray((1 + squares) / (1 + r) * np.maximum(least, 1 - 3 * r / n))
 
 

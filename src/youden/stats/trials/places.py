@@ -52,13 +52,17 @@ class Differences:
 
         Here a difference is first shrunk by √(1 − mean error²/mean value²), over all pairs: where agents differ hardly more than
         chance lets them, many comparisons of one agent would else find somebody above it. Where they are spread it is near 1.
+        Who is told above all others, or above another by `places_at_once`, is above here too, however much that shrinks.
         Each agent's holds its place with about `level`, not all at once: see `places_at_once`.
         Source: Gelman, Hill and Yajima (2012), J. Research on Educational Effectiveness 5.
         """
         known = ~np.isnan(self.half_width)
         chance, seen = float((self.error[known] ** 2).sum()), float((self.value[known] ** 2).sum())
         shrunk = self.value * np.sqrt(max(0.0, 1 - chance / seen)) if seen > 0 else np.zeros(self.value.shape)
-        return _places(shrunk > self.half_width)
+        above = (shrunk > self.half_width) | _above_at_once(self)
+        if (best := self.best) is not None:
+            above[best] = np.arange(len(above)) != best
+        return _places(above)
 
     @property
     def best(self) -> int | None:
@@ -115,12 +119,16 @@ def places_at_once(of: Differences) -> RankRange:
     be better, high = K − agents shown to be worse. An agent without an estimate may hold any place and bars nobody else's.
     Source: Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, with Holm's critical values.
     """
+    return _places(_above_at_once(of))
+
+
+def _above_at_once(of: Differences) -> Bools:
     known = ~np.isnan(of.half_width)
     t = np.divide(of.value, of.error, out=np.zeros(of.value.shape), where=known & (of.error > 0))
     p = np.where(known, stdtr(np.where(known, of.freedom, 1.0), -t), 1.0)
     better = np.zeros(p.shape, dtype=np.bool_)
     better[known] = holm(p[known]) <= 1 - of.level
-    return _places(better)
+    return better
 
 
 def _places(above: Bools) -> RankRange:

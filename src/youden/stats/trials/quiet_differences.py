@@ -25,7 +25,8 @@ class QuietDifference(NamedTuple):
     """value: θ_new − θ_old; variance: as `paired_difference` gives it, own and noise together.
 
     n_items: that hold a trial of either; n_equal: as many of equal weight; hidden: `unseen_square` of what each does
-    to the difference. noise: the part of the variance that more trials on the same items take away.
+    to the difference. noise: the part of the variance that more trials on the same items take away. fewest: items of the agent
+    that was seen on fewer.
     """
 
     value: float
@@ -34,6 +35,7 @@ class QuietDifference(NamedTuple):
     n_equal: float
     hidden: float
     noise: float = 0.0
+    fewest: float = math.inf
 
     def half_width(self, alpha: float, *, n_items: int | None = None) -> float:
         """√(t²·v + (1 − alpha^(1/m))²·hidden) at the error `alpha` on either side; never 0. m is n_equal, t has n_items − 1.
@@ -59,7 +61,8 @@ def quiet_difference(of: ItemContributions, new: int, old: int) -> QuietDifferen
     n_equal = 1 / float((share**2).sum())
     moved = (of.by_item[new] - of.by_item[old]) * n_equal
     hidden = float(unseen_square(moved[None], np.array([found.n_items]), least=_LEAST / found.n_items)[0])
-    return QuietDifference(found.value, found.own + found.noise, found.n_items, n_equal, hidden, found.noise)
+    fewest = int((of.n_trials[[new, old]] > 0).sum(axis=1).min())
+    return QuietDifference(found.value, found.own + found.noise, found.n_items, n_equal, hidden, found.noise, fewest)
 
 
 def items_that_decide(of: QuietDifference, *, margin: float, alpha: float) -> int | None:

@@ -14,9 +14,9 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
 from youden.stats.base.metrics import Metric, spearman
-from youden.stats.base.ranks import ranks
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
+from youden.stats.trials.places import tied_places
 from youden.study.judges.judge_shifts import JudgeShifts, judge_shifts
 from youden.study.judges.judged_runs import SideBySide
 from youden.study.judges.orders import Orders, order_words, orders
@@ -126,7 +126,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
     ]
     pairings = tuple(_pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2))
     shifts, few = _shifts(both)
-    places = np.stack([ranks(fit.ability_) for fit in fits])
+    places = np.stack([tied_places(fit.ability_) for fit in fits])
     apart = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN]
     scaled = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
     gaps = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)

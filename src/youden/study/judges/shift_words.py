@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from youden.study.judges.judge_shifts import LEAST_AGENTS, FamilyShift, JudgeShifts
 from youden.text.intervals import signed, with_interval
 
@@ -30,6 +32,11 @@ def _ranking(shifts: JudgeShifts) -> list[str]:
 
 
 def _agents(shifts: JudgeShifts) -> list[str]:
+    if all(isnan(agent.p_holm) for agent in shifts.agents):
+        return [
+            f"Nothing is said of single agents between {shifts.one} and {shifts.other}: {len(shifts.agents)} agents tell no "
+            "curve that one of them could lie off."
+        ]
     moving = [agent for agent in shifts.agents if agent.moves]
     if not moving:
         return [
