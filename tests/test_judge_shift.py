@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
 from youden.nouns.arrays import Floats, Ids
+from youden.stats.base.metrics import spearman
 from youden.stats.judges.judge_ranking import ranking_seen
 from youden.stats.judges.judge_shift import judge_shift
 
@@ -120,6 +121,22 @@ def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
         covered += rho.low <= 0.95 <= rho.high
     assert np.mean(seen) < np.mean(inferred)
     assert covered >= 16
+
+
+def test_a_judge_that_draws_the_line_elsewhere_ranks_alike() -> None:
+    """The other says yes to strong agents above all: its order of agents is the one's, along a curve."""
+    n = 16
+    first, second = (np.tile(agents, 30).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))
+    place = np.linspace(0, 1, n)
+    held = 0
+    for seed in range(8):
+        one = answers(first, second, seed=2 * seed, effect=place / 2)
+        other = answers(first, second, seed=2 * seed + 1, effect=0.05 * place + 0.45 * place**2)
+        few = np.random.default_rng(seed).permutation(len(first)) < 5000
+        found = judge_shift(first, second, one, np.where(few, other, np.nan), n_agents=n)
+        rho = ranking_seen(found, rng=np.random.default_rng(seed), n_draws=500)
+        held += rho.low <= spearman(found.one, place).value <= rho.high
+    assert held >= 7
 
 
 def test_too_few_trials_are_refused() -> None:
