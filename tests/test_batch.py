@@ -122,7 +122,7 @@ async def test_the_files_limits_split_a_plan(store: Store) -> None:
     np.testing.assert_array_equal(verdicts.answer, truth())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 30), max_size=40),
     most=st.integers(1, 10),

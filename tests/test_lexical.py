@@ -303,7 +303,7 @@ def test_what_cannot_be_judged_is_refused(case: object, kind: type[YoudenError],
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=9), st.booleans(), st.integers(1, 80))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_sampled_pairs_are_distinct_and_all_there_where_few(items: list[int], paired: bool, limit: int) -> None:
     item_of = np.sort(np.array(items))
     first, second = sample_pairs(item_of, np.random.default_rng(0), paired=paired, limit=limit)
