@@ -148,6 +148,7 @@ def test_no_honest_model_of_alpaca_eval_is_accused_and_the_two_that_game_are_nam
     assert "gpt4_gamed" in found(checked, "curt")
 
 
+@pytest.mark.slow
 def test_nobody_of_mt_bench_is_accused_and_a_family_is_named_without_accusing_it(shared: Path) -> None:
     if not (shared / "mt-bench").is_dir():
         pytest.skip("MT-Bench's answers (../shared/mt-bench) are not beside this checkout")

@@ -79,6 +79,7 @@ async def test_kills_lose_no_more_than_the_bound_and_change_no_number(tmp_path: 
     assert (whole.judge, whole.models) == (straight.judge, straight.models)
 
 
+@pytest.mark.slow
 async def test_two_processes_judge_on_one_store(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: replace(well_behaved(n, body), delay=0.001)) as server:
         processes = [await start(server.url, tmp_path / "v.db") for _ in range(2)]
