@@ -13,7 +13,8 @@ pytest_plugins = ["commands", "postgres"]
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
 gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
-settings.register_profile("unhurried", deadline=None)  # how long an example takes says how busy the machine is
+# How long an example takes says how busy the machine is. Few examples here: .ci/long draws them again under eight seeds.
+settings.register_profile("unhurried", deadline=None, max_examples=50)
 settings.load_profile("unhurried")
 
 ROOT = Path(__file__).parents[1]

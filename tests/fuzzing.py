@@ -24,7 +24,7 @@ from youden.nouns import PAIRED, Verdicts
 
 Backend = Literal["wire", "openai", "litellm", "batch"]
 BACKENDS: tuple[Backend, ...] = ("wire", "openai", *(("litellm",) if find_spec("litellm") else ()), "batch")
-POOL = make_pool(3, 4)
+POOL = make_pool(3, 2)
 PLAN = dense_plan(POOL)
 PRICE = 1000.0
 """USD a million tokens, in and out."""

@@ -150,13 +150,20 @@ def postgres() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new store's place, of either kind."""
-    if request.param == "sqlite":
+@contextmanager
+def place_of(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new store's place, `sqlite` or `postgresql`."""
+    if kind == "sqlite":
         yield str(tmp_path / "v.db")
         return
     running: Cluster = request.getfixturevalue("postgres")
     url = running.new()
     yield url
     running.take_back(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new store's place, of either kind."""
+    with place_of(request.param, request, tmp_path) as made:
+        yield made

@@ -83,7 +83,7 @@ def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarra
     return ability, difficulty
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problem=problems())
 def test_the_solution_is_that_of_numpy_lstsq_where_the_ridge_matters(problem: Problem) -> None:
     found = problem.solve(ridge=0.3)
@@ -92,7 +92,7 @@ def test_the_solution_is_that_of_numpy_lstsq_where_the_ridge_matters(problem: Pr
     np.testing.assert_allclose(found.difficulty, difficulty, atol=1e-11)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problem=problems())
 def test_fitted_scores_are_those_of_numpy_lstsq_at_the_default_ridge(problem: Problem) -> None:
     found = problem.solve()
@@ -101,7 +101,7 @@ def test_fitted_scores_are_those_of_numpy_lstsq_at_the_default_ridge(problem: Pr
     np.testing.assert_allclose(found.ability[problem.agent] - found.difficulty[problem.item], twin, atol=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(problem=problems())
 def test_the_normal_equations_hold_and_difficulties_of_items_seen_sum_to_zero(problem: Problem) -> None:
     found = problem.solve()
@@ -109,7 +109,7 @@ def test_the_normal_equations_hold_and_difficulties_of_items_seen_sum_to_zero(pr
     assert abs(np.nansum(found.difficulty)) < 1e-7
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problem=problems(), seed=st.integers(0, 2**32 - 1))
 def test_renaming_agents_and_items_only_renames_the_solution(problem: Problem, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_renaming_agents_and_items_only_renames_the_solution(problem: Problem, s
     assert renamed.n_components == found.n_components
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problem=problems(), factor=st.sampled_from([-0.5, 1e-3, 0.5]))
 def test_scaled_scores_scale_the_solution_and_scaled_weights_the_ridge(problem: Problem, factor: float) -> None:
     found = problem.solve(ridge=1e-3)
@@ -132,7 +132,7 @@ def test_scaled_scores_scale_the_solution_and_scaled_weights_the_ridge(problem: 
     np.testing.assert_allclose(heavier.difficulty, found.difficulty, atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problem=problems())
 def test_weight_two_is_a_row_given_twice(problem: Problem) -> None:
     doubled = problem._replace(weight=problem.weight * np.where(np.arange(len(problem.weight)) == 0, 2, 1))
@@ -145,7 +145,7 @@ def test_weight_two_is_a_row_given_twice(problem: Problem) -> None:
     np.testing.assert_allclose(doubled.solve(ridge=1e-3).difficulty, twice.solve(ridge=1e-3).difficulty, atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(problem=problems())
 def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
     extra = Problem(

@@ -34,7 +34,7 @@ def least_squares_residuals(value: Floats, weight: Floats) -> Floats:
     return residual
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), gaps=st.sampled_from([0.0, 0.4, 0.8]), tall=st.booleans())
 def test_residuals_are_those_of_least_squares_on_any_pattern(seed: int, gaps: float, tall: bool) -> None:
     value = gappy(seed, gaps=gaps, shape=(9, 5) if tall else (5, 9))

@@ -149,7 +149,7 @@ def test_uv_of_rank_one_gives_a_rank_one_matrix_back() -> None:
     np.testing.assert_allclose(UVFactorisation(ridge=1e-9, n_sweeps=200).fit(value).predict(), truth, atol=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10**6), penalty=st.floats(0.1, 1.5))
 def test_the_nuclear_norm_fit_is_optimal(seed: int, penalty: float) -> None:
     """The subgradient: with X = UΣVᵀ, residual R on observed cells obeys UᵀR = penalty·Vᵀ and ‖R‖₂ ≤ penalty."""
@@ -189,7 +189,7 @@ def test_the_isotonic_curve_straightens_a_monotone_bend() -> None:
     assert (np.diff(IsotonicOnTop().fit(value).predict().ravel()[order]) >= -1e-12).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 99), n_folds=st.integers(2, 6))
 def test_folds_hold_each_observed_cell_once_and_equally_many(seed: int, n_folds: int) -> None:
     observed = np.random.default_rng(seed).random((6, 9)) < 0.7

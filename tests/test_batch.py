@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from batch_server import BatchServer, Extension, Fault
 from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
+from postgres import place_of
 from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.asking.terms import Asking, Batching, Limits
@@ -40,9 +41,10 @@ POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 
 
-@pytest.fixture
-def store(place: str) -> Iterator[Store]:
-    with open_store(place) as opened:
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Of either kind; what several hosts do, and what all stores promise (`test_store_contract`), is always tried in both."""
+    with place_of(request.param, request, tmp_path) as place, open_store(place) as opened:
         yield opened
 
 
@@ -122,7 +124,7 @@ async def test_the_files_limits_split_a_plan(store: Store) -> None:
     np.testing.assert_array_equal(verdicts.answer, truth())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 30), max_size=40),
     most=st.integers(1, 10),

@@ -113,6 +113,7 @@ async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: 
         assert len(server.bodies) + calls.n_requests == len(PLAN)
 
 
+@pytest.mark.slow
 async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: str) -> None:
     """The rest is; who watches learns at once how many are left, and how to go on."""
     async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:

@@ -25,7 +25,7 @@ def saturated(seed: int, *, spread: float = 0.5) -> dict[str, np.ndarray | int]:
     return {"agent": agent, "item": item, "score": score, "n_agents": n_agents, "n_items": n_items}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
 def test_every_prediction_is_in_the_box_and_the_certificate_holds(seed: int, ridge: float) -> None:
     found = solve_additive(**saturated(seed), ridge=ridge, constraint="box")
@@ -34,7 +34,7 @@ def test_every_prediction_is_in_the_box_and_the_certificate_holds(seed: int, rid
     assert np.nanmax(np.abs(found.ability[:, None] - found.difficulty)) < 1 + 1e-9
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_it_is_the_plain_fit_where_that_stays_inside(seed: int) -> None:
     cells = saturated(seed)
@@ -63,7 +63,7 @@ def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     np.testing.assert_allclose(found.difficulty[j], b.value[j], atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_dual_names_sets_that_lead_to_the_same_solution(seed: int) -> None:
     cells = saturated(seed)

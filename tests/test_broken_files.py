@@ -86,7 +86,7 @@ def _counted(format_: str, name: str, raw: bytes) -> int | None:
 
 
 @pytest.mark.parametrize("format_", list(WRITTEN))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(rows=ROWS)
 def test_ids_alike_and_rows_twice_are_refused_or_counted(format_: str, rows: list[Row]) -> None:
     name, written = WRITTEN[format_]
@@ -94,7 +94,7 @@ def test_ids_alike_and_rows_twice_are_refused_or_counted(format_: str, rows: lis
 
 
 @pytest.mark.parametrize("format_", list(WRITTEN))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     rows=ROWS,
     cut=st.floats(0, 1),

@@ -173,7 +173,7 @@ def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) ->
         assert caught.value.slug == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     said=st.one_of(
         st.sampled_from(

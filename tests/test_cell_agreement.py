@@ -39,6 +39,7 @@ def test_difficulty_that_both_sides_share_is_in_the_overall_figure_alone() -> No
     assert found.within.low < 0 < found.within.high
 
 
+@pytest.mark.slow
 def test_intervals_over_items_cover_the_figure_of_many_items() -> None:
     truth = cell_correlation(*cells(8, 1_000, rho=0.6, seed=1))
     hits = np.zeros(2)

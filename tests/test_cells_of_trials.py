@@ -58,7 +58,7 @@ def twin(rates: Rates, kind: str, fpr: float, kept: Bools) -> tuple[Floats, Floa
     return np.where(seen, total / np.maximum(n, 1), np.nan), np.where(seen, weight, 0.0)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(**SIZES, at_once=st.sampled_from([1, 8, 2**20]), kind=st.sampled_from(["row", "symmetric"]))
 def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items: int, at_once: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def test_scores_are_those_of_a_loop_over_pairs(seed: int, n_agents: int, n_items
         np.testing.assert_array_equal(scores.cells.at.item, again.at.item)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(**SIZES, n_trials=st.integers(0, 30), at_once=st.sampled_from([1, 8, 2**20]))
 def test_cells_come_by_item_and_every_trial_knows_its_own(
     seed: int, n_agents: int, n_items: int, n_trials: int, at_once: int

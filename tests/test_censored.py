@@ -33,7 +33,7 @@ def objective(cells: dict[str, np.ndarray], ability: np.ndarray, difficulty: np.
     return float(cells["weight"] @ error**2 + ridge * (np.nansum(ability**2) + np.nansum(difficulty**2)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
 def test_no_step_in_any_direction_lowers_the_objective(seed: int, ridge: float) -> None:
     cells = lattice(seed)
@@ -48,7 +48,7 @@ def test_no_step_in_any_direction_lowers_the_objective(seed: int, ridge: float) 
         assert objective(cells, found.ability + size * theta, found.difficulty + size * b, ridge=ridge) > least - 1e-12
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_it_is_the_plain_fit_where_nothing_saturates(seed: int) -> None:
     cells = lattice(seed)

@@ -20,16 +20,19 @@ from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
 from youden.nouns import Agent, Item, Pool
 from youden.pools.look.addressing import addresses_a_judge
-from youden.pools.look.check import check_pool
-from youden.pools.look.findings import Checked
+from youden.pools.look.check import agent_findings, check_pool
+from youden.pools.look.findings import Checked, Finding
+from youden.pools.look.looked_at import LookedAt
+from youden.pools.look.plain_facts import lengths
 from youden.practice.stress.attack import Attack
 from youden.protocol.designs import DESIGNS
 
 HONEST = {"faithful", "stylistic", "strategic"}
 
 
-def found(checked: Checked, slug: str) -> set[str]:
-    return {name for finding in checked.findings if finding.slug == slug for name in (*finding.agents, *finding.items)}
+def found(checked: Checked | list[Finding], slug: str) -> set[str]:
+    findings = checked.findings if isinstance(checked, Checked) else checked
+    return {name for finding in findings if finding.slug == slug for name in (*finding.agents, *finding.items)}
 
 
 def with_agents(pool: Pool, **made: Callable[[int], str | None]) -> Pool:
@@ -123,14 +126,11 @@ CHEATING = {
 
 
 @pytest.mark.parametrize(("name", "attack"), [*SHIPPED.items(), *UNSEEN.items()], ids=[*SHIPPED, *UNSEEN])
-def test_attackers_are_named_for_what_they_do(
-    honest: Pool, name: str, attack: Attack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("youden.pools.look.costs.DRAWN_UP_TO", 0)
+def test_attackers_are_named_for_what_they_do(honest: Pool, name: str, attack: Attack) -> None:
     pool, made = planted(honest, attack, weak=4)
-    checked = check_pool(pool)
-    assert set().union(*(found(checked, slug) for slug in RIGHT[name])) >= made
-    accused = set().union(*(found(checked, slug) for slug in CHEATING - {"clones"}))
+    findings = agent_findings(LookedAt.of(pool, seed=0), lengths(pool))
+    assert set().union(*(found(findings, slug) for slug in RIGHT[name])) >= made
+    accused = set().union(*(found(findings, slug) for slug in CHEATING - {"clones"}))
     assert accused & {agent.id for agent in honest.agents} == set()
 
 
@@ -150,6 +150,7 @@ def test_no_honest_model_of_alpaca_eval_is_accused_and_the_two_that_game_are_nam
     assert "gpt4_gamed" in found(checked, "curt")
 
 
+@pytest.mark.slow
 def test_nobody_of_mt_bench_is_accused_and_a_family_is_named_without_accusing_it(shared: Path) -> None:
     if not (shared / "mt-bench").is_dir():
         pytest.skip("MT-Bench's answers (../shared/mt-bench) are not beside this checkout")

@@ -388,7 +388,11 @@ def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Y
 @pytest.mark.parametrize(
     ("folder", "figures"),
     [
-        ("pubmed_200_config_results", [(0.129, 0.466, 0.68), (0.242, 0.810, 0.72), (0.432, 1.430, 0.73)]),
+        pytest.param(
+            "pubmed_200_config_results",
+            [(0.129, 0.466, 0.68), (0.242, 0.810, 0.72), (0.432, 1.430, 0.73)],
+            marks=pytest.mark.slow,
+        ),
         ("peer_review_results_100", [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]),
     ],
 )

@@ -19,7 +19,7 @@ TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature
 @pytest.fixture
 def here(tmp_path: Path, server: WireServer) -> Path:
     write_pool(make_pool(5, 8), tmp_path / "pool")
-    judge = {"backend": "openai", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "backoff": 0.001}
     write_config(tmp_path / "free.yaml", pool="pool", calls=110, n_independent=20, judge=judge | {"price": 0})
     priced = judge | {"price_in": 100, "price_out": 100, "max_tokens": 1, "concurrency": 1}
     write_config(tmp_path / "paid.yaml", pool="pool", calls=110, n_independent=20, judge=priced)

@@ -59,7 +59,7 @@ def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return covariance_over_clusters(by_item, share, size=1 / weight.sum(axis=1)).half_width()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     n_agents=st.integers(3, 7),
     n_items=st.integers(3, 9),

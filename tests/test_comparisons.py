@@ -29,7 +29,7 @@ def test_a_comparison_by_hand() -> None:
     assert np.isnan(np.diag(result.p_value)).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(p=st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_rejects_what_its_step_down_rejects(p: list[float]) -> None:
     """At every α: walk up the sorted p-values while p ≤ α/(n − rank + 1)."""

@@ -34,7 +34,7 @@ def test_the_share_copied_counts_runs_of_five_words(response: str, share: float)
 
 
 @given(st.lists(WORDS, max_size=4), WORDS, st.integers(1, 6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_share_copied_equals_the_slow_count(responses: list[list[str]], prompt: list[str], n: int) -> None:
     def slow(response: list[str]) -> float:
         size = min(n, len(response))

@@ -44,7 +44,7 @@ def matrices(draw: st.DrawFn) -> Floats:
     return matrix
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(matrix=matrices(), n_listed=st.sampled_from([1, 5, 2**18]))
 def test_quantiles_are_those_of_all_rectangles(matrix: Floats, n_listed: int) -> None:
     gaps = every_gap(matrix)
@@ -81,7 +81,7 @@ def test_bisection_ends_on_the_order_statistic_when_gaps_are_too_many_to_list(ki
     np.testing.assert_allclose(curl_quantiles(matrix), expected, rtol=0, atol=1e-12 * scale)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(matrix=matrices())
 def test_row_and_column_effects_and_transposing_change_nothing(matrix: Floats) -> None:
     if n_rectangles(matrix) == 0:
@@ -138,7 +138,7 @@ def test_infinite_scores_senseless_levels_and_huge_matrices_are_refused() -> Non
         curl_quantiles(np.broadcast_to(0.0, (600, 600)))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(matrix=matrices(), extra=st.lists(st.floats(-1, 5), max_size=3))
 def test_the_whole_distribution_is_that_of_all_rectangles(matrix: Floats, extra: list[float]) -> None:
     gaps = every_gap(matrix)

@@ -89,7 +89,7 @@ def test_a_token_that_begins_two_labels_speaks_for_none() -> None:
     assert spoken_for("NO", ("NO", "NOT AT ALL")) == "NO"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["YES", "NO", "y", "x", ""]), st.floats(-30, 0)), max_size=6))
 def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
     odds = label_odds(top, ("YES", "NO"))

@@ -54,7 +54,7 @@ def test_nlogn_of_the_paper_is_a_third_of_the_cells_and_five_twelfths_of_the_tra
 
 
 @given(st.integers(0, 1000), st.sampled_from(CELL_DESIGNS), st.sampled_from([0.5, 1.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_chosen_cells_are_eligible_a_d_core_and_connected(seed: int, design: type[Row], share: float) -> None:
     generator = np.random.default_rng(seed)
     eligible = generator.random((9, 14)) < share
@@ -81,7 +81,7 @@ def test_two_blocks_are_joined_by_one_cell() -> None:
 
 
 @given(st.integers(0, 1000), st.sampled_from(["ordered", "unordered"]), st.sampled_from([None, 2]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_chosen_cell_meets_its_partners(seed: int, pairs: str, n_partners: int | None) -> None:
     generator = np.random.default_rng(seed)
     eligible = generator.random((6, 5)) < 0.8

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pytest
 
@@ -105,6 +106,7 @@ def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against
     assert "Pairs that agree far beyond their abilities: a6 and &lt;b&gt;z&lt;/b&gt;" in page
     drawn = {figure.slug: figure for figure in figures(data)}
     assert len(drawn["pairs"].spec["layer"]) == 2  # type: ignore[arg-type]
+    alt.TopLevelSpec.validate(drawn["pairs"].spec)
     assert set(drawn["pairs-beyond"].frame.columns["linked"]) == {"yes", "no"}
 
 

@@ -64,6 +64,7 @@ def slug_of(place: str, *, read_only: bool = False) -> str:
     return caught.value.slug
 
 
+@pytest.mark.slow
 def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the_password(
     youden: Youden, here: Path, server: WireServer, postgres: Cluster
 ) -> None:
@@ -248,6 +249,7 @@ def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_
     assert len(batch_server.bodies) == 110
 
 
+@pytest.mark.slow
 def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
     youden: Youden, here: Path, postgres: Cluster
 ) -> None:

@@ -108,11 +108,13 @@ def same_tables(arrays: RunFolder, other: RunFolder) -> None:
     same(*rankings, at="ranking")
     same(*([asdict(row) for row in folder.read_items()] for folder in (arrays, other)), at="items")
     facts = [json.loads(folder.file("fit.json").read_text()) for folder in (arrays, other)]
+    for one in facts:
+        one["warnings"] = [said for said in one["warnings"] if "robust ranking" not in said]
     same(*facts)
     assert arrays.read_signature() == other.read_signature()
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(
     how=st.sampled_from(sorted(PLANS)),
     seed=st.integers(0, 10_000),
@@ -318,7 +320,7 @@ def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk
 def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
     small_disk: Path, name: engine.Engine
 ) -> None:
-    pool = make_pool(40, 60)
+    pool = make_pool(20, 40)
     folder = written(small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
     engine.fit(folder, engine=name)
     result = judged(pool, "cyclic", seed=0, missing=0.3, soft=True, replicates=False)
@@ -326,7 +328,7 @@ def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     refused = 0
     room = shutil.disk_usage(small_disk).free
-    for leave in (8_192, 65_536, 131_072, 262_144, room):
+    for leave in (8_192, 32_768, 65_536, room):
         fill(small_disk, leave=leave)
         try:
             engine.fit(RunFolder(folder.path), engine=name)
@@ -334,7 +336,7 @@ def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
             refused += 1
             assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
         (small_disk / "filler").unlink()
-    assert 0 < refused < 5
+    assert 0 < refused < 4
     after = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     assert after.keys() == before.keys()
     assert all(after[one] != before[one] for one in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
@@ -348,10 +350,23 @@ from youden.run import in_database
 in_database.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 in_database.fit_in_database(RunFolder(Path(sys.argv[1])), target="items-like-these")
 """
+IN_ITS_WORKPLACE = """
+import os, signal, sys
+from pathlib import Path
+from youden.data.atomic import workplace
+with workplace(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
-def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(run: RunFolder) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(run.path)], check=False)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
+)
+def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(
+    run: RunFolder, script: str
+) -> None:
+    killed = subprocess.run([sys.executable, "-c", script, str(run.path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
     assert not run.has("ranking.csv")

@@ -60,7 +60,7 @@ def test_krippendorffs_own_example_with_gaps() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_alpha_equals_its_slow_definition(seed: int) -> None:
     rng = np.random.default_rng(seed)
     answers = rng.integers(0, 3, (3, 8)).astype(float)

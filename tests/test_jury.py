@@ -37,7 +37,7 @@ def jury(url: str, *models: str, **keys: Any) -> dict[str, Any]:
     return {"backend": "jury", "name": "three", "judges": members} | keys
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=3, max_size=3))
 def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[float | None]) -> None:
     ballots = [answer_with(PLAN, np.full(N, vote or 0.0), missing=np.full(N, vote is None)) for vote in votes]

@@ -23,7 +23,7 @@ from youden.judging.config.reading import load_judge_config
 from youden.judging.question.keys import keys
 from youden.run import keys as run_keys
 
-JUDGE = {"backend": "openai", "model": "m", "api_key_env": None, "price": 0, "concurrency": 1}
+JUDGE = {"backend": "wire", "model": "m", "api_key_env": None, "price": 0, "concurrency": 1}
 SAID = KeysSaid(plan_digest="1" * 64, judge_digest="2" * 64)
 HEX = [f"{n:064x}" for n in range(150_000)]
 
@@ -149,11 +149,11 @@ def test_keys_of_a_plan_in_parts_are_in_parts(
 
 
 @pytest.mark.parametrize("cuts", [(), (70_000, 70_001)])
-@pytest.mark.parametrize("start", [0, 1, 65_535, 65_536, 70_000, 149_999])
-def test_keys_are_read_from_any_row_on(tmp_path: Path, cuts: tuple[int, ...], start: int) -> None:
+def test_keys_are_read_from_any_row_on(tmp_path: Path, cuts: tuple[int, ...]) -> None:
     write_keys(tmp_path / "k", HEX, SAID, n=len(HEX), cuts=cuts)
     file = read_keys(tmp_path / "k", SAID, n=len(HEX))
-    assert [key for chunk in file.chunks(start) for key in chunk] == HEX[start:]
+    for start in (0, 1, 65_535, 65_536, 70_000, 149_999):
+        assert [key for chunk in file.chunks(start) for key in chunk] == HEX[start:], start
 
 
 def test_keys_of_something_else_or_too_few_are_refused(tmp_path: Path) -> None:

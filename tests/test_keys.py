@@ -29,7 +29,7 @@ def plan_of(pool: Pool, **more: object) -> Plan:
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=30, max_size=30), decision=st.sampled_from(["text", "json"]))
 @pytest.mark.parametrize("limits", [{}, {"context": 420, "truncate": "middle"}, {"context": 300}])
 def test_keys_are_those_of_the_requests_byte_for_byte(

@@ -90,7 +90,15 @@ def by_arrays(folder: RunFolder) -> ReportData:
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize(
-    "how", ["cyclic", "cyclic own rates", "cyclic twins", "dense", "held out", "held out, pooled, own"]
+    "how",
+    [
+        "cyclic",
+        pytest.param("cyclic own rates", marks=pytest.mark.slow),
+        "cyclic twins",
+        "dense",
+        pytest.param("held out", marks=pytest.mark.slow),
+        "held out, pooled, own",
+    ],
 )
 def test_a_report_read_in_blocks_is_the_one_of_arrays(tmp_path: Path, how: str) -> None:
     folder = run_of(tmp_path, how)

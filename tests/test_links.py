@@ -16,7 +16,7 @@ scores = st.floats(-CLIP, CLIP)
 
 
 @EVERY
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(score=scores)
 def test_inverse_undoes_forward_inside_the_interval(link: Link, score: float) -> None:
     s = np.array([score])
@@ -24,7 +24,7 @@ def test_inverse_undoes_forward_inside_the_interval(link: Link, score: float) ->
 
 
 @EVERY
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(score=st.floats(-0.98, 0.98))
 def test_slope_is_the_derivative_of_forward(link: Link, score: float) -> None:
     s, h = np.array([score]), 1e-6
@@ -33,7 +33,7 @@ def test_slope_is_the_derivative_of_forward(link: Link, score: float) -> None:
 
 
 @EVERY
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(value=st.floats(-5, 5))
 def test_inverse_slope_is_the_derivative_of_inverse(link: Link, value: float) -> None:
     x, h = np.array([value]), 1e-5

@@ -58,7 +58,7 @@ def test_spearman_interval_covers_the_truth_of_normal_samples() -> None:
     assert 0.91 <= hits / 300 <= 0.98
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=10))
 def test_auc_is_the_share_of_pairs_won_with_ties_as_half(drawn: list[tuple[int, bool]]) -> None:
     ability, positive = np.array([float(a) for a, _ in drawn]), np.array([p for _, p in drawn])

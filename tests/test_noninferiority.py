@@ -46,7 +46,7 @@ def test_all_looks_at_all_agents_together_err_at_most_a_twentieth_of_the_time() 
 
 
 @given(st.floats(-0.2, 0.1), st.floats(0.01, 0.05), st.floats(0.02, 1.0), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_half_width_of_half_the_margin_always_decides_and_less_data_never_more(
     value: float, error: float, least: float, own: float
 ) -> None:

@@ -66,14 +66,14 @@ def test_refused_and_cut_off_answers_are_kept_as_what_they_are(completion: Compl
     assert read_answer(completion, SAME).missing == missing
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text())
 def test_reading_never_fails_and_gives_a_grade_or_nothing(text: str) -> None:
     reading = read_answer(said(text), SAME)
     assert (reading.missing == "answered") == (reading.answer in (0, 1))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(["YES", "NO", "perhaps", "so"]), max_size=8))
 def test_the_last_label_as_written_wins(words: list[str]) -> None:
     labels = [word for word in words if word in SAME.labels]

@@ -86,7 +86,7 @@ def test_a_folder_keeps_the_order_of_its_files_and_counts_missing_cells(tmp_path
     assert pool.name == tmp_path.name
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(pool=pools())
 def test_a_written_pool_reads_back_unchanged(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("pool")
@@ -95,7 +95,7 @@ def test_a_written_pool_reads_back_unchanged(pool: Pool, tmp_path_factory: pytes
     assert read_pool(folder).digest == pool.digest
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(pool=pools())
 def test_csv_and_parquet_agree_with_a_slow_reading_of_their_rows(
     pool: Pool, tmp_path_factory: pytest.TempPathFactory

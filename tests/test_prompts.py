@@ -48,7 +48,7 @@ def test_texts_stand_in_the_order_given_between_their_tags() -> None:
     assert prompt_of().messages("two", "one") != prompt_of().messages("one", "two")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(), st.text())
 def test_no_text_holds_its_own_fence_and_the_fence_repeats(first: str, second: str) -> None:
     tag = fence(first, second)

@@ -15,7 +15,7 @@ from youden.stats.base.proportions import difference, paired_difference, proport
 
 
 @given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_proportion_has_scipys_wilson_interval(counts: tuple[int, int]) -> None:
     n_yes, n = counts
     found, theirs = proportion(n_yes, n), binomtest(n_yes, n).proportion_ci(method="wilson")

@@ -123,7 +123,7 @@ def test_holdout_scores_are_the_dense_scores_of_the_held_out_cells(rule: SplitRu
 
 
 @given(st.integers(0, 10_000), st.sampled_from(DESIGN_NAMES), st.sampled_from(ARMS), st.sampled_from([0.0, 0.2]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_plan_asks_only_what_exists_and_never_twice_in_a_replicate(
     seed: int, design: str, arm: str, holdout: float
 ) -> None:
@@ -328,7 +328,7 @@ def test_row_and_symmetric_scores_by_hand() -> None:
 
 
 @given(st.integers(0, 1000), st.floats(0, 0.9))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_split_is_disjoint_and_covers_what_exists(seed: int, fraction: float) -> None:
     present = gappy(seed)
     split = draw_split(present, fraction=fraction, seed=seed)

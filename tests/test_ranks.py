@@ -14,7 +14,7 @@ abilities = st.lists(st.sampled_from([-0.5, 0.0, 0.2, 0.4, np.nan]), min_size=1,
 intervals = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.booleans()), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=intervals)
 def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, bool]]) -> None:
     low = np.array([np.nan if gone else float(a) for a, _, gone in drawn])
@@ -26,7 +26,7 @@ def test_ranges_count_those_wholly_above_and_below(drawn: list[tuple[int, int, b
         assert (got.low[i], got.high[i]) == (1 + above, len(low) - below)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(values=abilities)
 def test_an_ability_without_width_holds_its_own_rank(values: list[float]) -> None:
     ability = np.array(values)

@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import book
 from commands import Youden
+from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.reader import read_pool
 from youden.judging.cassette.lines import Cassette, entry, write_cassette
@@ -18,7 +20,7 @@ from youden.judging.question.questions import canonical
 from youden.nouns import PAIRED, Completion, Plan
 from youden.protocol.plan import make_plan
 from youden.report.charts.pictures import mark, picture_spec
-from youden.report.data.report import build_report
+from youden.report.data.report import ReportData, build_report
 
 pytest_plugins = ["pytester"]
 
@@ -85,10 +87,16 @@ def test_the_config_example_is_a_config(tmp_path: Path) -> None:
     assert load_run_config(tmp_path / "mine.yaml").max_cost == 2
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
+    place = tmp_path_factory.mktemp("runs") / "demo"
+    assert CliRunner().invoke(cli.youden, ["demo", "--out", str(place)]).exit_code == 0
+    return build_report(RunFolder(place))
+
+
 @pytest.mark.parametrize("picture", PICTURES)
-def test_the_pictures_show_what_the_demo_shows(youden: Youden, tmp_path: Path, picture: str) -> None:
-    assert youden("demo").code == 0
-    spec = picture_spec(build_report(RunFolder(tmp_path / "runs" / "demo")), picture)
+def test_the_pictures_show_what_the_demo_shows(demo: ReportData, picture: str) -> None:
+    spec = picture_spec(demo, picture)
     drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
     again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"
     assert mark(spec) in drawn, f"The picture is not current. Draw it again: {again}"

@@ -230,7 +230,7 @@ def test_surprising_trials_come_before_ordinary_ones() -> None:
     assert (np.sort(book.surprising(rng, len(plan))) == np.arange(len(plan))).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
     assert (lines["a2"].n, lines["a2"].n_yes, lines["a2"].alarmed) == (200, 100, False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 11), st.integers(1, 30), st.integers(0, 99))
 def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -53,7 +53,7 @@ def judged(folder: RunFolder) -> Verdicts:
     return write_judged(folder)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scores=matrices())
 def test_scores_read_back_to_the_last_bit(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
@@ -63,7 +63,7 @@ def test_scores_read_back_to_the_last_bit(scores: Scores, tmp_path_factory: pyte
     assert equal(replace(scores, role="holdout", kind="symmetric"), folder.read_holdout())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scores=matrices())
 def test_scores_are_written_as_the_csv_module_writes_them(
     scores: Scores, tmp_path_factory: pytest.TempPathFactory
@@ -77,7 +77,7 @@ def test_scores_are_written_as_the_csv_module_writes_them(
     assert folder.file("scores_row.csv").read_bytes() == said.getvalue().encode()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(agents=ids, values=st.lists(numbers, min_size=4, max_size=4))
 def test_a_ranking_reads_back_to_the_last_bit(
     agents: list[str], values: list[float], tmp_path_factory: pytest.TempPathFactory

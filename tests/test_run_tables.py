@@ -93,7 +93,7 @@ def judged(folder: RunFolder) -> Verdicts:
     return write_judged(folder)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(plan=plans())
 def test_a_plan_reads_back_unchanged(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
@@ -103,7 +103,7 @@ def test_a_plan_reads_back_unchanged(plan: Plan, tmp_path_factory: pytest.TempPa
     assert plan.digest == again.digest
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(result=verdicts())
 def test_verdicts_read_back_unchanged(result: Verdicts, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))

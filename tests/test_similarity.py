@@ -40,7 +40,7 @@ def test_words_in_all_items_weigh_nothing_and_rarer_words_more() -> None:
 
 
 @given(TEXTS, st.integers(1, 50))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_shared_mass_equals_that_of_sets_whatever_the_chunks(texts: list[str], chunk_words: int) -> None:
     segmented = segment(texts)
     rng = np.random.default_rng(len(texts) + chunk_words)

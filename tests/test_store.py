@@ -31,7 +31,7 @@ def slug_of(path: Path, **options: bool) -> str:
     return caught.value.slug
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(text=texts, model=texts, refusal=st.none() | texts, tokens=st.integers(0, MOST_TOKENS))
 def test_an_answer_comes_back_as_it_went_in(
     tmp_path_factory: pytest.TempPathFactory, text: str, model: str, refusal: str | None, tokens: int

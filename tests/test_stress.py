@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from wire_server import WireServer
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Pool
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Json, Pool
 from youden.nouns.arrays import Floats
 from youden.practice.stress.attack import Planted, plant
 from youden.practice.stress.attacks import ATTACKS
@@ -24,6 +25,7 @@ from youden.practice.stress.planting import attacked_plan
 from youden.practice.stress.standing import abilities, land
 from youden.practice.stress.stressing import stress
 from youden.protocol.plan import make_plan
+from youden.report.charts import vega
 from youden.streams import own_stream
 
 __all__ = ["server", "youden"]
@@ -102,8 +104,14 @@ def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
 
 
 def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_named(
-    youden: Youden, tmp_path: Path, field_notes: Path
+    youden: Youden, tmp_path: Path, field_notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def checked(spec: dict[str, Json]) -> str:
+        alt.TopLevelSpec.validate(spec)
+        return draw(spec)
+
+    draw = vega.svg
+    monkeypatch.setattr(vega, "svg", checked)
     named = ("--attack", "clones", "--attack", "mirror", "--attacker", "template")
     ended = youden("stress", str(field_notes), *named, "--json", "--out", "out", "--calls", "1200")
     assert ended.code == 0, ended.err

@@ -79,6 +79,7 @@ async def test_kills_lose_no_more_than_the_bound_and_change_no_number(tmp_path: 
     assert (whole.judge, whole.models) == (straight.judge, straight.models)
 
 
+@pytest.mark.slow
 async def test_two_processes_judge_on_one_store(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: replace(well_behaved(n, body), delay=0.001)) as server:
         processes = [await start(server.url, tmp_path / "v.db") for _ in range(2)]
@@ -89,6 +90,7 @@ async def test_two_processes_judge_on_one_store(tmp_path: Path) -> None:
         assert server.n_requests == before
 
 
+@pytest.mark.slow
 async def test_a_disk_that_takes_no_more_stops_the_run_and_what_was_written_stays(tmp_path: Path) -> None:
     async with WireServer() as server:
         process = await start(server.url, tmp_path / "v.db", files_up_to=500_000)

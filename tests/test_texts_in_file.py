@@ -57,7 +57,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(grid=GRIDS)
 @pytest.mark.parametrize("form", ["folder", "parquet"])
 def test_a_pool_in_a_file_is_the_one_in_memory(

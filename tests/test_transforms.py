@@ -30,7 +30,7 @@ def seen(text: str) -> str:
 
 @pytest.mark.parametrize("name", list(TRANSFORMS))
 @given(text=st.text(max_size=60), seed=st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_transform_repeats_itself_by_seed_and_is_never_empty_unless_that_is_its_work(
     name: str, text: str, seed: int
 ) -> None:
@@ -41,7 +41,7 @@ def test_a_transform_repeats_itself_by_seed_and_is_never_empty_unless_that_is_it
 
 
 @given(text=st.text(max_size=80), n=st.integers(0, 12))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_cutting_keeps_all_that_can_be_seen(text: str, n: int) -> None:
     assert seen("".join(sentences(text))) == seen("".join(pieces(text))) == seen(text)
     assert pieces(first_pieces(text, n)) == pieces(text)[:n]

@@ -28,7 +28,7 @@ PLAN = dense_plan(POOL)
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(0, 140), st.sampled_from(["middle", "end"]))
 def test_texts_fit_the_room_and_what_fits_is_left_alone(first: str, second: str, room: int, policy: Truncation) -> None:
     one, two = shortened(first, second, room=room, policy=policy)

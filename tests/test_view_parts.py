@@ -19,6 +19,7 @@ from pools import make_pool
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trials import trial_tables
+from youden.data.folder.trials.trial_blocks import TrialBlock
 from youden.nouns import Plan
 from youden.nouns.arrays import Floats
 from youden.report.data.trials import KINDS, Chosen, TrialBook, TrialLine, TrialRows
@@ -58,10 +59,30 @@ def all_lines(run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
     return [in_memory.line(row) for row in range(len(run.read_plan()))]
 
 
+@pytest.fixture(scope="module")
+def columns() -> dict[tuple[int, str], Any]:
+    return {}
+
+
+@pytest.fixture
+def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of a part is read from its file once for all tests."""
+    read = TrialBlock._read
+
+    def once(block: TrialBlock, name: str) -> Any:
+        key = block.start, name
+        if key not in columns:
+            columns[key] = read(block, name)
+        return columns[key]
+
+    monkeypatch.setattr(TrialBlock, "_read", once)
+
+
 def test_the_run_lies_in_parts(run: RunFolder) -> None:
     assert len(list(run.file("verdicts.parquet").glob("*.parquet"))) > 5
 
 
+@pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize("by", ["row", "item", "first", "second", "arm", "answer", "kind"])
 @pytest.mark.parametrize("descending", [False, True])
 def test_pages_are_those_of_all_trials_sorted_in_memory(

@@ -35,7 +35,8 @@ def _closest(word: str, own: frozenset[str], entries: dict[str, frozenset[str]])
     for other in own:
         theirs = entries.get(other)
         if theirs is not None and word in theirs and other.isalpha() and other.islower() and other != word:
-            share = len(own & theirs) / len(own | theirs)
+            n_shared = len(own & theirs)
+            share = n_shared / (len(own) + len(theirs) - n_shared)
             if share >= LEAST_SHARED:
                 shares.append((-share, other))
     return tuple(other for _, other in sorted(shares)[:CLOSEST])

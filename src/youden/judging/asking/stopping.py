@@ -48,14 +48,15 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     Raises: what `main` raises; ShortRunError [stopped] where the process outlives the signal.
     """
     came: list[int] = []
+    results: list[T] = []
     try:
-        result = asyncio.run(_deferring(main, came))
+        asyncio.run(_deferring(main, came, results))
     except asyncio.CancelledError:
         if not came:
             raise
     else:
         if not came:
-            return result
+            return results[0]
     signal.raise_signal(came[0])
     raise ShortRunError(
         f"A signal ({signal.Signals(came[0]).name}) stopped the run. What was answered is kept; run the same again.",
@@ -63,16 +64,18 @@ def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
     )
 
 
-async def _deferring(main: Coroutine[Any, Any, T], came: list[int]) -> T:
+async def _deferring(main: Coroutine[Any, Any, T], came: list[int], results: list[T]) -> None:
+    """Puts what `main` returns into `results`: were it the task's, `signal` would spell it out, array by array, as `asyncio.run`
+    looks who handles Ctrl-C."""
     loop = asyncio.get_running_loop()
-    task = cast(asyncio.Task[T], asyncio.current_task())
+    task = cast(asyncio.Task[None], asyncio.current_task())
 
     def stop(number: int, _frame: object) -> None:
         came.append(number)
         loop.call_soon_threadsafe(task.cancel)
 
     with _handled_by(stop):
-        return await main
+        results.append(await main)
 
 
 @contextmanager

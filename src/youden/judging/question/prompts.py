@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -125,6 +125,7 @@ def load_prompt(name_or_path: str | Path) -> Prompt:
     return parse_prompt(text, name=path.stem, where=str(path))
 
 
+@lru_cache(maxsize=256)  # a command reads a judge's prompt again and again
 def parse_prompt(text: str, *, name: str, where: str) -> Prompt:
     """The prompt that `text` spells. `where` names it in errors. Raises: as `load_prompt`."""
     try:

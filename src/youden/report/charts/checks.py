@@ -43,7 +43,6 @@ def difficulty(data: ReportData) -> Iterator[Figure]:
                 alt.Tooltip("trials:Q", format=","),
             ],
         )
-        .properties(height=220)
     )
     yield Figure(
         "difficulty",
@@ -51,7 +50,7 @@ def difficulty(data: ReportData) -> Iterator[Figure]:
         "Score units; 0 is the average item, +.1 costs every agent a tenth of a point."
         + (f" One item in {every} is drawn; items.csv has all." if every > 1 else ""),
         f"items.csv, {answers(data.summary)}",
-        sized(spec),
+        sized(spec, 220),
         frame,
     )
 
@@ -82,7 +81,6 @@ def curl(data: ReportData) -> Iterator[Figure]:
                 strokeDash=alt.StrokeDash("link:N", title="link"),
                 tooltip=[alt.Tooltip("link:N"), alt.Tooltip("x:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
             )
-            .properties(height=240)
         )
         note = (
             "Links compare on this scale: the further left a line, the more additive the scores."
@@ -90,7 +88,12 @@ def curl(data: ReportData) -> Iterator[Figure]:
             else "Lines of different links do not compare here: links stretch the scale."
         )
         yield Figure(
-            slug, title, note, f"scores.csv, {data.summary.rectangles}, {answers(data.summary)}", sized(spec), frame
+            slug,
+            title,
+            note,
+            f"scores.csv, {data.summary.rectangles}, {answers(data.summary)}",
+            sized(spec, 240),
+            frame,
         )
 
 
@@ -131,7 +134,7 @@ def alarms(data: ReportData) -> Iterator[Figure]:
         f"with 95 %. Alarm: a warning above names the agent, alone or in a pair, for it gets more than twice the yeses of all "
         f"others and more than chance allows.{left_out}",
         f"verdicts.parquet, {answers(data.summary)}",
-        sized(spec.properties(height=30 + 15 * len(lines))),
+        sized(spec, 30 + 15 * len(lines)),
         frame,
     )
 
@@ -165,6 +168,6 @@ def holdout(data: ReportData) -> Iterator[Figure]:
         "Held-out cells: predicted against observed",
         f"Cells drawn before anything was scored; on the dashed line the prediction is exact.{drawn}",
         f"holdout.csv and the fit, {answers(data.summary)}",
-        sized((dots + line).properties(height=300)),
+        sized(dots + line, 300),
         frame,
     )

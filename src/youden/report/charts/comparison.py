@@ -8,11 +8,12 @@ import altair as alt
 import numpy as np
 
 from youden.report.charts.frames import Frame
-from youden.report.charts.marks import Figure, answers, by_group, frame_chart, sized
+from youden.report.charts.marks import Figure, answers, by_group, frame_chart, sized, unchecked
 from youden.report.data.comparison import Comparison
 from youden.text.printable import printable
 
 
+@unchecked
 def slope(data: Comparison) -> Figure:
     """One line an agent, from its place in the first ranking to its place in the second."""
     lines = data.lines
@@ -67,7 +68,7 @@ def slope(data: Comparison) -> Figure:
         "distance from the average agent, in SDs of each ranking, differs by more than its 95 % error; dashed: it does not. "
         f"Run 1 is {printable(data.one.name)}, run 2 is {printable(data.two.name)}; agents of one place stand below each other.",
         f"ranking.csv of both runs, {answers(data.one)} and {answers(data.two)}",
-        sized(spec.properties(height=max(200, 20 * len(lines)))),
+        sized(spec, max(200, 20 * len(lines))),
         frame,
     )
 

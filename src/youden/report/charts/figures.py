@@ -12,7 +12,7 @@ from youden.nouns.arrays import Floats
 from youden.report.charts import checks as check_charts
 from youden.report.charts import pairs as pair_charts
 from youden.report.charts.frames import Frame
-from youden.report.charts.marks import SCORE, Figure, answers, by_group, frame_chart, ordered, sized
+from youden.report.charts.marks import SCORE, Figure, answers, by_group, frame_chart, ordered, sized, unchecked
 from youden.report.data.grids import AgentTiles, CellGrid
 from youden.report.data.report import ReportData
 
@@ -39,6 +39,7 @@ class Placed(Protocol):
     def n_trials(self) -> int: ...
 
 
+@unchecked
 def figures(data: ReportData) -> tuple[Figure, ...]:
     """All figures that the data allow, in the order of the page."""
     makers: Sequence[Callable[[ReportData], Iterator[Figure]]] = (
@@ -54,6 +55,7 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
     return tuple(figure for make in makers for figure in make(data))
 
 
+@unchecked
 def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Figure:
     """Distances from the average agent with intervals, in the order given; agents without an ability are left out, and of
     many only the first `MAX_RANKED` are drawn."""
@@ -100,7 +102,7 @@ def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Fi
         f"Dot: ability less the average agent's, which is {average:.3f}; line: its {level:.0%} interval. Lines of two agents "
         "that are told apart may overlap: what counts is the error of their difference." + rest,
         source,
-        sized(spec.properties(height=30 + 17 * len(known))),
+        sized(spec, 30 + 17 * len(known)),
         frame,
     )
 
@@ -126,7 +128,7 @@ def _agents(data: ReportData) -> Iterator[Figure]:
             "false-positive rate. Empty: never asked."
             + (f" Drawn in bins: a tile is the mean over {size} × {size} agents." if size > 1 else ""),
             f"rates.parquet, {answers(data.summary)}",
-            sized(_agent_tiles(tiles.names)),
+            sized(_agent_tiles(tiles.names), min(620, max(160, 18 * len(tiles.names)))),
             _agent_frame(tiles),
             canvas=True,
         )
@@ -153,13 +155,13 @@ def _agent_tiles(names: Sequence[str]) -> alt.Chart:
             color=_score_colour("value", "TPR − FPR"),
             tooltip=[alt.Tooltip("first:N"), alt.Tooltip("second:N"), alt.Tooltip("value:Q", format=".3f")],
         )
-        .properties(height=min(620, max(160, 18 * len(names))))
     )
     return chart
 
 
 def _cells(data: ReportData) -> Iterator[Figure]:
     grid = data.cells
+    height = min(620, max(160, 15 * len(grid.rows)))
     binned = (
         f" Drawn in bins: a tile is the mean over {grid.agents_per_row} agents × {grid.items_per_column} items."
         if grid.is_binned
@@ -170,7 +172,7 @@ def _cells(data: ReportData) -> Iterator[Figure]:
         "Scores of agents on items",
         f"Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out.{binned}",
         f"scores.csv, {answers(data.summary)}",
-        sized(_tiles(grid, _score_colour("value", SCORE))),
+        sized(_tiles(grid, _score_colour("value", SCORE)), height),
         _tile_frame(grid, grid.score),
         canvas=True,
     )
@@ -184,7 +186,7 @@ def _cells(data: ReportData) -> Iterator[Figure]:
         "What ability − difficulty does not explain",
         f"Score less its prediction, rows and columns as above. A pattern means that abilities are not one number.{binned}",
         f"scores.csv and the fit ({data.summary.facts.estimator}), {answers(data.summary)}",
-        sized(_tiles(grid, colour)),
+        sized(_tiles(grid, colour), height),
         _tile_frame(grid, grid.residual),
         canvas=True,
     )
@@ -216,7 +218,6 @@ def _tiles(grid: CellGrid, colour: alt.Color) -> alt.Chart:
             color=colour,
             tooltip=[alt.Tooltip("agent:N"), alt.Tooltip("item:N"), alt.Tooltip("value:Q", format=".3f")],
         )
-        .properties(height=min(620, max(160, 15 * len(grid.rows))))
     )
     return chart
 

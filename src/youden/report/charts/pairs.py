@@ -22,6 +22,7 @@ def pairs(data: ReportData) -> Iterator[Figure]:
     if grid is None or np.isnan(grid.agreement).all():
         return
     per = grid.agents_per_row
+    height = min(520, max(160, 16 * len(grid.names)))
     drawn = f" Drawn in bins: a tile is the mean over {per} × {per} agents." if per > 1 else ""
     outlined = " Outlined: pairs that are linked." if grid.linked.any() else ""
     source = f"rates.parquet, {answers(data.summary)}"
@@ -31,7 +32,9 @@ def pairs(data: ReportData) -> Iterator[Figure]:
         "Mean of both orders, items' own means taken off. Good agents agree with each other: bright at the top left."
         f"{outlined}{drawn}",
         source,
-        sized(_tiles(grid, alt.Color("value:Q", title="agreement (TPR − FPR)", scale=alt.Scale(scheme="viridis")))),
+        sized(
+            _tiles(grid, alt.Color("value:Q", title="agreement (TPR − FPR)", scale=alt.Scale(scheme="viridis"))), height
+        ),
         _frame(grid, grid.agreement),
         canvas=True,
     )
@@ -45,7 +48,7 @@ def pairs(data: ReportData) -> Iterator[Figure]:
         "Agreement less the sum of two robust effects, rows and columns as beside it. Orange: more than explained."
         f"{outlined}{drawn}",
         source,
-        sized(_tiles(grid, alt.Color("value:Q", title="beyond a_i + a_k (TPR − FPR)", scale=scale))),
+        sized(_tiles(grid, alt.Color("value:Q", title="beyond a_i + a_k (TPR − FPR)", scale=scale)), height),
         _frame(grid, grid.residual),
         canvas=True,
     )
@@ -68,14 +71,18 @@ def _tiles(grid: PairGrid, colour: alt.Color) -> alt.Chart | alt.LayerChart:
         x=alt.X("second:N", scale=ordered(grid.names), title=None, axis=axis),
         y=alt.Y("first:N", scale=ordered(grid.names), title=None, axis=axis),
     )
-    tooltip = ["first:N", "second:N", alt.Tooltip("value:Q", format=".3f"), "linked:N"]
+    tooltip = [
+        alt.Tooltip("first:N"),
+        alt.Tooltip("second:N"),
+        alt.Tooltip("value:Q", format=".3f"),
+        alt.Tooltip("linked:N"),
+    ]
     tiles = base.mark_rect().encode(color=colour, tooltip=tooltip)
-    height = min(520, max(160, 16 * len(grid.names)))
     if not grid.linked.any():
-        alone: alt.Chart = tiles.properties(height=height)
+        alone: alt.Chart = tiles
         return alone
     outline = base.transform_filter("datum.linked == 'yes'").mark_rect(
         filled=False, stroke=LINKED, strokeWidth=2 if few else 1
     )
-    both: alt.LayerChart = (tiles + outline).properties(height=height)
+    both: alt.LayerChart = tiles + outline
     return both

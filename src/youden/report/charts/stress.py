@@ -6,9 +6,10 @@ import altair as alt
 
 from youden.practice.stress.stressing import Stress
 from youden.report.charts.frames import Frame
-from youden.report.charts.marks import GROUP_COLOURS, Figure, frame_chart, ordered, sized
+from youden.report.charts.marks import GROUP_COLOURS, Figure, frame_chart, ordered, sized, unchecked
 
 
+@unchecked
 def stress_figure(found: Stress) -> Figure:
     """One row an attack: the place of its best agent in each way of ranking; hollow where neither check nor an alarm names it."""
     drawn = [one for one in found.attacks if one.landings]
@@ -56,6 +57,6 @@ def stress_figure(found: Stress) -> Figure:
         "Where attackers land",
         f"Place 1 is first. Dashed: where {found.weak} stands without an attack. Hollow: neither check nor an alarm names it.",
         f"youden stress, judged by {found.judge}",
-        sized((rule + dots).properties(height=30 + 22 * len(drawn))),
+        sized(rule + dots, 30 + 22 * len(drawn)),
         frame,
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import altair as alt
 
 from youden.report.charts.frames import Frame
-from youden.report.charts.marks import GROUP_COLOURS, Figure, frame_chart, ordered, sized
+from youden.report.charts.marks import GROUP_COLOURS, Figure, frame_chart, ordered, sized, unchecked
 from youden.study.baselines import BaselinesStudy
 from youden.study.budget.curves import BudgetStudy
 from youden.study.budget.words import Goal, recommend
 from youden.study.sparsity.curves import SparsityStudy, Spread
 
 
+@unchecked
 def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Rank correlation by calls, one line a design; a ring marks the cheapest point that meets the goal."""
     chosen = recommend(study, goal).row
@@ -51,7 +52,7 @@ def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
             f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.halves.rho:.3f}. "
             f"Goal: {goal}. {met}",
             f"youden study budget, answers replayed, of {study.dense_calls:,} dense calls",
-            sized(spec.properties(height=300)),
+            sized(spec, 300),
             frame,
         ),
         _recall_figure(study),
@@ -99,11 +100,12 @@ def _recall_figure(study: BudgetStudy) -> Figure:
         "How much of the top each design finds",
         "ρ is over all agents; this is about the best ones. Dashed: what one half of the items finds of the other half's top.",
         f"youden study budget, means over {study.n_seeds} seeds",
-        sized(spec.properties(height=300)),
+        sized(spec, 300),
         frame,
     )
 
 
+@unchecked
 def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
     """Holdout error by share of cells, and by calls."""
     rows = [row for row in (*study.rows, study.dense) if row.rmse and row.calls and row.of_all]
@@ -123,7 +125,7 @@ def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
         rho=[_mean(row.rho) for row in rows],
     )
     return tuple(
-        Figure(slug, title, note, source, sized(_error_by(field, unit, form).properties(height=280)), frame)
+        Figure(slug, title, note, source, sized(_error_by(field, unit, form), 280), frame)
         for slug, title, field, unit, form in (
             ("sparsity-cells", "Holdout error by cells", "cells", "share of all cells", "%"),
             ("sparsity-calls", "Holdout error by calls", "calls", "calls, both arms", "~s"),
@@ -131,6 +133,7 @@ def sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
     )
 
 
+@unchecked
 def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     """Holdout error of each baseline."""
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
@@ -157,7 +160,7 @@ def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
             f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells seen. Intervals "
             "overlap more than models differ seed by seed: the words above are about those differences.",
             f"youden study baselines, {study.kind} scores",
-            sized(spec.properties(height=40 + 18 * len(rows))),
+            sized(spec, 40 + 18 * len(rows)),
             frame,
         ),
     )
