@@ -14,8 +14,10 @@ from report_runs import by_ability, judged
 from youden.nouns import PAIRED, Agent, PartnerRules, Plan, Pool
 from youden.nouns.arrays import Floats
 from youden.report.charts.figures import figures
+from youden.report.data.advice import Advice
 from youden.report.data.doubts.dependence import agreeing_share, breakdowns, length_correlation, without_groups
 from youden.report.data.doubts.pairs import pair_grid
+from youden.report.data.front.warnings import grouped
 from youden.report.data.report import ReportData, build_report
 from youden.report.pages.page import render_page
 from youden.run.pipeline import fit_run
@@ -114,7 +116,9 @@ def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(t
     data = report_of(tmp_path / "run", answers=lambda plan: by_ability(plan) * 0.8)
     doubts = replace(data.doubts, doubts=tuple(replace(doubt, speaks=False) for doubt in data.doubts.doubts))
     page = render_page(replace(data, doubts=doubts))
-    assert "Nothing that was looked at speaks against this ranking" in page
+    assert "Nothing that was looked at speaks against this ranking." in page
+    warned = replace(data, doubts=doubts, groups=grouped([Advice("few", "Few trials.")], doubts, headline=""))
+    assert "Nothing else that was looked at speaks against this ranking; the warnings" in render_page(warned)
     assert '<details class="quiet">' in page
 
 
