@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,6 +115,23 @@ def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low()
             claimed[better] += next(row for row in families if row.family == "Own").favoured_by == ("B",)
     assert claimed[-0.08] >= 6
     assert claimed[0.08] == 0
+
+
+@pytest.mark.slow
+def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ICLR's strongest ten, whom the first judge hardly tells from the next; nobody is favoured. 13 of 148 replays claimed it; in
+    these the family stands together by the second judge's answers alone."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    from recorded import world_of
+    from rejudge import Case, simulate
+
+    world = world_of("ICLR", shared)
+    case = Case(domain="ICLR", plant="none", family=10, own_sd=0.0, noise="hard steps", place="strongest")
+    for seed in (81007, 81033, 81047):
+        found = simulate(case, world, seed=seed)
+        assert found["curve_share"] < 0.1
+        assert not found["claimed"]
+        assert found["not_told_apart"]
 
 
 def test_what_cannot_be_tested_is_said() -> None:
