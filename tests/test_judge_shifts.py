@@ -81,6 +81,7 @@ def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
     assert own.low < -0.003
     assert own.high > 0.003
     assert min(agent.high - agent.low for agent in found.agents) > 0.02
+    assert "ρ = 1.00 (no interval: what both answered leaves no other order)." in words(found)
 
 
 def test_without_a_preference_none_is_claimed() -> None:

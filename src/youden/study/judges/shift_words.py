@@ -19,10 +19,13 @@ def _ranking(shifts: JudgeShifts) -> list[str]:
     one, other = shifts.one, shifts.other
     if shifts.rho is None or shifts.rho_seen is None or shifts.rho_same is None:
         return []
+    rho = with_interval(
+        shifts.rho.rho, shifts.rho.low, shifts.rho.high, why="none: what both answered leaves no other order"
+    )
     said = [
         f"On the {shifts.n_trials:,} {shifts.units} both answered, {other} ranks agents like {one} ranks them on all it judged "
         f"at ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these alone, reaches {shifts.rho_same:.2f}. "
-        f"Had {other} judged all of them: ρ = {with_interval(shifts.rho.rho, shifts.rho.low, shifts.rho.high)}."
+        f"Had {other} judged all of them: ρ = {rho}."
     ]
     if shifts.slope < 0.8:
         said.append(
