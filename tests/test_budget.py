@@ -155,7 +155,7 @@ def test_few_slots_and_odd_coverage_are_said() -> None:
     few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
     said = " ".join(budget_words(BudgetStudy(**few), parse_goal("0.5")))
     assert "too narrow" not in said
-    assert "With 3 seeds nothing is said of coverage; 20 tell." in said
+    assert "With 3 seeds nothing is said of how often intervals hold; that takes 20." in said
 
 
 def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path: Path) -> None:

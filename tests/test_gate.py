@@ -257,7 +257,7 @@ def test_fewer_than_six_items_are_no_interval_and_no_look(youden: Youden, tmp_pa
     for _ in range(2):
         ended = youden("gate", "run", "--agent", "a0", "--baseline", "a1")
         assert ended.code == 3
-        assert "Only 5 items" in ended.err
+        assert "seen on 5 items only" in ended.err
         assert json.loads((tmp_path / "run" / "gates.json").read_text())["looks"] == []
 
 

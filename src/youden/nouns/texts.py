@@ -73,10 +73,11 @@ class TextsInFile:
     def __reduce__(self) -> tuple[Any, ...]:
         return np.asarray, (np.asarray(self),)
 
-    @property
-    def T(self) -> Objects:  # noqa: N802
+    def transpose(self) -> Objects:
         """object[J, K], in memory."""
         return self.copy().T
+
+    T = property(transpose)
 
     @property
     def flat(self) -> Iterator[str | None]:

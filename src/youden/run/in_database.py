@@ -144,15 +144,21 @@ def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
 
 def _in_slots(connection: DuckDBPyConnection) -> bool:
     """Whether every paired trial stands in a slot, and few of any agent's in slots that were begun lack an answer."""
-    found = columns(connection, "SELECT count(*) AS n, count(slot) AS n_slots FROM paired")
+    found = columns(connection, "SELECT count(*) AS n, count(slot) AS n_slots, count(answer) AS n_answered FROM paired")
+    if not found["n"][0] or found["n_slots"][0] != found["n"][0]:
+        return False
+    if found["n_answered"][0] == found["n"][0]:
+        return True
     of_agents = columns(
         connection,
-        """SELECT agent, count(*) AS asked, count(answer) AS answered
-        FROM (SELECT unnest([first, second]) AS agent, slot, answer FROM paired)
-        SEMI JOIN (FROM paired WHERE answer IS NOT NULL) AS begun USING (slot) GROUP BY agent""",
+        """SELECT agent, sum(asked)::BIGINT AS asked, sum(answered)::BIGINT AS answered
+        FROM (SELECT unnest([first, second]) AS agent, asked, answered
+              FROM (SELECT first, second, count(*) AS asked, count(answer) AS answered FROM paired
+                    SEMI JOIN (SELECT DISTINCT slot FROM paired WHERE answer IS NOT NULL) AS begun USING (slot)
+                    GROUP BY first, second))
+        GROUP BY agent""",
     )
-    slotted = bool(found["n"][0] and found["n"][0] == found["n_slots"][0])
-    return slotted and few_lost(of_agents["asked"], of_agents["answered"])
+    return few_lost(of_agents["asked"], of_agents["answered"])
 
 
 def _abilities(of: Means, sums: Tallied, target: Target) -> Abilities:

@@ -315,16 +315,11 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
 
 
 def target_of(folder: RunFolder, wanted: Target | None) -> Target:
-    """The target to fit for. An import has no config: its fit.json remembers."""
-    if folder.has("config.yaml"):
-        config = folder.read_config()
-        if wanted is not None and wanted != config.target:
-            config = config.model_copy(update={"target": wanted})
-            folder.write_config(config)
-        return config.target
-    if wanted is None and folder.has("fit.json"):
-        wanted = folder.read_facts().target
-    return wanted or "items-like-these"
+    """The target to fit for; where another is wanted than the run's, its config keeps that."""
+    target = wanted or folder.target
+    if target != folder.target and folder.has("config.yaml"):
+        folder.write_config(folder.read_config().model_copy(update={"target": target}))
+    return target
 
 
 def summarise(pool: Pool, *, source: str) -> PoolSummary:

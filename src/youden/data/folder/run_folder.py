@@ -36,6 +36,7 @@ from youden.nouns import (
     ScoreKind,
     Scores,
     Signature,
+    Target,
     Validation,
     Verdicts,
 )
@@ -270,6 +271,13 @@ class RunFolder:
     def n_compared(self, pool: PoolSummary) -> int:
         """Of `pool`'s items, how many hold an answered comparison; all of them where the run has no items.csv."""
         return sum(item.n_trials > 0 for item in self.read_items()) if self.has("items.csv") else len(pool.item_ids)
+
+    @property
+    def target(self) -> Target:
+        """What the run's intervals speak of. An import has no config: its fit.json remembers."""
+        if self.has("config.yaml"):
+            return self.read_config().target
+        return (self.read_facts().target if self.has("fit.json") else None) or "items-like-these"
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

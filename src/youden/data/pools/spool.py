@@ -79,10 +79,14 @@ class Spool:
         self._held += SEPARATOR
         if len(self._held) > MOST_IN_MEMORY and _READS_ANYWHERE:
             with _room():
-                self._file = cast(BinaryIO, tempfile.TemporaryFile(buffering=BUFFER))  # noqa: SIM115
+                self._file = _nameless()
                 finalize(self, _close, self._file)
                 self._file.write(self._held)
             self._held.clear()
+
+
+def _nameless() -> BinaryIO:
+    return cast(BinaryIO, tempfile.TemporaryFile(buffering=BUFFER))
 
 
 def _close(file: BinaryIO) -> None:

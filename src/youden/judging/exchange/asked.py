@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -80,8 +81,9 @@ def as_bytes(key: object) -> bytes | None:
 def all_as_bytes(keys: Sequence[object]) -> np.ndarray:
     """bytes S32[N]: as `as_bytes`, empty for what is no key."""
     try:
-        whole = bytes.fromhex("".join(keys))  # type: ignore[arg-type]
-        if len(whole) == BYTES * len(keys) and all(len(key) == 2 * BYTES for key in keys):  # type: ignore[arg-type]
+        texts = cast(Sequence[str], keys)  # join refuses what is none
+        whole = bytes.fromhex("".join(texts))
+        if len(whole) == BYTES * len(texts) and all(len(text) == 2 * BYTES for text in texts):
             return np.frombuffer(whole, dtype=f"S{BYTES}")
     except (TypeError, ValueError):
         pass

@@ -17,7 +17,6 @@ from youden.errors import InputError
 from youden.nouns import Json, Target
 from youden.nouns.arrays import Floats, Positions
 from youden.practice.gate.answers import GateAnswers, Outlook, read_answers
-from youden.run.pipeline import target_of
 from youden.stats.trials.item_contributions import Left
 from youden.stats.trials.noninferiority import Verdict, chance_decided, decide, look_error
 from youden.stats.trials.quiet_differences import items_that_decide, unseen_share
@@ -131,7 +130,7 @@ def next_looks(
 ) -> tuple[Look, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
     kept = read_ledger(_ledger(folder, ledger))
-    return _looks(read_answers(folder), agents, baseline, kept, target or target_of(folder, None))
+    return _looks(read_answers(folder), agents, baseline, kept, target or folder.target)
 
 
 def gate_run(
@@ -156,7 +155,7 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
-    target = target or target_of(folder, None)
+    target = target or folder.target
     answers, path = read_answers(folder, target=target), _ledger(folder, ledger)
     kept = read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)

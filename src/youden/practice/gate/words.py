@@ -6,6 +6,7 @@ import shlex
 
 from youden.nouns import Target
 from youden.practice.gate.decision import FEWEST_ITEMS, Gate, Gated
+from youden.text.compared import counted
 from youden.text.intervals import signed
 
 SPEAKS_OF: dict[Target, str] = {
@@ -37,7 +38,8 @@ def sentence(gate: Gate, row: Gated) -> str:
 def _undecided(gate: Gate, row: Gated) -> str:
     needed = row.needed
     if row.low is None or needed is None:
-        return f"Only {row.n_items} items tell of one of the two; an interval takes {FEWEST_ITEMS}. Judge them on more."
+        seen = counted(row.n_items, "item")
+        return f"One of the two was seen on {seen} only; an interval takes {FEWEST_ITEMS}. Judge it on more."
     if needed.calls is not None:
         return f"{needed.calls:,} calls more decide it with a chance of 90 %, wherever the truth is."
     more = f"some {needed.items:,}" if needed.items else "more"

@@ -38,7 +38,7 @@ def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Ab
         return None
     if result.plan.rounds is not None:
         return adaptive_means(result, target=target)
-    if not few_lost(*_trials_of_agents(result)):
+    if not _all_answered(result) and not few_lost(*_trials_of_agents(result)):
         return None
     means = TrialMean(target=target).fit(result.plan, without_probes(result))
     return Abilities(
@@ -71,6 +71,10 @@ def few_lost(asked: Positions, answered: Positions) -> bool:
     a tenth of them its slot interval covers .82 of the time; the fit's covers .97.
     """
     return bool((asked - answered <= MOST_LOST * asked).all())
+
+
+def _all_answered(result: Verdicts) -> bool:
+    return bool((result.answered | (result.plan.arm != PAIRED)).all())
 
 
 def _trials_of_agents(result: Verdicts) -> tuple[Positions, Positions]:

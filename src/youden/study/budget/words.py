@@ -151,7 +151,7 @@ def _doubts(study: BudgetStudy) -> Iterator[str]:
                 kind = "too narrow" if row.coverage < 0.93 else "wider than these items alone need"
                 yield f"{place}: its 95 % intervals hold the dense value {row.coverage:.1%} of the time, so they are {kind}."
     if study.n_seeds < FEW_SEEDS:
-        yield f"With {counted(study.n_seeds, 'seed')} nothing is said of coverage; {FEW_SEEDS} tell."
+        yield f"With {counted(study.n_seeds, 'seed')} nothing is said of how often intervals hold; that takes {FEW_SEEDS}."
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than where calls go: cell designs pay an independent twin for every paired call, as the "

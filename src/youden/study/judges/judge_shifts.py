@@ -41,9 +41,9 @@ from 0 before anybody is named. Agents that win by other mixes of grades bend it
 agents hardly rise."""
 
 ONE_SIDED_ALLOWANCE = 0.3
-"""The same where a family stands together by the other's abilities alone. The one may not tell strong agents apart, as who says
-yes to nearly all of them, and then the curve is steepest where it is seen least: ICLR's strongest ten were claimed in .088 of 148
-replays that this was chosen on."""
+"""The same where a family stands together by the other's abilities alone. The one then hardly tells these agents apart, for it
+says yes to nearly all of them, and the curve is steepest where it is seen least. ICLR's strongest ten were claimed in .09 of
+the 148 replays that this was chosen on, and in .05 of 180 others with it."""
 
 
 @dataclass(frozen=True)
@@ -185,15 +185,15 @@ def _families(
             if min(n, len(keys) - n) < LEAST_AGENTS:
                 shift = replace(shift, low=-np.inf, high=np.inf)
             rise = abs(float(other[member].mean() - other[~member].mean()) - shift.shift)
-            hidden = near > MOST_CURVE_SHARE["other"] and not together
-            shape = (ONE_SIDED_ALLOWANCE if hidden else CURVE_ALLOWANCE) * rise
+            one_sided = near > MOST_CURVE_SHARE["other"] and not together
+            shape = (ONE_SIDED_ALLOWANCE if one_sided else CURVE_ALLOWANCE) * rise
             if np.isnan(share):
                 shape = float("inf")
             flattened = 0.0
             if found.reliability < LEAST_RELIABILITY:
                 flattened = np.copysign(_steepest(found), found.slope) * float(one[member].mean() - one[~member].mean())
             leeway = min(flattened, 0.0) - shape, max(flattened, 0.0) + shape
-            together |= hidden
+            together |= one_sided
             tested.append((next(str(name) for name in names if _key(name) == key), n, shift, share, together, leeway))
     corrected = holm(np.array([row[2].p_value for row in tested])) if tested else np.empty(0)
     return tuple(

@@ -18,7 +18,6 @@ from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verd
 from youden.nouns.arrays import Bools, Floats, Ids
 from youden.protocol.extension.blocks import extensions_of
 from youden.protocol.scores import train_scores
-from youden.run.pipeline import target_of
 from youden.run.ranking import differences_of, differences_of_rates
 
 MatchItems = Literal["id", "number"]
@@ -80,7 +79,7 @@ def read_judged(folder: RunFolder) -> JudgedRun:
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
     ranking = folder.read_ranking() if folder.has("ranking.csv") else None
     abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
-    rates, target = folder.read_rates(), target_of(folder, None)
+    rates, target = folder.read_rates(), folder.target
     return JudgedRun(folder.path.name, pool.digest, rates, result, families, _family(folder), abilities, target)
 
 
