@@ -16,42 +16,46 @@ import click
 from youden.cli.terms.groups import Loading
 from youden.errors import YoudenError
 
-COMMANDS = {
-    "demo": "youden.cli.start.demo",
-    "init": "youden.cli.start.init",
-    "run": "youden.cli.ask.run",
-    "plan": "youden.cli.ask.plan",
-    "judge": "youden.cli.ask.judge",
-    "fit": "youden.cli.read.fit",
-    "study": "youden.cli.study",
-    "extend": "youden.cli.grow.extend",
-    "compare": "youden.cli.read.compare",
-    "gate": "youden.cli.grow.gate",
-    "rejudge": "youden.cli.grow.rejudge",
-    "report": "youden.cli.read.report",
-    "view": "youden.cli.read.view",
-    "generate": "youden.cli.ask.generate",
-    "import": "youden.cli.files.import_",
-    "doctor": "youden.cli.start.doctor",
-    "cassette": "youden.cli.files.cassette",
-    "export": "youden.cli.read.export",
-    "check": "youden.cli.start.check",
-    "completion": "youden.cli.start.completion",
-    "calibrate": "youden.cli.ask.calibrate",
-    "stress": "youden.cli.ask.stress",
-    "salvage": "youden.cli.files.salvage",
-    "store": "youden.cli.files.store",
+HEADINGS: dict[str, dict[str, str]] = {
+    "Start": {
+        "demo": "youden.cli.start.demo:demo_command",
+        "init": "youden.cli.start.init:init_command",
+        "doctor": "youden.cli.start.doctor:doctor_command",
+        "check": "youden.cli.start.check:check_command",
+        "completion": "youden.cli.start.completion:completion_command",
+    },
+    "Ask a judge": {
+        "run": "youden.cli.ask.run:run_command",
+        "plan": "youden.cli.ask.plan:plan_command",
+        "judge": "youden.cli.ask.judge:judge_command",
+        "generate": "youden.cli.ask.generate:generate_command",
+        "calibrate": "youden.cli.ask.calibrate:calibrate_command",
+        "stress": "youden.cli.ask.stress:stress_command",
+    },
+    "Read the result": {
+        "fit": "youden.cli.read.fit:fit_command",
+        "compare": "youden.cli.read.compare:compare_command",
+        "report": "youden.cli.read.report:report_command",
+        "view": "youden.cli.read.view:view_command",
+        "export": "youden.cli.read.export:export_command",
+    },
+    "Grow a run, week by week": {
+        "extend": "youden.cli.grow.extend:extend_command",
+        "gate": "youden.cli.grow.gate:gate_command",
+        "rejudge": "youden.cli.grow.rejudge:rejudge_command",
+    },
+    "Study the method": {
+        "study": "youden.cli.study:study_command",
+    },
+    "Files": {
+        "import": "youden.cli.files.import_:import_command",
+        "cassette": "youden.cli.files.cassette:cassette_command",
+        "salvage": "youden.cli.files.salvage:salvage_command",
+        "store": "youden.cli.files.store:store_command",
+    },
 }
-
-HEADINGS = {
-    "start": "Start",
-    "ask": "Ask a judge",
-    "read": "Read the result",
-    "grow": "Grow a run, week by week",
-    "study": "Study the method",
-    "files": "Files",
-}
-"""Where a command's file is, and what `--help` calls that."""
+"""What `--help` groups, in its order: the commands of each heading and where they are."""
+COMMANDS = {name: place for group in HEADINGS.values() for name, place in group.items()}
 
 IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
@@ -79,8 +83,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
 
 @click.command(
     cls=Loading,
-    modules=COMMANDS,
-    headings=HEADINGS,
+    groups=HEADINGS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="First: `youden demo`. Your own agents: `youden init mine.csv`. What is installed: `youden doctor`. Names that "
     "complete on Tab: `youden completion --help`.",

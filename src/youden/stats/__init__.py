@@ -33,23 +33,35 @@ if TYPE_CHECKING:
     from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
     from youden.stats.trials.trial_mean import trial_mean
 
-_NAMES = {
-    "additive.solver": ("Solution", "solve_additive", "solve_cells"),
-    "curl.additivity": ("rank_one_test", "residual_map"),
-    "baselines": ("BASELINES",),
-    "additive.cells": ("Cells", "cells_of", "check_cells"),
-    "additive.clipped_linear": ("ClippedLinear",),
-    "trials.comparisons": ("compare_agents", "holm", "rank_sets"),
-    "curl.quantiles": ("curl_ecdf", "curl_quantiles"),
-    "curl.bootstrap": ("median_differences",),
-    "curl.link_table": ("links_table",),
-    "base.links": ("LINKS",),
-    "base.metrics": ("auc_interval", "kendall", "ranking_auc", "rmse", "sampled_auc", "spearman"),
-    "base.ranks": ("rank_ranges",),
-    "additive.rasch": ("Rasch",),
-    "trials.trial_mean": ("trial_mean",),
+_HOMES = {
+    "Solution": "youden.stats.additive.solver",
+    "solve_additive": "youden.stats.additive.solver",
+    "solve_cells": "youden.stats.additive.solver",
+    "rank_one_test": "youden.stats.curl.additivity",
+    "residual_map": "youden.stats.curl.additivity",
+    "BASELINES": "youden.stats.baselines",
+    "Cells": "youden.stats.additive.cells",
+    "cells_of": "youden.stats.additive.cells",
+    "check_cells": "youden.stats.additive.cells",
+    "ClippedLinear": "youden.stats.additive.clipped_linear",
+    "compare_agents": "youden.stats.trials.comparisons",
+    "holm": "youden.stats.trials.comparisons",
+    "rank_sets": "youden.stats.trials.comparisons",
+    "curl_ecdf": "youden.stats.curl.quantiles",
+    "curl_quantiles": "youden.stats.curl.quantiles",
+    "median_differences": "youden.stats.curl.bootstrap",
+    "links_table": "youden.stats.curl.link_table",
+    "LINKS": "youden.stats.base.links",
+    "auc_interval": "youden.stats.base.metrics",
+    "kendall": "youden.stats.base.metrics",
+    "ranking_auc": "youden.stats.base.metrics",
+    "rmse": "youden.stats.base.metrics",
+    "sampled_auc": "youden.stats.base.metrics",
+    "spearman": "youden.stats.base.metrics",
+    "rank_ranges": "youden.stats.base.ranks",
+    "Rasch": "youden.stats.additive.rasch",
+    "trial_mean": "youden.stats.trials.trial_mean",
 }
-_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = [
     "BASELINES",
@@ -84,7 +96,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        found: object = getattr(import_module(f"youden.stats.{_HOMES[name]}"), name)
+        found: object = getattr(import_module(_HOMES[name]), name)
         globals()[name] = found
         return found
     raise AttributeError(f"module 'youden.stats' has no attribute '{name}'")

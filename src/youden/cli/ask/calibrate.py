@@ -33,7 +33,7 @@ NONE_PASSES = 1
 @options.grace
 @options.dry_run
 @options.json
-def command(
+def calibrate_command(
     *,
     source: Path,
     judges: tuple[str, ...],

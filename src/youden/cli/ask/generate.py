@@ -39,7 +39,7 @@ ANSWERS = "answers.db"
 @options.grace
 @click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
 @options.json
-def command(
+def generate_command(
     *,
     agents: Path,
     items: str | None,

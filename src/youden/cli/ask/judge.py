@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     "file, and ends when the plan is answered.",
 )
 @options.json
-def command(
+def judge_command(
     *,
     config: Path,
     answers: tuple[Path, ...],

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="Files of the export, alike in size. [default: 1]",
 )
 @options.json
-def command(
+def plan_command(
     *,
     config: Path,
     overrides: run_options.Overrides,

@@ -19,7 +19,7 @@ from youden.cli.terms.progress import progress_bar
 @options.labels
 @tracking.option
 @options.json
-def command(
+def run_command(
     *,
     config: Path,
     overrides: run_options.Overrides,

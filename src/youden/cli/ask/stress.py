@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @options.grace
 @options.dry_run
 @options.json
-def command(
+def stress_command(
     *,
     source: Path,
     attacks: tuple[str, ...],

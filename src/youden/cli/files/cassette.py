@@ -18,7 +18,7 @@ source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|
 
 
 @click.group("cassette", cls=Suggesting)
-def command() -> None:
+def cassette_command() -> None:
     """Keep requests and answers as a file, to test and to share.
 
     A cassette is what a judge, or the models behind a generated pool, were asked and answered, as JSON lines. It is sorted by
@@ -26,7 +26,7 @@ def command() -> None:
     """
 
 
-@command.command("export")
+@cassette_command.command("export")
 @source
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
 @click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts (of a RUN).")
@@ -49,7 +49,7 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
         )
 
 
-@command.command("import")
+@cassette_command.command("import")
 @file
 @click.option("--store", required=True, metavar="STORE", help="A path or sqlite:///path; made where there is none.")
 @options.json
@@ -68,7 +68,7 @@ def import_(file: Path, store: str, as_json: bool) -> None:
         show.note(f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already")
 
 
-@command.command("verify")
+@cassette_command.command("verify")
 @file
 @click.argument("source", type=click.Path(path_type=Path), metavar="[RUN|POOL]", required=False)
 @options.json

@@ -38,7 +38,7 @@ def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> s
     help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
 )
 @options.json
-def command(
+def import_command(
     *, format_: str, paths: tuple[Path, ...], out: Path, columns: dict[str, str], allow_dropped: bool, as_json: bool
 ) -> None:
     """Import the files or folders PATH… into the folder --out. Several files are joined by item.

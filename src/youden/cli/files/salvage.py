@@ -16,7 +16,7 @@ from youden.cli.terms import options, show
     "--out", type=click.Path(path_type=Path), required=True, metavar="NEW", help="A new store for what can be saved."
 )
 @options.json
-def command(store: Path, out: Path, as_json: bool) -> None:
+def salvage_command(store: Path, out: Path, as_json: bool) -> None:
     """Save the answers that stand whole in a damaged STORE.
 
     STORE is a verdicts.db. It is left as it is. Put NEW in its place (or name it under `store:`) and run the same again: what

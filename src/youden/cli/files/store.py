@@ -12,11 +12,11 @@ from youden.cli.terms.groups import Suggesting
 
 
 @click.group("store", cls=Suggesting)
-def command() -> None:
+def store_command() -> None:
     """Copy answers between stores; see which batches are under way."""
 
 
-@command.command("copy")
+@store_command.command("copy")
 @click.argument("source")
 @click.argument("target")
 @options.json
@@ -28,7 +28,7 @@ def copy(source: str, target: str, as_json: bool) -> None:
     _copied((source,), target, as_json=as_json)
 
 
-@command.command("merge")
+@store_command.command("merge")
 @click.argument("out")
 @click.argument("shards", nargs=-1, required=True)
 @options.json
@@ -40,7 +40,7 @@ def merge(out: str, shards: tuple[str, ...], as_json: bool) -> None:
     _copied(shards, out, as_json=as_json)
 
 
-@command.command("batches")
+@store_command.command("batches")
 @click.argument("store")
 @click.option("--forget", metavar="BATCH", help="Give its answers up: its requests are asked again.")
 @options.json

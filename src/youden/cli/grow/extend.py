@@ -41,7 +41,7 @@ MOST_SHOWN = 10
 @run_options.asking
 @options.dry_run
 @options.json
-def command(
+def extend_command(
     *,
     run: Path,
     agents: str | None,

@@ -43,7 +43,7 @@ WORSE = 1
     help="Say which look this would be and at what level; do not count it.",
 )
 @options.json
-def command(
+def gate_command(
     *,
     run: Path,
     agents: tuple[str, ...],

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @options.family
 @options.dry_run
 @options.json
-def command(
+def rejudge_command(
     *,
     run: Path,
     judge: str,

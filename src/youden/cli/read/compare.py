@@ -37,7 +37,7 @@ MOST_SHOWN = 5
 @options.about
 @options.family
 @options.json
-def command(
+def compare_command(
     *,
     runs: tuple[Path, ...],
     scores: ScoreKind,

@@ -27,7 +27,7 @@ from youden.cli.terms import options, show
 )
 @click.option("--public", is_flag=True, help="With --push: a repository that is new can be seen by everybody.")
 @options.json
-def command(
+def export_command(
     *,
     source: Path,
     out: Path,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @options.trusted
 @options.families
 @options.json
-def command(
+def fit_command(
     *,
     run: Path,
     labels: Path | None,

@@ -38,7 +38,7 @@ FORMATS = ("html", "md", *PICTURES, "csv")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
-def command(
+def report_command(
     *,
     run: Path,
     kind: str,

@@ -16,7 +16,7 @@ from youden.cli.terms import show
     "--port", type=click.IntRange(0, 65535), default=0, help="The port to serve at. [default: any that is free]"
 )
 @click.option("--open/--no-open", "opens", default=False, help="Open the address in a browser.")
-def command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
+def view_command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
     """Look at runs in a browser, also while they are under way.
 
     Shows reports, two runs side by side, and every trial. Serves the runs named, or all in `runs/`, to this machine only, and

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option("--all", "every", is_flag=True, help="Show what every design takes with every judge.")
 @options.json
-def command(source: Path, seed: int, every: bool, as_json: bool) -> None:
+def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     """Look a pool over before money is spent.
 
     Looks for gaps, clones, templates, copied sources, texts that address a judge, items too alike, and languages. Every finding

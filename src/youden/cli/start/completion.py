@@ -14,7 +14,7 @@ HOW = {
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(HOW)))
-def command(shell: str) -> None:
+def completion_command(shell: str) -> None:
     """Print what makes a shell complete commands and options.
 
     Once, then open a new terminal:

@@ -21,7 +21,7 @@ FLIPPER = "fact-flipper"
     "--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="The run's folder."
 )
 @options.json
-def command(out: Path, as_json: bool) -> None:
+def demo_command(out: Path, as_json: bool) -> None:
     """Rank the 12 agents of the pool `field-notes`, offline.
 
     The pool comes with the package. The judge is `lexical`, which only compares words: it needs no key, and shows what a run

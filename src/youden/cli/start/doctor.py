@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @click.argument("judge", required=False)
 @options.json
-def command(judge: str | None, as_json: bool) -> int:
+def doctor_command(judge: str | None, as_json: bool) -> int:
     """Say what is installed and which keys are set, or try JUDGE.
 
     Without JUDGE: each extra, whether it is there, and which commands need it; each judge, and whether its key is set. Nothing is

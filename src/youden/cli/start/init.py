@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--judge", help="A name, or a path that ends in .yaml. [default: one that can be asked]")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file. [default: NAME.yaml]")
 @options.json
-def command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
+def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
     """Write a first config for POOL, and say what comes next.
 
     POOL is a CSV or Parquet table with the columns agent, item and text (and prompt, group), or a pool's folder; without it the

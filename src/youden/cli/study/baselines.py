@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @options.below
 @options.html
 @options.json
-def command(
+def baselines_command(
     *,
     run: Path,
     seeds: int,

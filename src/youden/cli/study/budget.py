@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
 @options.html
 @options.json
-def command(
+def budget_command(
     *,
     run: Path,
     designs: tuple[str, ...],

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the resamples.")
 @options.json
-def command(*, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool) -> None:
+def links_command(
+    *, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool
+) -> None:
     """Does ability − difficulty fit RUN, and on which link?
 
     Exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles, raw and per SD of the

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     help="Runs of several judges on one pool, for Table 6; repeat it.",
 )
 @options.json
-def command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Path, ...], as_json: bool) -> None:
+def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Path, ...], as_json: bool) -> None:
     """The paper's tables again, and where paper and data disagree.
 
     Its figures stand beside ours. RUNs are imported, and recognised by the folder they were imported from: pubmed…, opus…,

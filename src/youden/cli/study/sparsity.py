@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @options.below
 @options.html
 @options.json
-def command(
+def sparsity_command(
     *,
     runs: tuple[Path, ...],
     seeds: int,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from itertools import groupby
 from typing import Any
 
 import click
@@ -26,33 +25,28 @@ class Suggesting(click.Group):
 
 
 class Loading(Suggesting):
-    """Commands by the modules they are in. headings: of their folders, in the order of `--help`; without any there is one."""
+    """Commands by where they are, "module:name", under the headings of `--help`."""
 
-    def __init__(
-        self, *args: Any, modules: Mapping[str, str], headings: Mapping[str, str] | None = None, **settings: Any
-    ) -> None:
+    def __init__(self, *args: Any, groups: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.modules = modules
-        self.headings = headings or {}
+        self.groups = groups
+        self.places = {name: place for group in groups.values() for name, place in group.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        order = list(self.headings.values())
-        return sorted(self.modules, key=lambda name: order.index(self._heading(name)) if order else 0)
+        return list(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.modules:
+        if cmd_name not in self.places:
             return None
-        command: click.Command = import_module(self.modules[cmd_name]).command
+        module, name = self.places[cmd_name].split(":")
+        command: click.Command = getattr(import_module(module), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, self.modules))
+        widest = max(map(len, self.places))
         limit = formatter.width - 6 - widest
-        for heading, names in groupby(self.list_commands(ctx), key=self._heading):
+        for heading, names in self.groups.items():
             with formatter.section(heading):
                 loaded = [(name, self.get_command(ctx, name)) for name in names]
                 rows = [(name.ljust(widest), one.get_short_help_str(limit)) for name, one in loaded if one]
                 formatter.write_dl(rows)
-
-    def _heading(self, name: str) -> str:
-        return self.headings.get(self.modules[name].split(".")[2], "Commands")

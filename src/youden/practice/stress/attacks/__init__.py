@@ -5,25 +5,23 @@ from __future__ import annotations
 from youden.practice.stress.attack import Attack
 from youden.registry import Registry
 
-_HERE = "youden.practice.stress.attacks"
-
 ATTACKS: Registry[Attack] = Registry(
     "youden.attacks",
     "attack",
     {
-        "clones": f"{_HERE}.clones:EXACT",
-        "clones-reworded": f"{_HERE}.clones:REWORDED",
-        "ring": f"{_HERE}.ring:RING",
-        "template": f"{_HERE}.template:TEMPLATE",
-        "concatenation": f"{_HERE}.concatenation:CONCATENATION",
-        "mirror": f"{_HERE}.mirror:MIRROR",
-        "central-reworded": f"{_HERE}.central:CENTRAL",
-        "source-copy": f"{_HERE}.source:COPY",
-        "source-reworded": f"{_HERE}.source:REWORDED",
-        "prompt-words": f"{_HERE}.prompt_words:PROMPT_WORDS",
-        "padding": f"{_HERE}.padding:PADDING",
-        "keyword-list": f"{_HERE}.keyword_list:KEYWORD_LIST",
-        "injection": f"{_HERE}.injection:INJECTION",
-        "transforms": f"{_HERE}.transforms:TRANSFORMS",
+        "clones": "youden.practice.stress.attacks.clones:EXACT",
+        "clones-reworded": "youden.practice.stress.attacks.clones:REWORDED",
+        "ring": "youden.practice.stress.attacks.ring:RING",
+        "template": "youden.practice.stress.attacks.template:TEMPLATE",
+        "concatenation": "youden.practice.stress.attacks.concatenation:CONCATENATION",
+        "mirror": "youden.practice.stress.attacks.mirror:MIRROR",
+        "central-reworded": "youden.practice.stress.attacks.central:CENTRAL",
+        "source-copy": "youden.practice.stress.attacks.source:COPY",
+        "source-reworded": "youden.practice.stress.attacks.source:REWORDED",
+        "prompt-words": "youden.practice.stress.attacks.prompt_words:PROMPT_WORDS",
+        "padding": "youden.practice.stress.attacks.padding:PADDING",
+        "keyword-list": "youden.practice.stress.attacks.keyword_list:KEYWORD_LIST",
+        "injection": "youden.practice.stress.attacks.injection:INJECTION",
+        "transforms": "youden.practice.stress.attacks.transforms:TRANSFORMS",
     },
 )
