@@ -109,7 +109,9 @@ def _write(
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
     """A judged run in parts, of the same answers; its plan has no trials, which neither DuckDB nor its report reads."""
     run = RunFolder(folder)
-    said = VerdictsSaid(plan_digest="0" * 64, judge={"name": "made"}, models=(), warnings=(), measured=())
+    said = VerdictsSaid(
+        plan_digest="0" * 64, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
+    )
     with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as parts:
         write_parts(parts.folder, plan, n_trials)
         for file in sorted(parts.folder.glob("*.parquet")):

@@ -25,7 +25,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trials import trial_tables
 from youden.data.pools.reader import read_pool
 from youden.data.pools.writer import write_pool
-from youden.data.schemas.shipped import content, schema_file
+from youden.data.schemas import build_schemas, content
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Agent, Item, Json, Pool
 from youden.report.pages.write import write_report
@@ -184,9 +184,7 @@ def test_a_run_in_parts_goes_out_in_parts(youden: Youden, tmp_path: Path, monkey
     (trials,) = [one for one in front(tmp_path / "out" / "README.md")["configs"] if one["config_name"] == "trials"]  # type: ignore[attr-defined]
     found = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "out").glob(trials["data_files"]))])
     assert len(found) == len(run.read_plan())
-    schema = schema_file("verdicts.parquet")
-    assert schema is not None
-    validate(content(tmp_path / "out" / "verdicts.parquet"), json.loads(schema.read_text(encoding="utf-8")))
+    validate(content(tmp_path / "out" / "verdicts.parquet"), json.loads(build_schemas()["verdicts.parquet"]))
 
 
 def test_a_space_is_the_report_as_it_stands(run: RunFolder, youden: Youden, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -229,23 +228,6 @@ def test_drift_is_found_where_it_is_planted_and_seldom_elsewhere() -> None:
             false += not planted and bool(low)
     assert found >= 30
     assert false <= 6
-
-
-def test_facts_of_0_1_0_which_hold_their_words_still_open(tmp_path: Path) -> None:
-    result = answers(add_agents(first_plan(), MORE_AGENTS))
-    folder = RunFolder(tmp_path / "grown")
-    folder.write_facts(analyse(tally(result), split=result.plan.split, result=result).facts)
-    now = folder.read_facts()
-    said = json.loads(folder.file("fit.json").read_text(encoding="utf-8"))
-    del said["growth"]["answered_anew"]
-    said["growth"]["words"] = ["3 agents joined: a8, a9, a10."]
-    folder.file("fit.json").write_text(json.dumps(said), encoding="utf-8")
-    extensions = folder.read_facts().growth
-    assert extensions is not None
-    assert now.growth is not None
-    assert extensions == replace(now.growth, answered_anew=False)
-    assert extension_words(extensions)[0] == "3 agents joined: a8, a9, a10."
-    assert extension_words(replace(extensions, joined=("a8",)))[0] == "1 agent joined: a8."
 
 
 def test_a_judge_that_became_laxer_is_named() -> None:

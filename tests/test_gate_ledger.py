@@ -35,14 +35,6 @@ def test_a_gate_goes_on_with_the_target_it_began_with(tmp_path: Path) -> None:
     assert ledger.look("other", "old", answers=ONE) == 1
 
 
-def test_a_ledger_without_targets_spoke_of_items_like_these(tmp_path: Path) -> None:
-    file = tmp_path / "gates.json"
-    file.write_text(f'{{"version": 1, "looks": [{{"agent": "a", "baseline": "b", "answers": ["{ONE}"]}}]}}', "utf-8")
-    assert read_ledger(file).look("a", "b", answers=TWO) == 2
-    with pytest.raises(InputError, match="gate-target"):
-        read_ledger(file).look("a", "b", answers=TWO, target="these-items")
-
-
 def test_the_same_looks_make_the_same_file(tmp_path: Path) -> None:
     pairs = {("b\n", "old"): (ONE,), ("a", "old"): (ONE, TWO)}
     targets: dict[tuple[str, str], Target] = {("a", "old"): "these-items", ("b\n", "old"): "items-like-these"}

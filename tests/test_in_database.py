@@ -230,7 +230,7 @@ def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: 
         (lambda file: file.write_bytes(bytes(len(file.read_bytes()))), "another run"),
         (lambda file: file.with_name("part-00009.parquet").write_bytes(file.read_bytes()), "no part"),
         (lambda file: file.with_name("_parts.json").unlink(), "_parts.json"),
-        (lambda file: file.with_name("_parts.json").write_text('{"version": 2}'), "newer"),
+        (lambda file: file.with_name("_parts.json").write_text('{"version": 2}'), "another youden"),
     ],
 )
 def test_a_harmed_part_is_never_read_as_whole(

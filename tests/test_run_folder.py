@@ -19,6 +19,7 @@ from run_folders import equal, ids, write_judged
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import MADE_BY
 from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
+from youden.data.folder.sheets import RANKING
 from youden.errors import RunFolderError
 from youden.nouns import (
     Agent,
@@ -147,10 +148,13 @@ def test_facts_and_signature_read_back(folder: RunFolder) -> None:
         links={"row": {"identity": link}, "symmetric": {}},
         links_missing={"symmetric": "no rectangles"},
         warnings=("w",),
+        target="these-items",
+        best=None,
+        told_apart=2,
     )
     folder.write_facts(facts)
     assert folder.read_facts() == facts
-    signature = Signature({"youden": "0.1.0", "seed": 1, "judge": {"name": "j"}, "models": ["m"]})
+    signature = Signature({"youden": "0.2.0", "seed": 1, "judge": {"name": "j"}, "models": ["m"]})
     folder.write_signature(signature)
     assert folder.read_signature() == signature
     assert json.loads(folder.file("signature.json").read_bytes())["text"] == signature.text
@@ -205,9 +209,9 @@ def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         ("{", "no JSON object"),
         ("[]", "no JSON object"),
         ("{}", "version"),
-        ('{"version": "1"}', "version"),
+        ('{"version": "1"}', "version '1' of this file"),
         ('{"version": 1}', "text"),
-        ('{"version": 2}', r"newer youden.*version 2.*Upgrade.*run-newer"),
+        ('{"version": 2}', r"another youden: it is version 2 .*reads version 1 alone.*run-version"),
     ],
 )
 def test_damaged_json_is_refused_with_the_place(folder: RunFolder, text: str, part: str) -> None:
@@ -235,7 +239,7 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
     folder.write_text("ranking.csv", "agent,ability\na,1\n")
     with pytest.raises(RunFolderError, match="agent, ability, not agent, group, ability"):
         folder.read_ranking()
-    folder.write_text("ranking.csv", "agent,group,ability,low,high,rank_low,rank_high,n_trials\na,,1,,,x,1,1\n")
+    folder.write_text("ranking.csv", ",".join(RANKING) + "\na,,1,,,x,1,1,,1,1\n")
     with pytest.raises(RunFolderError, match="'x' stands where a whole number"):
         folder.read_ranking()
 

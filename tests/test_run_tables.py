@@ -192,7 +192,7 @@ def test_verdicts_on_another_plan_are_refused(folder: RunFolder, judged: Verdict
         folder.read_verdicts(other)
 
 
-def test_files_of_a_newer_version_ask_for_an_upgrade(folder: RunFolder, judged: Verdicts) -> None:
+def test_tables_of_another_version_are_refused(folder: RunFolder, judged: Verdicts) -> None:
     rewrite(folder.file("plan.parquet"), pq.read_table(folder.file("plan.parquet")), version=3, unheard_of=True)
-    with pytest.raises(RunFolderError, match=r"newer youden.*version 3.*Upgrade.*run-newer"):
+    with pytest.raises(RunFolderError, match=r"another youden: it is version 3 .*reads version 1 alone.*run-version"):
         folder.read_plan()

@@ -6,7 +6,6 @@ import ast
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
 
 from youden import streams
@@ -34,12 +33,6 @@ def test_no_two_streams_of_a_seed_are_equal(seed: int) -> None:
 def test_every_name_has_a_key_of_its_own() -> None:
     assert set(streams.KEYS) == set(get_args(streams.Stream))
     assert len(set(streams.KEYS.values())) == len(streams.KEYS)
-
-
-def test_the_first_draw_had_two_equal_ones_and_can_be_made_again() -> None:
-    part = streams.stream("part of a run", 3, draw=1).integers(2**60, size=4)
-    assert np.array_equal(part, streams.stream("extension", 3, 0, draw=1).integers(2**60, size=4))
-    assert np.array_equal(part, np.random.default_rng([3, 5]).integers(2**60, size=4))
 
 
 def test_a_seed_of_its_own_is_no_stream_of_a_run_but_the_one_it_names() -> None:

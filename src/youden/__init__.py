@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from youden.run.ranking import rank
     from youden.stats.additive.clipped_linear import ClippedLinear
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "read_pool": "youden.data.pools.reader",

@@ -6,12 +6,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-DRAW: Final = 2
-"""The version of the draw, which stands in every plan and in a run's config: it goes up when a stream gives other numbers.
-
-1: 0.1.0, where a part of a run was drawn from the numbers of a run's first extension.
-"""
-
 Stream = Literal[
     "holdout",
     "trials",
@@ -42,15 +36,14 @@ KEYS: Final[dict[Stream, int]] = {
     "follow-ups": 11,
     "attackers": 12,
 }
-_KEYS_OF_OLD: Final[dict[int, dict[Stream, int]]] = {1: {"part of a run": 5}}
 
 
-def stream(name: Stream, seed: int, *number: int, draw: int = DRAW) -> np.random.Generator:
+def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
     """The stream `name` of a run's seed. number: which of its streams, where there are several (an extension's step).
 
     NumPy pads seeds with zeros: [s, 5] and [s, 5, 0] are one stream, so a key belongs to one name alone.
     """
-    return np.random.default_rng([seed, _KEYS_OF_OLD.get(draw, {}).get(name, KEYS[name]), *number])
+    return np.random.default_rng([seed, KEYS[name], *number])
 
 
 def own_stream(seed: int) -> np.random.Generator:

@@ -162,10 +162,10 @@ class RunFacts:
     ranking: estimator and interval method behind `ranking.csv`; estimator: what abilities − difficulties come from.
     fpr: pooled false-positive rate, None without independent answers. links: per score kind, then per link; empty for a kind
     without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended. partners: None
-    where too few agents were compared, and in runs fitted by an earlier version.
+    where too few agents were compared.
 
     target: what the intervals speak of; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
-    agents whose difference is told from 0. target and told_apart are None in a folder of 0.1.0, which did not say.
+    agents whose difference is told from 0.
 
     ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
     rankings beside the plain one; families, trusted: what two of them were made from.
@@ -187,11 +187,11 @@ class RunFacts:
     links: dict[ScoreKind, dict[str, LinkFacts]]
     links_missing: dict[ScoreKind, str]
     warnings: tuple[str, ...]
+    target: Target
+    best: str | None
+    told_apart: int
     growth: ExtensionFacts | None = None
     partners: PartnerFacts | None = None
-    target: Target | None = None
-    best: str | None = None
-    told_apart: int | None = None
     ranked_by: RankedBy = "plain"
     standings: dict[StandingName, StandingFacts] = field(default_factory=dict)
     families: dict[str, str] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from youden.nouns.arrays import Bools, Codes, Ids, freeze
 from youden.nouns.extension import Extensions, Rounds
 from youden.nouns.pool import Json
 from youden.nouns.trials import PAIRED, Trials
-from youden.streams import DRAW
 
 SplitRule = Literal["shared", "own"]
 IndependentRule = Literal["twin", "pooled"]
@@ -135,7 +134,6 @@ class Plan:
     n_probes: how many of the first independent trials are probes, which the pooled rate leaves out.
     n_follow_ups: how many of the last trials ask suspected pairs more, which only links between agents read.
     rounds: of an adaptive plan. extensions: the extensions, None where there are none. asked: None where it was not recorded.
-    draw: the version of the draw, see `streams`.
     characters: length of all judged texts together.
     """
 
@@ -156,7 +154,6 @@ class Plan:
     rounds: Rounds | None = None
     extensions: Extensions | None = None
     asked: Asked | None = None
-    draw: int = DRAW
     characters: int = 0
     notes: tuple[str, ...] = field(default=())
 

@@ -168,7 +168,7 @@ class Signature:
 
     @property
     def text(self) -> str:
-        """One line: `youden:0.1.0|pool:…|design:…|…|sha:…`."""
+        """One line: `youden:0.2.0|pool:…|design:…|…|sha:…`."""
         shown = [f"{name}:{value}" for name, value in self.parts.items() if isinstance(value, str | int | float | bool)]
         return "|".join([*shown, f"sha:{self.digest[:10]}"])
 

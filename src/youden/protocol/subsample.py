@@ -12,19 +12,19 @@ from youden.nouns import PAIRED, Plan, Pool
 from youden.nouns.arrays import Bools, Ids, Positions
 from youden.protocol.columns import plan_rows
 from youden.protocol.probes import probes_of
-from youden.streams import DRAW, stream
+from youden.streams import stream
 
 MOST_INDEPENDENT = 0.05
 """Share of the calls that goes to the independent arm at most, but for calls that fill no slot."""
 
 
-def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0, draw: int = DRAW) -> Plan:
+def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0) -> Plan:
     """A plan of at most `calls` trials of `plan` (None: all that may be learned from), in its order.
 
     Where every slot holds all agents of its item, whole slots are taken in random order, as many as fit, and no item a second
     time before all were. Elsewhere single paired trials are taken, spread evenly over agents, then items, and stand in no slot.
     Independent trials get their share, at most 5 %, and the calls that fill no slot; they are pooled. Trials that touch
-    held-out cells and probes stay out. draw: the version of the draw.
+    held-out cells and probes stay out.
 
     Raises: PlanError [subsample-pool] where the plan speaks of another pool, [subsample-calls] for more calls than trials,
     [subsample-few] for fewer than 4 paired trials an agent.
@@ -44,7 +44,7 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
             f"{calls:,} calls were asked for, but the run has {len(plan):,} trials. Give {len(plan):,} calls or fewer.",
             slug="subsample-calls",
         )
-    rng = stream("part of a run", seed, draw=draw)
+    rng = stream("part of a run", seed)
     n_apart = min(len(apart), ceil(calls * min(MOST_INDEPENDENT, len(apart) / len(rows))))
     whole = calls >= len(rows)
     n_paired = len(paired) if whole else min(len(paired), calls - n_apart)
@@ -76,7 +76,6 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
         n_follow_ups=0,
         rounds=None,
         extensions=None,
-        draw=draw,
         seed=seed,
         notes=(
             f"{n_paired:,} of {len(paired):,} paired and {len(chosen) - n_paired:,} of {len(apart):,} independent trials of "

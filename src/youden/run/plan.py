@@ -23,7 +23,6 @@ from youden.protocol.follow_ups import plan_without_follow_ups
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
-from youden.streams import DRAW
 from youden.text.near import near
 
 _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
@@ -81,7 +80,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
     """The config with a note of how its plan was drawn."""
     budget = None if plan.asked is None else plan.asked.budget
-    drawn = DrawnAs(version=plan.draw, pool=extensions_of(plan).pool, budget=budget)
+    drawn = DrawnAs(pool=extensions_of(plan).pool, budget=budget)
     return config.model_copy(update={"drawn": drawn})
 
 
@@ -89,8 +88,7 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
     drawn = config.drawn if config.drawn is not None and config.drawn.pool == pools[0].digest else None
     if config.trials_of is not None:
         other = RunFolder(Path(config.trials_of)).read_plan()
-        draw = DRAW if drawn is None else drawn.version
-        return subsample(other, pools[-1], calls=config.calls, seed=config.seed, draw=draw)
+        return subsample(other, pools[-1], calls=config.calls, seed=config.seed)
     design, options = config.asked_design
     plan = make_plan(
         pools[0],
@@ -227,12 +225,9 @@ def _is_part_of(plan: Plan, run: str) -> bool:
 
 
 def _same_step(step: Extended, extension: Extension, pool: Pool, plan: Plan) -> bool:
-    """A plan of 0.1.0 does not say how many calls were asked for, nor on whom."""
     kind = "agents" if extension.agents is not None else "items" if extension.items is not None else "calls"
     if (step.kind, step.pool) != (kind, pool.digest):
         return False
-    if plan.draw == 1 and step.calls is None:
-        return True
     return (step.calls, [plan.agent_ids[agent] for agent in step.focus]) == (extension.calls, extension.focus)
 
 

@@ -76,8 +76,8 @@ def _log(run: _Run, row: RankingRow) -> dict[str, Json]:
         row.rank_low,
         row.rank_high,
         row.error,
-        row.place_low or row.rank_low,
-        row.place_high or row.rank_high,
+        row.place_low,
+        row.place_high,
     )
     standings: list[tuple[str, Standing]] = [("plain", plain), *row.standings.items()]
     group = next((agent.group for agent in run.pool.agents if agent.id == row.agent), None)

@@ -123,7 +123,7 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
         table(
             ["places", "agent", "ability", "low", "high"],
             [
-                [f"{row.place_low or row.rank_low}–{row.place_high or row.rank_high}", row.agent]
+                [f"{row.place_low}–{row.place_high}", row.agent]
                 + ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
                 for row in ranking[:SHOWN]
             ],

@@ -20,13 +20,13 @@ FILE = "gates.json"
 
 
 class _Pair(BaseModel):
-    """answers: digests of the answers that were looked at, the first look first. target: a ledger of 0.1.0 has none."""
+    """answers: digests of the answers that were looked at, the first look first."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     agent: str
     baseline: str
-    target: Target = "items-like-these"
+    target: Target
     answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
 
 

@@ -11,12 +11,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from youden.data.atomic import replacing_folder
-from youden.data.folder.run_files import damaged, parse
+from youden.data.folder.run_files import VERSION, damaged, parse
 
 MANIFEST = "_parts.json"
 
@@ -33,7 +33,7 @@ class _Part(BaseModel):
 class _Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    version: Literal[1] = 1
+    version: int = VERSION
     said: str
     parts: tuple[_Part, ...]
 
@@ -79,7 +79,7 @@ def writing_parts(path: Path, said: str) -> Iterator[PartsWriter]:
 def read_parts(path: Path, *, whole: bool = True) -> Parts:
     """The parts in the folder `path`: all there and as long as they were written, and where `whole` is said of their digests too.
 
-    Raises: RunFolderError [run-file-damaged] where one is missing, cut off, changed, or not named; [run-newer].
+    Raises: RunFolderError [run-file-damaged] where one is missing, cut off, changed, or not named; [run-version].
     """
     manifest = path / MANIFEST
     if not manifest.is_file():

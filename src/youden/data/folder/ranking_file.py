@@ -26,8 +26,8 @@ class RankedAgentLine(BaseModel):
     rank_high: int
     n_trials: int
     error: float | None
-    place_low: int | None
-    place_high: int | None
+    place_low: int
+    place_high: int
     standings: dict[StandingName, Standing]
 
 
@@ -46,9 +46,9 @@ class RankingFile(BaseModel):
     ranking: str
     interval: str
     level: float
-    target: Target | None
+    target: Target
     best: str | None
-    told_apart: int | None
+    told_apart: int
     agents: list[RankedAgentLine]
     signature: str
     digest: str

@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from youden.data.folder.config_file import POOLS, judge_beside, located, read_keys, relative, resolved
 from youden.errors import ConfigError
 from youden.nouns import MAX_MISSING, Json, SplitRule, Target
-from youden.streams import DRAW
 from youden.text.misfits import misfit
 from youden.text.places import shown
 
@@ -88,13 +87,12 @@ class Extension(BaseModel):
 class DrawnAs(BaseModel):
     """How a run's plan was drawn, noted in its folder so that the config makes the same plan where defaults have changed.
 
-    version: of the draw. pool: the first pool's digest; for another pool nothing here counts. budget: what the calls of both
-    arms came to, None for as many as the design takes.
+    pool: the first pool's digest; for another pool nothing here counts. budget: what the calls of both arms came to, None for as
+    many as the design takes.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    version: Annotated[int, Field(ge=1, le=DRAW)]
     pool: _Text
     budget: Annotated[int, Field(ge=1)] | None = None
 

@@ -14,7 +14,7 @@ from youden.text.misfits import misfit
 T = TypeVar("T")
 
 VERSION: Final = 1
-"""Of every file but plan.parquet. A reader takes its own version and older ones."""
+"""Of every file. A reader takes this one alone."""
 
 MADE_BY: Final = {
     "config.yaml": "youden plan CONFIG",
@@ -70,20 +70,21 @@ def read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def parse(path: Path, text: bytes, kind: TypeAdapter[T], *, newest: int = VERSION) -> T:
-    """JSON of the version `newest` or an older one as what `kind` describes.
+def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
+    """JSON of this version as what `kind` describes.
 
-    Raises: RunFolderError [run-newer], [run-file-damaged] naming the place in it.
+    Raises: RunFolderError [run-version], [run-file-damaged] naming the place in it.
     """
     try:
         version = json.loads(text)["version"]
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(path, f"it is no JSON object with a version ({error})") from error
-    if isinstance(version, int) and version > newest:
+    if version != VERSION:
         raise RunFolderError(
-            f"{path} was written by a newer youden (version {version} of this file; this one reads up to {newest}). "
-            "Upgrade youden, or make the run again.",
-            slug="run-newer",
+            f"{path} was written by another youden: it is version {version!r} of this file, and this one "
+            f"reads version {VERSION} alone. Nothing was changed. Use the "
+            "youden that wrote it, or make the run anew in another folder (--out).",
+            slug="run-version",
         )
     try:
         return kind.validate_json(text)

@@ -88,8 +88,8 @@ class JudgedFiles(NamedTuple):
 class RunFolder:
     """The folder at `path`, made when something is first written.
 
-    Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or newer than
-    this package; every `write_…` replaces the file in one step.
+    Every `read_…` raises RunFolderError for a file that is missing (with the command that makes it), damaged, or of another
+    version; every `write_…` replaces the file in one step.
 
     The plan, the verdicts, the pool and the items are kept in memory by this object, and read again only where their files have
     changed.
@@ -277,7 +277,7 @@ class RunFolder:
         """What the run's intervals speak of. An import has no config: its fit.json remembers."""
         if self.has("config.yaml"):
             return self.read_config().target
-        return (self.read_facts().target if self.has("fit.json") else None) or "items-like-these"
+        return self.read_facts().target if self.has("fit.json") else "items-like-these"
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

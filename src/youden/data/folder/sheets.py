@@ -10,7 +10,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -25,8 +25,19 @@ from youden.nouns.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-RANKING_0_1 = ("agent", "group", "ability", "low", "high", "rank_low", "rank_high", "n_trials")
-RANKING = (*RANKING_0_1, "error", "place_low", "place_high")
+RANKING = (
+    "agent",
+    "group",
+    "ability",
+    "low",
+    "high",
+    "rank_low",
+    "rank_high",
+    "n_trials",
+    "error",
+    "place_low",
+    "place_high",
+)
 TARGET = "target"
 """After those of `RANKING`: what intervals and places speak of, the same in every line. Files of some runs have none."""
 STANDING = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
@@ -43,7 +54,7 @@ class RankingRow:
     """One line of `ranking.csv`. None: the ability or its interval cannot be given.
 
     rank_low, rank_high: places that hold for all agents at once; place_low, place_high: for this agent; error: of its distance
-    from the average agent. A file of 0.1.0 ends with n_trials. standings: this agent in the rankings beside the plain one.
+    from the average agent. standings: this agent in the rankings beside the plain one.
     """
 
     agent: str
@@ -54,9 +65,9 @@ class RankingRow:
     rank_low: int
     rank_high: int
     n_trials: int
-    error: float | None = None
-    place_low: int | None = None
-    place_high: int | None = None
+    error: float | None
+    place_low: int
+    place_high: int
     standings: Mapping[StandingName, Standing] = field(default_factory=dict)
 
 
@@ -124,7 +135,7 @@ def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     header, *rows = _read(path)
     there = [name for name in STANDINGS if f"{name}_ability" in header]
     beside = [f"{name}_{column}" for name in there for column in STANDING]
-    if tuple(header) not in (RANKING_0_1, (*RANKING, *beside), (*RANKING, TARGET, *beside)):
+    if tuple(header) not in ((*RANKING, *beside), (*RANKING, TARGET, *beside)):
         raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(RANKING)}")
     return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
 
@@ -186,17 +197,19 @@ def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept
 def _ranked(path: Path, row: Mapping[str, str]) -> RankingRow:
     ability, low, high = (_number_or_none(path, row[name]) for name in ("ability", "low", "high"))
     rank_low, rank_high, n_trials = (_count(path, row[name]) for name in ("rank_low", "rank_high", "n_trials"))
-    line = RankingRow(row["agent"], row["group"] or None, ability, low, high, rank_low, rank_high, n_trials)
-    if "error" not in row:
-        return line
-    place_low, place_high = _count(path, row["place_low"]), _count(path, row["place_high"])
-    standings = {name: _standing(path, row, name) for name in STANDINGS if row.get(f"{name}_place_low")}
-    return replace(
-        line,
+    return RankingRow(
+        row["agent"],
+        row["group"] or None,
+        ability,
+        low,
+        high,
+        rank_low,
+        rank_high,
+        n_trials,
         error=_number_or_none(path, row["error"]),
-        place_low=place_low,
-        place_high=place_high,
-        standings=standings,
+        place_low=_count(path, row["place_low"]),
+        place_high=_count(path, row["place_high"]),
+        standings={name: _standing(path, row, name) for name in STANDINGS if row.get(f"{name}_place_low")},
     )
 
 

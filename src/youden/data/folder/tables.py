@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -167,27 +167,19 @@ class Table(Generic[M]):
             raise _no_parquet(self.path, error) from error
 
 
-def read_table(
-    path: Path, kind: type[M], *, newest: int = VERSION, upgrade: Callable[[bytes], bytes] | None = None
-) -> Table[M]:
-    """A table whose metadata is a `kind`. upgrade: what an older version becomes.
-
-    Raises: RunFolderError for a file that is missing, damaged or newer than `newest`.
-    """
+def read_table(path: Path, kind: type[M]) -> Table[M]:
+    """A table whose metadata is a `kind`. Raises: RunFolderError for a file that is missing, damaged or of another version."""
     files, said = _files_and_said(path)
     try:
         n_rows = sum(pq.read_metadata(file).num_rows for file in files)
     except (pa.ArrowException, OSError) as error:
         raise _no_parquet(path, error) from error
-    return Table(path, files, n_rows, parse(path, upgrade(said) if upgrade else said, TypeAdapter(kind), newest=newest))
+    return Table(path, files, n_rows, parse(path, said, TypeAdapter(kind)))
 
 
-def read_said(
-    path: Path, kind: type[M], *, newest: int = VERSION, upgrade: Callable[[bytes], bytes] | None = None
-) -> M:
+def read_said(path: Path, kind: type[M]) -> M:
     """What a table says beside its rows, which are not looked at. Raises: as `read_table`."""
-    said = _files_and_said(path, whole=False).said
-    return parse(path, upgrade(said) if upgrade else said, TypeAdapter(kind), newest=newest)
+    return parse(path, _files_and_said(path, whole=False).said, TypeAdapter(kind))
 
 
 def count_rows(path: Path) -> int:

@@ -60,7 +60,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
-    apart = _apart(folder, [row.agent for row in rows], target=facts.target or "items-like-these")
+    apart = _apart(folder, [row.agent for row in rows], target=facts.target)
     if facts.n_components > 1:
         apart = replace(apart, half_width=np.full_like(apart.half_width, np.nan))
     labels = tuple(_against(folder, table, at, rows, apart, level=facts.level) for at in range(len(table.names)))

@@ -33,7 +33,7 @@ class SlopeLine:
     """One agent in both rankings. one, two: its places among the shared agents.
 
     apart: whether its distance from the average shared agent, in SDs of either ranking, differs by more than its own error; by
-    places that do not overlap where an earlier version ranked.
+    places that do not overlap where neither ranking has errors.
     """
 
     agent: str

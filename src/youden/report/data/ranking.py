@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,7 +35,7 @@ class RankedAgent(RankingRow):
     @property
     def place_range(self) -> tuple[int, int]:
         """The best and the worst place this agent can hold."""
-        return self.place_low or self.rank_low, self.place_high or self.rank_high
+        return self.place_low, self.place_high
 
     @property
     def places(self) -> str:
@@ -71,8 +70,8 @@ def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAg
     return tuple(RankedAgent(**vars(row), length_place=lengths.get(row.agent), bar=bar(row)) for row in rows)
 
 
-def headline(ranking: Sequence[RankedAgent], *, best: str | None, told: bool, level: float) -> str:
-    """Who is best and how sure that is, in one sentence. told: whether differences were told apart, as they are since 0.2."""
+def headline(ranking: Sequence[RankedAgent], *, best: str | None, level: float) -> str:
+    """Who is best and how sure that is, in one sentence."""
     sure = [agent for agent in ranking if agent.low is not None and agent.high is not None]
     if not sure:
         return "No agent has an interval, so nobody can be called best."
@@ -83,30 +82,10 @@ def headline(ranking: Sequence[RankedAgent], *, best: str | None, told: bool, le
         )
     first = [agent.agent for agent in sure if agent.place_range[0] == 1]
     if len(first) == 1:
-        others = (
-            "is not told apart from all others" if told else "has the highest interval by an earlier version's rule"
-        )
-        return f"{first[0]} may be first, but {others}, so nobody is called best."
+        return f"{first[0]} may be first, but is not told apart from all others, so nobody is called best."
     rest = len(first) - 3
     names = ", ".join(first[:3]) + f" and {rest} more" if rest > 0 else ", ".join(first[:-1]) + f" and {first[-1]}"
-    nobody = "nobody is told apart from everybody" if told else "their intervals overlap"
-    return f"{names} can each be first: {nobody} at {level:.0%}, so nobody is called best."
-
-
-def tied_by_overlap(rows: Sequence[RankedAgent]) -> Tied:
-    """Whose intervals overlap: all that can be said of a run whose fit did not tell differences apart."""
-
-    def overlap(one: RankedAgent, other: RankedAgent) -> bool:
-        ends = (one.low, one.high, other.low, other.high)
-        low, high, other_low, other_high = (math.nan if end is None else end for end in ends)
-        return other_low <= high and low <= other_high
-
-    return {
-        row.agent: None
-        if row.low is None
-        else tuple(other.agent for other in rows if other is not row and overlap(row, other))
-        for row in rows
-    }
+    return f"{names} can each be first: nobody is told apart from everybody at {level:.0%}, so nobody is called best."
 
 
 def tied_by_difference(told: Told, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:

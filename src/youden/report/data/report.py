@@ -26,7 +26,7 @@ from youden.report.data.front.warnings import Group, grouped
 from youden.report.data.grids import AgentGrid, CellGrid, agent_grid, cell_grid
 from youden.report.data.items import Items, order_items
 from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
-from youden.report.data.ranking import Tied, tied_by_difference, tied_by_overlap
+from youden.report.data.ranking import Tied, tied_by_difference
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialLine
 from youden.report.data.trust.judge import LEAST_PARTNERS, JudgeQuality
@@ -133,14 +133,14 @@ def _tells(summary: Summary, seen: float | None) -> bool:
 
 
 def _tied(evidence: Evidence, summary: Summary) -> Tied:
-    """By differences, made from the folder's answers as its ranking was; by overlap where an earlier version ranked."""
-    if summary.facts.target is None or evidence.told is None:
-        return tied_by_overlap(summary.ranking)
+    """By differences, made from the folder's answers as its ranking was; unknown where they cannot be made again."""
+    if evidence.told is None:
+        return dict.fromkeys(evidence.agent_ids)
     return tied_by_difference(evidence.told, evidence.agent_ids, summary.ranking)
 
 
 def _curl(folder: RunFolder, evidence: Evidence) -> tuple[CurlCurve, ...]:
-    """As `youden fit` wrote it; made here where an earlier version fitted. Empty where no rectangle is complete."""
+    """As `youden fit` wrote it; made here where its file was taken out. Empty where no rectangle is complete."""
     if folder.has("curl.csv"):
         return folder.read_curl()
     try:

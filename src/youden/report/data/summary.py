@@ -18,10 +18,9 @@ ABILITY = (
     "items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references "
     "low), and is no proof of correctness."
 )
-SPEAKS_OF: dict[Target | None, str] = {
+SPEAKS_OF: dict[Target, str] = {
     "items-like-these": "Intervals and places speak of more items of this kind.",
     "these-items": "Intervals and places speak of these items alone, as if every comparison of them had been asked.",
-    None: "An earlier version fitted this run: places and ties go by whether intervals overlap. `youden fit` makes them anew.",
 }
 
 
@@ -166,7 +165,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         n_missing_cells=pool.n_missing,
         headline=" ".join(
             [
-                headline(ranking, best=facts.best, told=facts.target is not None, level=facts.level),
+                headline(ranking, best=facts.best, level=facts.level),
                 *(one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain"),
             ]
         ),

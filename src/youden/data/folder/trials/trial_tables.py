@@ -7,7 +7,6 @@ reasons. Verdicts repeat the columns of their plan, so that one file answers a q
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from math import isnan, nan
 from pathlib import Path
@@ -46,8 +45,6 @@ from youden.nouns.arrays import Bools
 
 ARMS = ("paired", "independent")
 
-PLAN_VERSION = 2
-"""Of plan.parquet alone."""
 ROWS_OF_A_PART = 4_000_000
 """Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""
 
@@ -78,21 +75,17 @@ class _Rounds(BaseModel):
     turns: tuple[_Turn, ...]
 
 
-class PlanSaid(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    version: Literal[2] = 2
+class PlanSaid(Said):
     noun: Literal["plan"] = "plan"
     design: str
     options: Mapping[str, JsonValue]
     independent: IndependentRule
     n_independent: int | None
     n_probes: int
-    n_follow_ups: int = 0
+    n_follow_ups: int
     rounds: _Rounds | None
     extensions: Extensions | None
     asked: Asked | None
-    draw: int
     seed: int
     pool_digest: str
     characters: int
@@ -102,29 +95,6 @@ class PlanSaid(BaseModel):
     split: _Split
 
 
-def _from_version_1(text: bytes) -> bytes:
-    """0.1.0 kept among a plan's options what has names of its own now. Anything else is left as it is."""
-    try:
-        said = json.loads(text)
-    except ValueError:
-        return text
-    if not isinstance(said, dict) or said.get("version") != 1 or not isinstance(said.get("options"), dict):
-        return text
-    options = dict(said["options"])
-    rounds = {name: options.pop(name) for name in ("n_paired", "turns") if "turns" in said["options"]}
-    said |= {
-        "version": PLAN_VERSION,
-        "n_independent": options.pop("n_independent", None),
-        "n_probes": options.pop("probes", 0),
-        "rounds": rounds or None,
-        "extensions": options.pop("grown", None),
-        "asked": None,
-        "draw": 1,
-        "options": options,
-    }
-    return json.dumps(said).encode()
-
-
 class VerdictsSaid(Said):
     noun: Literal["verdicts"] = "verdicts"
     plan_digest: str
@@ -132,7 +102,7 @@ class VerdictsSaid(Said):
     models: tuple[str, ...]
     warnings: tuple[str, ...]
     measured: tuple[str, ...]
-    usd_tried: float | None = 0.0
+    usd_tried: float | None
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -148,7 +118,6 @@ def write_plan(path: Path, plan: Plan) -> None:
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
         extensions=plan.extensions,
         asked=plan.asked,
-        draw=plan.draw,
         seed=plan.seed,
         pool_digest=plan.pool_digest,
         characters=plan.characters,
@@ -168,7 +137,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
-    table = read_table(path, PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
+    table = read_table(path, PlanSaid)
     said = table.said
     trials = Trials(
         item=table.positions("item", said.items),
@@ -184,7 +153,7 @@ def read_plan(path: Path) -> Plan:
 
 def read_plan_alone(path: Path) -> Plan:
     """The plan without its trials. Raises: RunFolderError."""
-    said = read_said(path, PlanSaid, newest=PLAN_VERSION, upgrade=_from_version_1)
+    said = read_said(path, PlanSaid)
     return _plan(path, said, Trials.concat([]))
 
 
@@ -214,7 +183,6 @@ def _plan(path: Path, said: PlanSaid, trials: Trials) -> Plan:
         ),
         extensions=said.extensions,
         asked=said.asked,
-        draw=said.draw,
         seed=said.seed,
         pool_digest=said.pool_digest,
         agent_ids=said.agents,

@@ -1,11 +1,20 @@
-"""Builds the JSON Schemas of a run's files from the types that write and read them, so that the two cannot part."""
+"""JSON Schemas of a run's files, made from the types that write and read them, and a file as the value that its schema describes.
+
+A .json or .yaml file is what is in it. A .csv is an array of its lines, each an object by its header: an empty field is null,
+and a field of a column of numbers is a number. A .parquet, or a folder of parts, is an object: `metadata` is the JSON under the
+key `youden` of its schema, `rows` an array of its rows.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
+import pyarrow.parquet as pq
+import yaml
 from pydantic import TypeAdapter
 
 from youden.data.folder.gate_ledger import FILE, LedgerFile
@@ -14,13 +23,16 @@ from youden.data.folder.ranking_file import RankingFile
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import SignatureFile
-from youden.data.folder.sheets import CURL, ITEMS, RANKING, RANKING_0_1, STANDING, STANDINGS, TARGET
+from youden.data.folder.sheets import CURL, ITEMS, RANKING, STANDING, STANDINGS, TARGET
 from youden.data.folder.trials.pairs_table import PairsSaid
 from youden.data.folder.trials.rates_table import RatesSaid
-from youden.data.folder.trials.trial_tables import ARMS, PLAN_VERSION, PlanSaid, VerdictsSaid
+from youden.data.folder.trials.trial_tables import ARMS, PlanSaid, VerdictsSaid
 from youden.nouns import MISSING_REASONS, Json, RunFacts, Target, Validation
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+ENDING = ".schema.json"
+_TEXTS = ("agent", "group", "item", "link", "target")
 
 _ID: Json = {"type": "string", "minLength": 1}
 _ID_OR_NONE: Json = {"type": ["string", "null"]}
@@ -65,7 +77,7 @@ _PAIR: dict[str, Json] = {
 
 
 def build_schemas() -> dict[str, str]:
-    """File of a run → its schema as text; the version, at the end of `$id`, is that of the file."""
+    """File of a run → its schema as text; the version, at the end of `$id`, is that of the files."""
     schemas: dict[str, Json] = {
         "config.yaml": _of(RunConfig),
         "pool.json": _of(PoolFile),
@@ -78,7 +90,7 @@ def build_schemas() -> dict[str, str]:
         "verdicts.parquet": _table(_of(VerdictsSaid), _TRIAL | _ANSWER),
         "rates.parquet": _table(_of(RatesSaid), _RATE),
         "pairs.parquet": _table(_of(PairsSaid), _PAIR),
-        "ranking.csv": _lines(_ranking_columns(), required=RANKING_0_1),
+        "ranking.csv": _lines(_ranking_columns(), required=RANKING),
         "items.csv": _lines({"item": _ID, "difficulty": _NUMBER, "n_trials": _COUNT}, required=ITEMS, others=True),
         "curl.csv": _lines({name: _ID if name == "link" else _NUMBER for name in CURL}, required=CURL),
         **{
@@ -86,8 +98,7 @@ def build_schemas() -> dict[str, str]:
             for name in ("scores.csv", "scores_row.csv", "holdout.csv")
         },
     }
-    versions = {"plan.parquet": PLAN_VERSION}
-    return {name: _text(name, schema, versions.get(name, VERSION)) for name, schema in schemas.items()}
+    return {name: _text(name, schema) for name, schema in schemas.items()}
 
 
 def _of(kind: type) -> dict[str, Json]:
@@ -122,7 +133,33 @@ def _table(metadata: dict[str, Json], columns: Mapping[str, Json]) -> dict[str, 
     }
 
 
-def _text(name: str, schema: Json, version: int) -> str:
-    head = {"$schema": DIALECT, "$id": f"urn:youden:run:{name}:{version}", "title": f"{name} of a youden run"}
+def _text(name: str, schema: Json) -> str:
+    head = {"$schema": DIALECT, "$id": f"urn:youden:run:{name}:{VERSION}", "title": f"{name} of a youden run"}
     body = schema if isinstance(schema, dict) else {}
     return json.dumps({**body, **head}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def content(path: Path) -> Any:
+    """A file of a run as the value that its schema describes."""
+    if path.suffix == ".json":
+        return json.loads(path.read_bytes())
+    if path.suffix == ".yaml":
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return [{name: _field(name, field) for name, field in line.items()} for line in csv.DictReader(file)]
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    said = (path / "_parts.json").read_bytes() if path.is_dir() else None
+    metadata = json.loads(said)["said"] if said else (pq.read_schema(path).metadata or {})[b"youden"]
+    return {
+        "metadata": json.loads(metadata),
+        "rows": [row for file in files for row in pq.read_table(file).to_pylist()],
+    }
+
+
+def _field(name: str, field: str) -> str | float | None:
+    if field == "":
+        return None
+    if name in _TEXTS:
+        return field
+    return int(field) if field.lstrip("-").isdigit() else float(field)

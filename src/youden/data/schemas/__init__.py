@@ -1,1 +1,0 @@
-"""JSON Schemas of a run's files, shipped beside this page: one `<file>.schema.json` for each."""
