@@ -16,10 +16,10 @@ import numpy as np
 
 from recorded import SHARED, world_of
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.run.rounds import run_rounds
-from youden.study.budget.curves import study_budget
+from youden.study.budget_curves import study_budget
 
 FIELDS = ("percent", "calls", "rho_mean", "rho_sd", "coverage", "halfwidth", "recall")
 TIES = {

@@ -21,16 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.pools.reader import read_pool
+from youden.data.pools.pool_reader import read_pool
 from youden.judging.backends.lexical import Lexical
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import PAIRED, Completion, Pool, Request, Verdicts
-from youden.nouns.arrays import Bools, Floats
-from youden.practice.calibrate.judge_measures import Measures, measure
-from youden.practice.calibrate.judge_verdict import decide
-from youden.practice.calibrate.known_truth import KnownTruth, draw_known_truth
+from youden.nouns.pool import Bools, Floats
+from youden.practice.judge_verdict import Measures, decide, measure
+from youden.practice.known_truth import KnownTruth, draw_known_truth
 from youden.protocol.plan import make_plan
 
 HERE = Path(__file__).parents[1]

@@ -19,11 +19,10 @@ from scipy.stats import spearmanr
 
 from recorded import SHARED, rates_of
 from youden.nouns import PAIRED, Agent, Item, Pool, Rates, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
-from youden.protocol.scores import train_scores
-from youden.run.estimates.trial_mean import TrialMean
+from youden.protocol.scores import tally, train_scores
+from youden.run.ability import TrialMean
 from youden.stats.additive.clipped_linear import ClippedLinear
 
 PERCENTS = (1.0, 2.0, 5.0)

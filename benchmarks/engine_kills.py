@@ -21,8 +21,7 @@ from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Verdicts
-from youden.protocol.rates import tally
-from youden.protocol.scores import train_scores
+from youden.protocol.scores import tally, train_scores
 from youden.run.ranking import rank
 
 CONCURRENCY = 64

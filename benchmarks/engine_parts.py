@@ -191,7 +191,7 @@ def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
 
 
 def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
-    from youden.protocol.rates import tally
+    from youden.protocol.scores import tally
     from youden.run.analysis import analyse
 
     pool = make_pool(n_agents, n_items, characters=1500)

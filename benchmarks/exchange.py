@@ -127,7 +127,7 @@ def ready(rows: int) -> tuple[Any, Any, Any]:
 
 
 def export(form: str, rows: int, folder: Path) -> dict[str, float]:
-    from youden.judging.exchange.exporting import Format, export_requests
+    from youden.judging.outside.exporting import Format, export_requests
     from youden.judging.store.answers import open_store
 
     plan, pool, judge = ready(rows)
@@ -185,7 +185,7 @@ def result_line(key: str) -> str:
 
 
 def import_(form: str, rows: int, folder: Path) -> dict[str, float]:
-    from youden.judging.exchange.importing import import_answers
+    from youden.judging.outside.importing_answers import import_answers
     from youden.judging.store.answers import open_store
 
     plan, pool, judge = ready(rows)

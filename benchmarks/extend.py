@@ -20,11 +20,11 @@ from scipy.stats import spearmanr
 
 from recorded import SHARED, answers_of
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
-from youden.nouns.arrays import Floats
-from youden.protocol.extension.extending import add_agents
+from youden.nouns.pool import Floats
+from youden.protocol.extending import add_agents
 from youden.protocol.plan import make_plan
-from youden.run.estimates.abilities import abilities_of
-from youden.run.estimates.ability import Abilities
+from youden.run.ability import Abilities
+from youden.run.estimators import abilities_of
 from youden.stats.trials.anchored import stretch_of
 
 PERCENT = 2.0

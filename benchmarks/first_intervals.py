@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from youden.nouns import Trials
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 
 _PRIOR_SLOTS = 6
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from recorded import SHARED, world_of
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
-from youden.nouns.arrays import Floats
-from youden.practice.gate.answers import outlooks
-from youden.practice.gate.decision import MARGIN, Gated, Look, gated
-from youden.protocol.extension.extending import add_calls
+from youden.nouns.pool import Floats
+from youden.practice.gate import MARGIN, Gated, Look, gated
+from youden.practice.gate_answers import outlooks
+from youden.protocol.extending import add_calls
 from youden.protocol.plan import make_plan
 
 DIFFERENCES = (0.0, -0.02, -0.05, -0.1, 0.05)

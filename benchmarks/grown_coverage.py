@@ -8,13 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Target, Verdicts
-from youden.nouns.arrays import Floats
-from youden.protocol.extension.extending import add_agents
+from youden.nouns.pool import Floats
+from youden.protocol.extending import add_agents
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
-from youden.run.estimates.abilities import abilities_of
-from youden.run.estimates.ability import Abilities
-from youden.run.estimates.fitted import fit_rates
+from youden.protocol.scores import tally
+from youden.run.ability import Abilities
+from youden.run.estimators import abilities_of, fit_rates
 from youden.run.rounds import run_rounds
 from youden.stats.trials.anchored import stretch_of
 

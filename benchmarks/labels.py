@@ -22,8 +22,7 @@ from scipy.stats import spearmanr
 
 import youden
 from labels_pages import write_pages
-from youden.data.importers.alpaca_eval import read_alpaca_eval
-from youden.data.importers.fastchat import read_fastchat
+from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.nouns import Agent, Pool
 from youden.text.words import mean_lengths
 

@@ -22,7 +22,7 @@ from scipy.stats import spearmanr
 import youden
 from youden import cli
 from youden.nouns import Json
-from youden.report.charts.pictures import draw
+from youden.report.charts.vega import draw
 from youden.text.words import mean_lengths
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -24,19 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.folder.parts import writing_parts
-from youden.data.folder.pool_summary import PoolSummary
+from youden.data.folder.parquet_tables import counted, measured, named, plain, writing_parts
 from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.tables import counted, measured, named, plain
-from youden.data.folder.trials.trial_tables import VerdictsSaid
-from youden.engines.blocks import blocks
-from youden.engines.database import database
-from youden.engines.means import means
-from youden.engines.tallying import apart_sums, tallied
-from youden.engines.trial_table import load_trials
+from youden.data.folder.trial_tables import VerdictsSaid
+from youden.engines.database import blocks, database, load_trials
+from youden.engines.tallying import apart_sums, means, tallied
 from youden.nouns import Agent, Plan, Split, Trials
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.pool import Floats, Ids
 
 SLOTS_OF_A_PART = 4_000
 NOT_MEASURED = {

@@ -18,8 +18,7 @@ import numpy as np
 
 from youden.nouns import Agent, Item, Pool, Verdicts
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
-from youden.protocol.scores import train_scores
+from youden.protocol.scores import tally, train_scores
 
 CASES = {
     "dense 50 agents": ("dense", 50),

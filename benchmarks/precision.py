@@ -1,6 +1,6 @@
 """What trials and widths buy: defaults that grow with agents, widths asked for and reached, the top against uniform trials.
 
-`domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, the table in `stats/precision/domains.py`.
+`domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, the table in `stats/forecast.py`.
 `default`: calls and ρ of today's default beside 2 % of the dense calls. `alpaca`: 39 real models, judge `lexical`, against
 its own dense ranking. `agents`: calls, half-width and coverage from 10 to 1,000 simulated agents. `large`: 500 × 10,000 from
 Parquet, CPU seconds and memory. `width`: runs asked for a width, simulated (true variances known) and replayed with items
@@ -27,17 +27,15 @@ import numpy as np
 from precision_runs import SD, found_in, found_of, recall, row, se
 from precision_widths import SMOKE_RUNS, top, width
 from recorded import DOMAINS, SHARED, answers_of, dense_abilities, world_of
-from youden.data.importers.alpaca_eval import read_alpaca_eval
+from youden.data.importers.leaderboards import read_alpaca_eval
 from youden.judging.backends.lexical import Lexical
 from youden.nouns import Agent, Pool
-from youden.protocol.budget import Size, default_calls
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
-from youden.run.estimates.abilities import abilities_of
+from youden.protocol.plan import Size, default_calls, make_plan
+from youden.protocol.scores import tally
+from youden.run.estimators import abilities_of
 from youden.stats.base.metrics import spearman
-from youden.stats.precision.domains import TRIALS
-from youden.stats.precision.parts import parts_of
+from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replay import make_world, replay
 
 
@@ -149,7 +147,7 @@ def agents(runs: int, shared: Path) -> None:
 
 LARGE = """
 import resource, sys, time
-from youden.data.pools.reader import read_pool
+from youden.data.pools.pool_reader import read_pool
 pool = read_pool(sys.argv[1])
 read = time.process_time()
 from youden.protocol.coverage import coverage

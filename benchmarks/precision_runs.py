@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.nouns import INDEPENDENT, Agent, Item, Plan, Pool, Trials, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
-from youden.stats.precision.parts import Parts
-from youden.stats.trials.item_contributions import ItemContributions, item_contributions
+from youden.stats.forecast import Parts
+from youden.stats.trials.trial_errors import ItemContributions, item_contributions
 
 SD = {"agents": 0.1, "items": 0.3, "pairs": 0.1, "noise": 0.35}
 """Of the simulated answers; what an agent has of its own on an item differs from agent to agent, .1 to .2."""

@@ -12,12 +12,12 @@ from scipy.stats import t as student
 
 from precision_runs import answered, blank, found_of, recall, row, se, simulated
 from recorded import answers_of, dense_abilities, world_of
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import make_plan
-from youden.run.estimates.abilities import abilities_of, standing_of
+from youden.run.estimators import abilities_of, standing_of
 from youden.run.rounds import run_rounds
-from youden.stats.precision.forecast import at_share, slots_for
+from youden.stats.forecast import at_share, slots_for
 from youden.study.replay import replay
 
 SMOKE_RUNS = 2

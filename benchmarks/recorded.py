@@ -9,7 +9,7 @@ import numpy as np
 
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import Rates
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.study.replay import World, make_world
 
 SHARED = Path(__file__).parents[2] / "shared"

@@ -28,13 +28,13 @@ from scipy.stats import spearmanr
 
 from recorded import DOMAINS, SHARED, world_of
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 from youden.protocol.subsample import subsample
-from youden.stats.judges.agreement import cohen_kappa
-from youden.study.judges.judge_shifts import judge_shifts
-from youden.study.judges.judged_runs import JudgedRun, side_by_side
+from youden.stats.judges.cell_agreement import cohen_kappa
+from youden.study.judge_shifts import judge_shifts
+from youden.study.judged_runs import JudgedRun, side_by_side
 from youden.study.replay import World
 
 Figures = dict[str, float]

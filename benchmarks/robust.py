@@ -19,18 +19,15 @@ from scipy.stats import rankdata, spearmanr
 import youden
 from recorded import DOMAINS, SHARED, rates_of
 from youden.nouns import Agent, Item, PartnerRules, Pool, Rates
-from youden.nouns.arrays import Floats, Ids
-from youden.protocol.rates import tally
+from youden.nouns.pool import Floats, Ids
+from youden.protocol.scores import tally
+from youden.run.ability import TRIALS, Abilities
 from youden.run.analysis import analyse
-from youden.run.estimates.ability import TRIALS, Abilities
-from youden.run.robust.follow_ups import EACH, most_suspected
-from youden.run.robust.standings import PairedAnswers, moved_abilities
+from youden.run.standings import EACH, PairedAnswers, most_suspected, moved_abilities
 from youden.stats.base.clusters import covariance_over_clusters
-from youden.stats.robust.links import Linked, linked_pairs
-from youden.stats.robust.pair_means import pair_means
-from youden.stats.robust.partners import Partners, all_partners, group_balanced, panel
-from youden.stats.robust.reweighted import reweighted
-from youden.stats.trials.item_contributions import item_contributions
+from youden.stats.robust.linked_agents import Linked, linked_pairs, pair_means
+from youden.stats.robust.partner_weights import Partners, all_partners, group_balanced, panel, reweighted
+from youden.stats.trials.trial_errors import item_contributions
 
 AGREEMENTS = (1.0, 0.9, 0.8)
 EXTRA = 0.1

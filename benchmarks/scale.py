@@ -51,8 +51,8 @@ LARGEST_REPORT = 2_000_000
 
 def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
     """A judged run: a cyclic plan over cells that are all there, answers by ability and difficulty."""
-    from youden.data.folder.pool_summary import PoolSummary
     from youden.data.folder.run_config import RunConfig
+    from youden.data.folder.run_files import PoolSummary
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns import PAIRED, Agent, Plan, Split, Trials, Verdicts
     from youden.protocol.designs.cyclic import Cyclic
@@ -96,8 +96,7 @@ def make(folder: Path, n_trials: int, n_agents: int, n_items: int) -> None:
 def base(folder: Path) -> Callable[[], object]:
     """Read, tally, solve."""
     from youden.data.folder.run_folder import RunFolder
-    from youden.protocol.rates import tally
-    from youden.protocol.scores import train_scores
+    from youden.protocol.scores import tally, train_scores
     from youden.stats.additive.clipped_linear import ClippedLinear
 
     def act() -> object:
@@ -127,7 +126,7 @@ def fit_duckdb(folder: Path) -> Callable[[], object]:
 def report(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
     from youden.report.charts import figures, vega  # noqa: F401
-    from youden.report.pages.write import write_report
+    from youden.report.pages.writing import write_report
 
     vega.script()
     return lambda: write_report(RunFolder(folder))
@@ -156,9 +155,9 @@ def replay(folder: Path) -> Callable[[], object]:
 
 def keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
-    from youden.data.folder.trials.key_files import KeysSaid, write_keys
+    from youden.data.folder.key_files import KeysSaid, write_keys
     from youden.judging.config.reading import load_judge_config
-    from youden.judging.question.keys import keys as made
+    from youden.judging.question.questions import keys as made
 
     pool, plan = texts_of(folder)
     questions = load_judge_config(JUDGE).questions()

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau, spearmanr
 
 from youden.nouns import SplitRule
-from youden.nouns.arrays import Bools, Floats
-from youden.protocol.split import draw_split
+from youden.nouns.pool import Bools, Floats
+from youden.protocol.plan import draw_split
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.baselines import BASELINES
 

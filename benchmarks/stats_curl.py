@@ -14,7 +14,7 @@ from time import process_time
 
 import numpy as np
 
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
 
 K, J = 30, 200

@@ -13,7 +13,7 @@ from time import process_time
 
 import numpy as np
 
-from youden.nouns.arrays import Bools, Floats
+from youden.nouns.pool import Bools, Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.curl.additivity import additive_effects, residual_map
 

@@ -14,10 +14,9 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from youden.practice.stress.attack import Attack, Target, plant
-from youden.practice.stress.planned import PlannedAttack, plan_stress
-from youden.practice.stress.planting import attacked_plan
-from youden.practice.stress.stressing import stress
+from youden.practice.attacks import Attack, Target, plant
+from youden.practice.planned_stress import PlannedAttack, attacked_plan, plan_stress
+from youden.practice.stressing import stress
 from youden.streams import own_stream
 from youden.text.sentences import sentences
 from youden.text.words import words

@@ -28,17 +28,15 @@ from first_intervals import first_half_widths
 from grown_coverage import adaptive_draw, cells_draw, joined_draw, means
 from recorded import DOMAINS, SHARED, answers_of, dense_abilities
 from youden.nouns import Target, Trials
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.designs.cyclic import Cyclic
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.item_sandwich import item_covariance
+from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
-from youden.stats.base.ranks import rank_ranges
-from youden.stats.trials.item_contributions import ItemContributions, item_contributions
-from youden.stats.trials.places import differences, places_at_once, tied_places
-from youden.stats.trials.quiet_differences import quiet_difference
-from youden.stats.trials.slot_covariance import covariance_on_these_items
-from youden.stats.trials.trial_mean import trial_mean
+from youden.stats.base.metrics import rank_ranges
+from youden.stats.trials.comparisons import differences, places_at_once, tied_places
+from youden.stats.trials.noninferiority import quiet_difference
+from youden.stats.trials.slot_means import trial_mean
+from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
 
 PERCENTS = {"kind": (2, 5, 10, 20), "these": (1, 2, 5, 10, 20)}
 N_INDEPENDENT = 100

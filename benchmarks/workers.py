@@ -123,7 +123,7 @@ class Places:
 @contextmanager
 def bench(bill: Bill, *, calls: int, **judge: object) -> Iterator[Path]:
     """A folder with a pool and r.yaml, whose judge is at a server that keeps `bill`."""
-    writer: Any = import_module("youden.data.pools.writer")
+    writer: Any = import_module("youden.data.pools.pool_reader")
     folder = Path(tempfile.mkdtemp())
     with wire.running(wire.WireServer(bill, keep=False)) as server:
         agents = 16

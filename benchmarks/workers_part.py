@@ -14,8 +14,8 @@ from youden.errors import YoudenError
 from youden.judging.asking.calling import worst_price
 from youden.judging.config.reading import load_judge_config
 from youden.judging.store.answers import Store
-from youden.judging.store.asked_alone import asked_together
-from youden.run.elsewhere.worker import plan_work, work
+from youden.judging.store.team import asked_together
+from youden.run.elsewhere import plan_work, work
 from youden.run.pipeline import answers_of, judge_run, plan_run
 
 

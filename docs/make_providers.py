@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from youden import cli
-from youden.cli.terms.show import minutes
+from youden.cli.show import minutes
 from youden.judging.config.reading import load_judge_config
 
 PAGE = Path(__file__).with_name("providers.md")

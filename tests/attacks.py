@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from youden.nouns import Pool
-from youden.practice.stress.attack import Attack, Target, plant
-from youden.practice.stress.attacks import ATTACKS
+from youden.practice.attacks import ATTACKS, Attack, Target, plant
 from youden.streams import own_stream
 from youden.text.transforms import Extension
 

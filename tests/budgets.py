@@ -19,7 +19,7 @@ from unruly_server import Bill, Body, Sent, UnrulyBatchServer, UnrulyServer, rep
 from wire_server import running
 from youden.cli import youden
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import YoudenError
 
 Usage = Literal["honest", "missing", "negative", "huge", "late", "odd"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from youden.data.importers import IMPORTERS
-from youden.data.importers.joining import ImportedPool
+from youden.data.importers.pool_joiner import ImportedPool
 
 TOOLS = Path(__file__).parent / "tools"
 

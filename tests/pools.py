@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from youden.nouns import Agent, Item, Plan, Pool, Verdicts
-from youden.nouns.arrays import Bools, Floats
+from youden.nouns.pool import Bools, Floats
 
 
 def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:

@@ -15,9 +15,9 @@ from pools import answer_with, make_pool
 from wire_server import WireServer
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.nouns import PAIRED, Plan, Pool
-from youden.nouns.arrays import Bools, Floats
+from youden.nouns.pool import Bools, Floats
 from youden.run.pipeline import fit_run, plan_run
 
 Answers = Callable[[Plan], Floats]

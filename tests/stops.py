@@ -21,7 +21,7 @@ from pathlib import Path
 from commands import write_config
 from pools import make_pool
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 
 HERE = Path(__file__).parent
 IN_FLIGHT = 64

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from worlds import dense_world, verdicts
 from youden.data.folder.run_config import RunConfig
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Rounds, Verdicts
 from youden.protocol.plan import make_plan
-from youden.run.estimates.abilities import adaptive_means, standing_of
+from youden.run.estimators import adaptive_means, standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
 from youden.run.rounds import run_rounds
-from youden.stats.trials.trial_mean import trial_mean
-from youden.stats.trials.weighted_mean import weighted_mean
+from youden.stats.trials.slot_means import trial_mean, weighted_mean
 from youden.study.replay import World, replay
 
 

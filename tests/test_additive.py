@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from youden.errors import StatisticsError
 from youden.stats.additive import elimination
 from youden.stats.additive.cells import check_cells
-from youden.stats.additive.elimination import Equations, equate, fit_plain
-from youden.stats.additive.layouts import DenseTable, SparseTable, make_table
+from youden.stats.additive.elimination import DenseTable, Equations, SparseTable, equate, fit_plain, make_table
 from youden.stats.additive.solver import Solution, solve_additive, solve_cells
 
 

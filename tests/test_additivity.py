@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.curl.additivity import additive_effects, additive_r2, additive_residuals, rank_one_test, residual_map
 

@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import Scores
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
+from youden.stats import baselines as nuclear_norm
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.baselines import BASELINES, nuclear_norm
-from youden.stats.baselines.folds import draw_folds
-from youden.stats.baselines.isotonic import IsotonicOnTop
-from youden.stats.baselines.nuclear_norm import GRID, NuclearNorm
-from youden.stats.baselines.svd import ImputedSVD
-from youden.stats.baselines.uv import UVFactorisation
+from youden.stats.baselines import BASELINES, GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
 
 EVERY = pytest.mark.parametrize("name", list(BASELINES))
 

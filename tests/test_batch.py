@@ -23,17 +23,14 @@ from postgres import place_of
 from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.asking.terms import Asking, Batching, Limits
-from youden.judging.batches.holding import Holding
-from youden.judging.batches.lines import Line, parts, results
-from youden.judging.batches.openai import OpenAIBatches
-from youden.judging.batches.registry import BATCHES, batch_provider
 from youden.judging.call.connection import Connection
-from youden.judging.call.failures import CallError
-from youden.judging.call.retry import RetryPolicy
+from youden.judging.call.failures import CallError, RetryPolicy
 from youden.judging.engine import judge_plan
+from youden.judging.outside.batch_claims import Holding
+from youden.judging.outside.lines import Line, parts, results
+from youden.judging.outside.openai_batches import BATCHES, OpenAIBatches, batch_provider
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import LEASE, Claims
-from youden.judging.store.jobs import Job, all_batches, noted_batches
+from youden.judging.store.claims import LEASE, Claims, Job, all_batches, noted_batches
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
 from youden.run.pipeline import judge_async
 
@@ -216,11 +213,11 @@ async def test_whenever_the_process_ends_the_same_command_goes_on_and_nothing_is
     """The steps are cut off behind the provider's work, before its reply is noted."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": ("youden.judging.store.jobs.Jobs.uploaded"),
-            "create": ("youden.judging.store.jobs.Jobs.started"),
-            "look": ("youden.judging.batches.waiting.InBatches._merge"),
-            "fetch": ("youden.judging.batches.waiting.results"),
-            "merge": ("youden.judging.store.jobs.Jobs.forget"),
+            "upload": ("youden.judging.store.claims.Jobs.uploaded"),
+            "create": ("youden.judging.store.claims.Jobs.started"),
+            "look": ("youden.judging.outside.in_batches.InBatches._merge"),
+            "fetch": ("youden.judging.outside.in_batches.results"),
+            "merge": ("youden.judging.store.claims.Jobs.forget"),
         }[at]
 
         def die(*_: Any, **__: Any) -> None:

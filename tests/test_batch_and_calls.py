@@ -24,7 +24,7 @@ from youden.judging.backends.wire import WireJudge
 from youden.judging.call.connection import Connection
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
-from youden.judging.store.jobs import Job, noted_batches
+from youden.judging.store.claims import Job, noted_batches
 from youden.nouns import Plan, Verdicts
 
 POOL = make_pool(4, 10)

@@ -17,10 +17,9 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import Failure
-from youden.judging.store.answers import MOST_UNWRITTEN, open_store
-from youden.judging.store.payments import Payment
+from youden.judging.store.answers import MOST_UNWRITTEN, Payment, open_store
 from youden.nouns import CallFacts, Completion
 
 A_CALL = 0.01

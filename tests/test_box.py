@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.additive.box import fit_box, pursue, sets_by_dual
+from youden.stats.additive.bounds import fit_box, pursue, sets_by_dual
 from youden.stats.additive.cells import check_cells
 from youden.stats.additive.elimination import equate
 from youden.stats.additive.solver import solve_additive

@@ -19,11 +19,11 @@ from report_runs import judged, running
 from test_report_page import hostile_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_config import load_run_config
-from youden.data.pools.writer import write_pool
-from youden.report.pages.write import write_comparison, write_report
+from youden.data.pools.pool_reader import write_pool
+from youden.report.pages.writing import write_comparison, write_report
 from youden.run.pipeline import fit_run, judge_run, plan_run
-from youden.view.runs import Runs
-from youden.view.serve import prepare
+from youden.view.app import prepare
+from youden.view.shown import Runs
 
 SERIAL = pytest.mark.xdist_group("browser")
 pytestmark = [SERIAL, pytest.mark.slow]

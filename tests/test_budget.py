@@ -17,15 +17,12 @@ from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.nouns import PAIRED
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
-from youden.protocol.scores import train_scores
-from youden.run.estimates.trial_mean import TrialMean
+from youden.protocol.scores import tally, train_scores
+from youden.run.ability import TrialMean
 from youden.stats.base.metrics import spearman
-from youden.study.budget.curves import BudgetRow, BudgetStudy, study_budget
-from youden.study.budget.halves import Halves, top_recall
-from youden.study.budget.pilot import imagine, read_dense_or_imagine
-from youden.study.budget.words import budget_json, budget_words, parse_goal, recommend
-from youden.study.replay import World, make_world, open_world, read_world, replay
+from youden.study.budget_curves import BudgetRow, BudgetStudy, Halves, study_budget, top_recall
+from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
+from youden.study.replay import World, imagine, make_world, open_world, read_dense_or_imagine, read_world, replay
 
 
 @pytest.fixture(scope="module")

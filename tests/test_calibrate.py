@@ -16,14 +16,12 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
-from youden.judging.cassette.tape import Tape, inserted
+from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.judging.outside.tape import Tape, inserted
 from youden.nouns import PAIRED, Verdicts
-from youden.nouns.arrays import Floats
-from youden.practice.calibrate.judge_measures import Measures, measure
-from youden.practice.calibrate.judge_verdict import Outcome, decide
-from youden.practice.calibrate.known_truth import KnownTruth, draw_known_truth
+from youden.nouns.pool import Floats
+from youden.practice.judge_verdict import Measures, Outcome, decide, measure
+from youden.practice.known_truth import KnownTruth, draw_known_truth
 from youden.protocol.plan import make_plan
 from youden.stats.base.proportions import proportion
 

@@ -16,14 +16,13 @@ from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_config import load_run_config
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import InputError
 from youden.judging.call.failures import Failure
-from youden.judging.cassette.lines import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.question.decisions import PARSERS, Decision
-from youden.judging.question.parsing import Reading, read_answer
+from youden.judging.outside.cassette_file import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
+from youden.judging.question.parsing import PARSERS, Decision, Reading, read_answer
 from youden.judging.question.prompts import load_prompt
 from youden.judging.question.questions import canonical
 from youden.judging.store.answers import open_store
@@ -202,7 +201,7 @@ def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
 
 
 async def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
-    from youden.pools.bring.cassettes import import_cassette
+    from youden.pools.run_cassettes import import_cassette
 
     write_cassette(
         tmp_path / "c.jsonl", Cassette((), {an_entry(0).key: an_entry(0, "NO"), an_entry(1).key: an_entry(1)})
@@ -216,7 +215,7 @@ async def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
 
 
 async def test_a_replay_from_a_cassette_needs_neither_server_nor_key(tmp_path: Path) -> None:
-    from youden.pools.bring.cassettes import import_cassette
+    from youden.pools.run_cassettes import import_cassette
 
     questions = JUDGE.questions()
     entries = {an_entry(n).key: an_entry(n) for n in range(len(PLAN))}

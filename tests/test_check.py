@@ -13,18 +13,15 @@ import pytest
 from attacks import SHIPPED, UNSEEN, planted
 from commands import Youden, write_config
 from pools import make_pool
-from youden.data.importers.alpaca_eval import read_alpaca_eval
-from youden.data.importers.fastchat import read_fastchat
+from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.nouns import Agent, Item, Pool
-from youden.pools.look.addressing import addresses_a_judge
 from youden.pools.look.check import agent_findings, check_pool
-from youden.pools.look.findings import Checked, Finding
-from youden.pools.look.looked_at import LookedAt
+from youden.pools.look.copied import addresses_a_judge
+from youden.pools.look.findings import Checked, Finding, LookedAt
 from youden.pools.look.plain_facts import lengths
-from youden.practice.stress.attack import Attack
+from youden.practice.attacks import Attack
 from youden.protocol.designs import DESIGNS
 
 HONEST = {"faithful", "stylistic", "strategic"}
@@ -290,7 +287,7 @@ def test_a_pool_without_words_is_checked() -> None:
 
 def test_costs_are_the_plans_and_a_large_pool_is_estimated(honest: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = {(cost.design, cost.judge): cost for cost in check_pool(honest).costs}
-    monkeypatch.setattr("youden.pools.look.costs.DRAWN_UP_TO", 0)
+    monkeypatch.setattr("youden.pools.look.check.DRAWN_UP_TO", 0)
     estimated = check_pool(honest)
     assert {"dense", "cyclic"} <= {cost.design for cost in estimated.costs}
     assert {cost.design for cost in estimated.costs} | {note.split("'")[1] for note in estimated.notes} == set(DESIGNS)

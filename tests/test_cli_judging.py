@@ -11,7 +11,7 @@ from batch_server import BatchServer
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
 

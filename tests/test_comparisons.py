@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats
-from youden.stats.base.ranks import rank_ranges
+from youden.nouns.pool import Floats
+from youden.stats.base.metrics import rank_ranges
 from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
 
 

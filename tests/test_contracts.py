@@ -11,8 +11,7 @@ from pools import make_pool
 from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
 from youden.judging.registry import JUDGES, makes_calls
-from youden.practice.stress.attack import plant
-from youden.practice.stress.attacks import ATTACKS
+from youden.practice.attacks import ATTACKS, plant
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
 from youden.streams import own_stream

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.curl import quantiles as curl
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
 

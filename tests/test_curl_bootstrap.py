@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.base.links import LINKS
-from youden.stats.curl.bootstrap import _rectangles, median_differences
-from youden.stats.curl.quantiles import curl_quantiles
+from youden.stats.curl.quantiles import _rectangles, curl_quantiles, median_differences
 
 
 def scores(*, gaps: float = 0.3, seed: int = 0) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.pool import Floats, Ids
 from youden.stats.judges.curved_relation import curve_share, curved_relation
 
 K = 12

@@ -17,8 +17,7 @@ from wire_server import Reply, WireServer, same_item
 from youden.errors import ConfigError
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.question.decisions import label_odds, spoken_for
-from youden.judging.question.parsing import read_answer
+from youden.judging.question.parsing import label_odds, read_answer, spoken_for
 from youden.judging.question.prompts import load_prompt
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion

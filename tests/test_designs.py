@@ -13,13 +13,9 @@ from pools import make_pool
 from youden.errors import PlanError
 from youden.nouns import PAIRED, Plan
 from youden.protocol.coverage import coverage
-from youden.protocol.designs.column import Column
+from youden.protocol.designs.cell_designs import Column, Hybrid, NLogN, Row
 from youden.protocol.designs.cyclic import Cyclic
-from youden.protocol.designs.hybrid import Hybrid
-from youden.protocol.designs.nlogn import NLogN
-from youden.protocol.designs.partners import compare, n_comparisons
-from youden.protocol.designs.repair import components
-from youden.protocol.designs.row import Row
+from youden.protocol.designs.repair import compare, components, n_comparisons
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 

@@ -12,17 +12,14 @@ import pytest
 from pools import make_pool
 from report_runs import by_ability, judged
 from youden.nouns import PAIRED, Agent, PartnerRules, Plan, Pool
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.report.charts.figures import figures
-from youden.report.data.advice import Advice
-from youden.report.data.doubts.dependence import agreeing_share, breakdowns, length_correlation, without_groups
-from youden.report.data.doubts.pairs import pair_grid
-from youden.report.data.front.warnings import grouped
+from youden.report.data.doubts import agreeing_share, breakdowns, length_correlation, pair_grid, without_groups
 from youden.report.data.report import ReportData, build_report
-from youden.report.pages.page import render_page
+from youden.report.data.warnings import Advice, grouped
+from youden.report.pages.writing import render_page
 from youden.run.pipeline import fit_run
-from youden.stats.robust.links import linked_pairs
-from youden.stats.robust.pair_means import PairMeans
+from youden.stats.robust.linked_agents import PairMeans, linked_pairs
 
 
 def pair_of(mean: Floats) -> PairMeans:

@@ -13,10 +13,9 @@ import pytest
 
 from judged import dense_plan
 from pools import make_pool
-from youden.judging.config import prices
+from youden.judging.config import reading as prices
 from youden.judging.config.reading import load_judge_config
-from youden.judging.duration import expected_duration, seconds_in_flight
-from youden.judging.estimate import estimate
+from youden.judging.estimate import estimate, expected_duration, seconds_in_flight
 from youden.protocol.plan import make_plan
 
 POOL = make_pool(3, 6)

@@ -22,11 +22,11 @@ from pools import make_pool
 from toy_engine import answer_parquet, decide, lines_of, result_line, run_batch
 from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
-from youden.judging.batches.lines import outcome_of
+from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
-from youden.judging.exchange.asked import Asked, all_as_bytes, as_bytes
-from youden.judging.exchange.reading import rows_of
+from youden.judging.outside.answer_rows import rows_of
+from youden.judging.outside.lines import outcome_of
+from youden.judging.outside.manifest import Asked, all_as_bytes, as_bytes
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion
 
@@ -520,7 +520,7 @@ def said(outcome: Completion | CallError | None) -> object:
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exported(youden)
     (answers,) = answer(here / "x")
-    monkeypatch.setattr("youden.judging.exchange.reading.MOST_BYTES", 1000)
+    monkeypatch.setattr("youden.judging.outside.answer_rows.MOST_BYTES", 1000)
     rewrite(answers, lambda lines: ["x" * 2500 + "\n", *lines])
     ended = youden("judge", "c.yaml", "--import", str(answers))
     assert ended.code == 0, ended.err

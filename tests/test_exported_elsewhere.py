@@ -14,10 +14,9 @@ from hub_server import TOKEN, hub
 from pools import make_pool
 from test_exporters import HOSTILE_IDS, hostile_pool
 from youden.data.exporters import EXPORTERS
-from youden.data.exporters.terms import Terms
+from youden.data.exporters.export_files import Terms
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
 
 pytestmark = pytest.mark.slow
 TOOLS = Path(__file__).parent / "tools"

@@ -17,18 +17,17 @@ from commands import Youden, write_config
 from pools import make_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.every_eval_ever import _scoring
-from youden.data.exporters.hf_dataset import _without_places
-from youden.data.exporters.tables import pool_table, write_tables
-from youden.data.exporters.terms import Terms
+from youden.data.exporters.export_files import Terms
+from youden.data.exporters.hugging_face import _without_places
+from youden.data.exporters.plain_tables import pool_table, write_tables
+from youden.data.folder import trial_tables
 from youden.data.folder.run_config import Extension, RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trials import trial_tables
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.data.schemas import build_schemas, content
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Agent, Item, Json, Pool
-from youden.report.pages.write import write_report
+from youden.report.pages.writing import write_report
 from youden.run.pipeline import fit_run, judge_run, plan_run
 
 

@@ -16,8 +16,8 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, running, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
-from youden.judging.store.asked_alone import asked_alone
+from youden.data.pools.pool_reader import write_pool
+from youden.judging.store.team import asked_alone
 from youden.nouns import Pool
 
 K, J, CALLS = 5, 8, 110

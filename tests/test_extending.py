@@ -15,16 +15,16 @@ from pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
-from youden.nouns.arrays import Floats
-from youden.practice.extension_words import extension_words
-from youden.protocol.extension.blocks import before_last_extension, complete_part, extensions_of, scored_sides
-from youden.protocol.extension.extending import add_agents, add_calls, add_items
+from youden.nouns.pool import Floats
+from youden.practice.extend import extension_words
+from youden.protocol.blocks import before_last_extension, complete_part, extensions_of, scored_sides
+from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
+from youden.run.ability import Abilities
 from youden.run.analysis import analyse
-from youden.run.estimates.abilities import abilities_of, anchors_of
-from youden.run.estimates.ability import Abilities
-from youden.run.estimates.extended import place_added, scale_from
+from youden.run.estimators import abilities_of, anchors_of
+from youden.run.extended import place_added, scale_from
 from youden.run.extension import extension_facts
 from youden.stats.trials.anchored import stretch_of
 

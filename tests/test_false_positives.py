@@ -7,7 +7,7 @@ import numpy as np
 from pools import answer_with, make_pool
 from youden.nouns import INDEPENDENT
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 from youden.run.analysis import analyse
 from youden.stats.trials.false_positives import false_positive_alarms
 

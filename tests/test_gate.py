@@ -21,13 +21,13 @@ from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import PAIRED, Agent, Plan, Pool, Verdicts
-from youden.nouns.arrays import Floats
-from youden.practice.gate.answers import outlooks, read_answers
-from youden.practice.gate.decision import Gate, Gated, Look, Needed, gate_run, gated
-from youden.practice.gate.words import sentence, to_do
-from youden.protocol.extension.extending import add_agents, add_calls
+from youden.nouns.pool import Floats
+from youden.practice.gate import Gate, Gated, Look, Needed, gate_run, gated, sentence, to_do
+from youden.practice.gate_answers import outlooks, read_answers
+from youden.protocol.extending import add_agents, add_calls
 from youden.protocol.plan import make_plan
-from youden.report.pages.gate import render_junit, render_markdown
+from youden.report.pages.writing import gate_markdown as render_markdown
+from youden.report.pages.writing import render_junit
 from youden.run.pipeline import fit_run, summarise
 from youden.text.printable import printable
 

@@ -16,7 +16,7 @@ import yaml
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.nouns import Agent
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "github-actions"

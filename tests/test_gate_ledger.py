@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from youden.data.folder.gate_ledger import GateLedger, read_ledger, write_ledger
+from youden.data.folder.run_files import GateLedger, read_ledger, write_ledger
 from youden.errors import InputError, RunFolderError
 from youden.nouns import Target
 

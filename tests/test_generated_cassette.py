@@ -12,11 +12,11 @@ import pytest
 
 from commands import Youden, write_config
 from wire_server import Reply, WireServer
-from youden.data.pools.reader import read_pool
+from youden.data.pools.pool_reader import read_pool
 from youden.errors import ReplayMissError
 from youden.judging.asking.terms import Asking
-from youden.judging.cassette.lines import read_cassette
-from youden.judging.cassette.tape import Tape, inserted
+from youden.judging.outside.cassette_file import read_cassette
+from youden.judging.outside.tape import Tape, inserted
 from youden.pools.make.agents import load_agents
 from youden.pools.make.generate import Generated, generate
 from youden.pools.make.generation import plan_generation

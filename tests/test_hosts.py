@@ -21,16 +21,15 @@ from pools import make_pool
 from postgres import Cluster
 from wire_server import WireServer, completion, well_behaved
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import YoudenError
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.pace import Pace
 from youden.judging.store.answers import open_store
-from youden.judging.store.asked_alone import asked_alone, asked_together
 from youden.judging.store.claims import LEASE
-from youden.judging.store.shared_budget import SharedBudget
+from youden.judging.store.team import SharedBudget, asked_alone, asked_together
 from youden.nouns import CallFacts
-from youden.text.places import shown
+from youden.text.printable import shown
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -125,7 +124,7 @@ def test_what_cannot_work_is_said_before_a_call(
     ended = youden("judge", "r.yaml", "--store", url)
     assert ("[store-newer]" in ended.err, server.n_requests) == (True, 0)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    for name in [name for name in sys.modules if name.startswith("youden.judging.store.places.postgres")]:
+    for name in [name for name in sys.modules if name.startswith("youden.judging.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     assert slug_of(url) == "store-package"
 

@@ -14,9 +14,9 @@ import pytest
 from commands import Youden
 from importing import TOOLS, cells, load, tool, write
 from youden.data.importers import IMPORTERS
-from youden.data.pools.reader import read_pool
+from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
-from youden.pools.bring.importing import bring
+from youden.pools.first_config import bring
 
 
 @pytest.fixture(scope="module")

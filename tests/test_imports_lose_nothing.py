@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import youden.data.importers.telling_apart
+import youden.data.importers.foreign_files
 from commands import Youden
 from importing import cells, load, write
 from youden.errors import ImportFormatError
-from youden.pools.bring.importing import bring
+from youden.pools.first_config import bring
 
 T1, T2 = "2026-01-02T03-04-05.678901", "2026-01-03T03-04-05.678901"
 
@@ -28,7 +28,7 @@ def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model
 
 
 def test_the_ends_of_paths_tell_apart() -> None:
-    assert doctest.testmod(youden.data.importers.telling_apart).failed == 0
+    assert doctest.testmod(youden.data.importers.foreign_files).failed == 0
 
 
 def test_lm_eval_output_paths_of_one_model_are_agents_by_the_shortest_end_then_by_time(tmp_path: Path) -> None:

@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden.cli import youden
 from youden.data.atomic import workplace
+from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trials import trial_tables
-from youden.engines import blocks, database
+from youden.engines import database
+from youden.engines import database as blocks
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import PartnerRules, Pool, Target, Verdicts
 from youden.protocol.plan import make_plan

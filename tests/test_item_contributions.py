@@ -11,15 +11,10 @@ from scipy.stats import t as student
 from pools import make_pool
 from youden.errors import StatisticsError
 from youden.nouns import Plan
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.stats.base.clusters import covariance_over_cells, covariance_over_clusters
-from youden.stats.trials.item_contributions import (
-    ItemContributions,
-    item_contributions,
-    paired_difference,
-    variance_left,
-)
+from youden.stats.trials.trial_errors import ItemContributions, item_contributions, paired_difference, variance_left
 
 
 def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.pool import Floats, Ids
 from youden.stats.base.metrics import spearman
-from youden.stats.judges.judge_ranking import ranking_seen
-from youden.stats.judges.judge_shift import judge_shift
+from youden.stats.judges.judge_shift import judge_shift, ranking_seen
 
 K = 8
 

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
-from youden.cli.read.compare import show_judges
+from youden.cli.reading import show_judges
 from youden.errors import ConfigError
 from youden.nouns import PAIRED, Plan
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
-from youden.study.judges.agreement import study_judges
-from youden.study.judges.judge_shifts import JudgeShifts, judge_shifts
-from youden.study.judges.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
-from youden.study.judges.shift_words import shift_words
+from youden.protocol.scores import tally
+from youden.study.agreement import study_judges
+from youden.study.judge_shifts import JudgeShifts, judge_shifts, shift_words
+from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
 
 POOL = make_pool(12, 20)
 FAMILIES = {f"a{i}": "Own" if i in (1, 4, 7, 10) else "rest" for i in range(12)}

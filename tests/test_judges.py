@@ -18,16 +18,15 @@ from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PAIRED, Rates, Verdicts
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 from youden.report.data.comparison import compare_runs
-from youden.report.pages.page import render_comparison
+from youden.report.pages.writing import render_comparison
 from youden.run.pipeline import fit_run
 from youden.stats.curl.quantiles import curl_quantiles
-from youden.stats.judges.agreement import cohen_kappa, krippendorff_alpha
-from youden.stats.judges.judge_ranking import ranking_seen
-from youden.stats.judges.judge_shift import judge_shift
-from youden.study.judges.agreement import predicted_on, study_judges
-from youden.study.judges.judged_runs import JudgedRun, read_judged, side_by_side
+from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
+from youden.stats.judges.judge_shift import judge_shift, ranking_seen
+from youden.study.agreement import predicted_on, study_judges
+from youden.study.judged_runs import JudgedRun, read_judged, side_by_side
 
 
 def judged(result: Verdicts, *, name: str = "run", trials: bool = True) -> JudgedRun:

@@ -15,7 +15,7 @@ from pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.errors import BudgetError, ConfigError
 from youden.judging.asking.terms import Asking
-from youden.judging.backends.jury import Jury
+from youden.judging.backends.several import Jury
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate

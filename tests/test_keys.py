@@ -13,8 +13,8 @@ import youden
 from pools import make_pool
 from youden.errors import InputError
 from youden.judging.config.reading import load_judge_config
-from youden.judging.question.keys import keys
 from youden.judging.question.prompts import fence, parse_prompt
+from youden.judging.question.questions import keys
 from youden.nouns import Plan, Pool
 
 JUDGE = {"backend": "wire", "model": 'm"<é', "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from pools import make_pool
-from youden.data.pools.reader import read_pool
+from youden.data.pools.pool_reader import read_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool
-from youden.practice.calibrate.known_truth import KINDS, OF_150, KnownTruth, draw_known_truth
+from youden.practice.known_truth import KINDS, OF_150, KnownTruth, draw_known_truth
+from youden.protocol.independent import probes_of
 from youden.protocol.plan import make_plan
-from youden.protocol.probes import probes_of
 
 Trial = tuple[int, int, int, int, int]
 

@@ -17,14 +17,13 @@ from commands import Ended, Youden, write_config, write_pool
 from pools import make_pool
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
-from youden.data.labels import read_labels
+from youden.data.label_tables import read_labels
 from youden.errors import ConfigError, ImportFormatError
 from youden.nouns import Agent, LabelFacts, Validation
-from youden.practice.labels.matching import aliases_of
-from youden.practice.labels.validation import open_labels, validate
+from youden.practice.labels import aliases_of, open_labels, validate
 from youden.report.data.report import build_report
 from youden.report.pages.markdown import render_markdown
-from youden.report.pages.page import render_page
+from youden.report.pages.writing import render_page
 from youden.stats.base.metrics import sampled_auc
 
 AGENTS = [f"a{i}" for i in range(8)]

@@ -14,20 +14,20 @@ from pools import answer_with, make_pool
 from report_runs import judged
 from test_in_database import PLANS
 from test_schemas import content, validator
+from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trials import trial_tables
-from youden.engines import blocks
+from youden.engines import database as blocks
 from youden.errors import RunFolderError
 from youden.nouns import Plan, Verdicts
-from youden.nouns.arrays import Bools, Floats
-from youden.report.data import cost
-from youden.report.data.answers import repeats, worst
-from youden.report.data.answers.blocks import TrialSource, trials_in_memory, trials_on_disk
-from youden.report.data.answers.reading import Reading
-from youden.report.data.cost import Latency
+from youden.nouns.pool import Bools, Floats
+from youden.report.data import answers as repeats
+from youden.report.data import reading as cost
+from youden.report.data import reading as worst
+from youden.report.data.answers import TrialSource, trials_in_memory, trials_on_disk
 from youden.report.data.evidence import gather
+from youden.report.data.reading import Latency, Reading
 from youden.report.data.report import ReportData, build_report
-from youden.report.pages.page import render_page
+from youden.report.pages.writing import render_page
 from youden.run.in_database import fit_in_database
 from youden.run.pipeline import fit_run
 

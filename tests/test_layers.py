@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -162,9 +161,3 @@ def test_rooms_form_no_cycle() -> None:
         inside = {room_of(t) for t in targets if group_of(t) == group_of(name) and t.count(".") > 1}
         rooms.setdefault(room_of(name), set()).update(inside - {room_of(name)})
     without_cycles(rooms)
-
-
-def test_a_folder_is_taken_in_at_a_glance() -> None:
-    """One that holds more is to be given rooms."""
-    held = Counter(path.parent for path in MODULES if path.stem != "__init__")
-    assert {str(folder.relative_to(SOURCE)): n for folder, n in held.items() if n > 14} == {}

@@ -18,7 +18,7 @@ import yaml
 from commands import Youden, write_pool
 from report_runs import judged
 from youden import cli
-from youden.cli.read.report import CHARTS
+from youden.cli.reading import CHARTS
 from youden.cli.study import QUESTIONS
 from youden.data.folder.run_config import load_run_config
 from youden.extras import EXTRAS

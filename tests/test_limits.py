@@ -15,10 +15,8 @@ import pytest
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from wire_server import Reply, WireServer, in_a_thread, well_behaved
-from youden.judging.call.concurrency import COOLDOWN, Concurrency
-from youden.judging.call.failures import CallError
-from youden.judging.call.pace import Pace
-from youden.judging.call.retry import LONGEST_WAIT, RetryPolicy, Tries
+from youden.judging.call.failures import LONGEST_WAIT, CallError, RetryPolicy, Tries
+from youden.judging.call.pace import COOLDOWN, Concurrency, Pace
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Item

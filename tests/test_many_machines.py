@@ -22,7 +22,7 @@ import yaml
 from commands import Youden, write_config
 from pools import make_pool
 from toy_engine import decide
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "many-machines.md"
 

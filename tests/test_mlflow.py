@@ -12,7 +12,7 @@ import pytest
 
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.text.names import path_part
+from youden.text.printable import path_part
 
 TOOLS = Path(__file__).parent / "tools"
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import youden.data.importers.tables.layouts
+import youden.data.importers.loose_columns
 from importing import TOOLS, cells, load, tool, write
-from youden.data.importers.tables.paths import ColumnPath
+from youden.data.importers.loose_columns import ColumnPath
 from youden.errors import ImportFormatError
 
 GENERATIONS = [
@@ -127,7 +127,7 @@ def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
 
 
 def test_known_layouts_are_those_of_their_docstring() -> None:
-    assert doctest.testmod(youden.data.importers.tables.layouts).failed == 0
+    assert doctest.testmod(youden.data.importers.loose_columns).failed == 0
 
 
 @pytest.mark.slow

@@ -17,11 +17,10 @@ from pools import make_pool
 from scripted import Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import JudgeError, ShortRunError
-from youden.judging.asking.outage import IN_A_ROW, Outage
+from youden.judging.asking.calling import IN_A_ROW, Outage
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError
-from youden.judging.call.retry import Tries
+from youden.judging.call.failures import CallError, Tries
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import Request, Verdicts

@@ -9,8 +9,8 @@ from pools import answer_with, make_pool
 from youden.nouns import INDEPENDENT
 from youden.protocol.independent import enough_for_own_rates
 from youden.protocol.plan import make_plan
-from youden.run.estimates.trial_mean import TrialMean
-from youden.stats.trials.own_rates import LEAST, own_rates
+from youden.run.ability import TrialMean
+from youden.stats.trials.false_positives import LEAST, own_rates
 
 K = 20
 

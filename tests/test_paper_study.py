@@ -12,9 +12,8 @@ from worlds import dense_world
 from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError
-from youden.run.importing import import_peer_prediction
-from youden.study.paper.printed import domain_of
-from youden.study.paper.tables import by_domain, printed, study_paper
+from youden.run.engine import import_peer_prediction
+from youden.study.paper import CURL, DIFFERENCES, by_domain, domain_of, study_paper
 from youden.study.replay import make_world
 
 
@@ -68,10 +67,10 @@ def test_pubmed_gives_the_papers_tables(peer_prediction: Path) -> None:
         {"PubMed": make_world(rates.rates, groups=groups, difference_only=True)}, n_seeds=2, n_draws=120
     )
     ours = {(row.table, row.row, row.figure): row.ours for row in study.rows}
-    for link, (median, p95) in printed.CURL["PubMed"].items():
+    for link, (median, p95) in CURL["PubMed"].items():
         assert ours[1, "PubMed", f"{link} median"] == pytest.approx(median, abs=0.007)
         assert ours[1, "PubMed", f"{link} P95"] == pytest.approx(p95, abs=0.03)
-    middle, low, high = printed.DIFFERENCES["PubMed"]["identity", "logit"]
+    middle, low, high = DIFFERENCES["PubMed"]["identity", "logit"]
     assert ours[2, "PubMed", "identity − logit"] == pytest.approx(middle, abs=0.015)
     assert ours[2, "PubMed", "identity − logit, low"] == pytest.approx(low, abs=0.015)
     assert ours[2, "PubMed", "identity − logit, high"] == pytest.approx(high, abs=0.015)

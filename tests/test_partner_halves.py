@@ -11,7 +11,7 @@ import pytest
 from worlds import write_run
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
 
 

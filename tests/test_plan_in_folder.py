@@ -16,8 +16,8 @@ from pools import make_pool
 from youden import streams
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
-from youden.protocol import budget as planning
+from youden.data.pools.pool_reader import write_pool
+from youden.protocol import plan as planning
 from youden.run.pipeline import fit_run, judge_run, plan_run
 
 KEYS = {"pool": "pool", "judge": "lexical"}

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.data.folder.sheets import write_scores
-from youden.data.pools.grid import LONG_TEXT
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.pools.spool import LONG_TEXT
 from youden.errors import PoolError
 from youden.nouns import Agent, Item, Pool, Scores
-from youden.text.names import acts
+from youden.text.printable import acts
 
 AGENTS = ['{"id": "a", "group": "g"}', '{"id": "b", "meta": {"instruction": "be brief"}}']
 ITEMS = ['{"id": "x", "prompt": "what is x?"}', '{"id": "y"}']

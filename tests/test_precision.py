@@ -9,11 +9,19 @@ from scipy.stats import t
 from pools import make_pool
 from worlds import verdicts
 from youden.protocol.plan import make_plan
-from youden.run.estimates.abilities import standing_of
+from youden.run.estimators import standing_of
 from youden.run.precision import expected_of, run_parts
-from youden.stats.precision.domains import expected_recall, expected_rho, prior_half_width
-from youden.stats.precision.forecast import at_share, half_widths, item_squares, items_for, slots_for
-from youden.stats.precision.parts import Parts
+from youden.stats.forecast import (
+    Parts,
+    at_share,
+    expected_recall,
+    expected_rho,
+    half_widths,
+    item_squares,
+    items_for,
+    prior_half_width,
+    slots_for,
+)
 
 PARTS = Parts(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
 

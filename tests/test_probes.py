@@ -7,10 +7,9 @@ import pytest
 
 from pools import answer_with, make_pool
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool
+from youden.protocol.independent import probes_of, without_probes
 from youden.protocol.plan import make_plan
-from youden.protocol.probes import probes_of, without_probes
-from youden.protocol.rates import tally
-from youden.protocol.scores import pooled_fpr
+from youden.protocol.scores import pooled_fpr, tally
 from youden.run.analysis import analyse
 
 WORDS = [f"w{number}" for number in range(4000)]

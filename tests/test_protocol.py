@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
-from youden.protocol.budget import Size, default_calls
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
-from youden.protocol.plan import make_plan
-from youden.protocol.probes import probes_of
-from youden.protocol.rates import tally
-from youden.protocol.scores import holdout_scores, pooled_fpr, train_scores
-from youden.protocol.split import draw_split
+from youden.protocol.independent import probes_of
+from youden.protocol.plan import Size, default_calls, draw_split, make_plan
+from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
 
 DESIGN_NAMES = list(DESIGNS)
 ARMS = ["twin", "pooled"]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from youden.judging.config.prices import table_price
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.reading import load_judge_config, table_price
 from youden.resources import roots
 
 DOCS = Path(__file__).parents[1] / "docs"

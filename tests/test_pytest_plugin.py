@@ -18,18 +18,18 @@ import youden
 from judged import KEY, dense_plan
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, JudgeError, ReplayMissError
-from youden.judging.cassette.lines import read_cassette
-from youden.judging.cassette.tape import Tape, difference, inserted
+from youden.judging.outside.cassette_file import read_cassette
+from youden.judging.outside.tape import Tape, difference, inserted
 
 pytest_plugins = ["pytester"]
 
 for module in (
     "run.pipeline",
-    "report.pages.write",
-    "cli.ask.run",
-    "cli.ask.generate",
+    "report.pages.writing",
+    "cli.asking",
+    "cli.pools",
     "pools.make.generate",
     "judging.backends.openai",
 ):

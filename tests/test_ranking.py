@@ -14,13 +14,13 @@ import youden
 from pools import answer_with, make_pool
 from worlds import verdicts
 from youden.nouns import PAIRED, Pool, Verdicts
-from youden.protocol.extension.extending import add_agents
+from youden.protocol.extending import add_agents
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
+from youden.run.ability import TRIALS
 from youden.run.analysis import analyse
-from youden.run.estimates.abilities import abilities_of
-from youden.run.estimates.ability import TRIALS
-from youden.study.budget.curves import estimate
+from youden.run.estimators import abilities_of
+from youden.study.budget_curves import estimate
 from youden.study.replay import World, make_world, replay
 
 SOURCE = Path(youden.__file__).parent

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from youden.errors import StatisticsError
-from youden.stats.base.ranks import rank_ranges, ranks
+from youden.stats.base.metrics import rank_ranges, ranks
 
 abilities = st.lists(st.sampled_from([-0.5, 0.0, 0.2, 0.4, np.nan]), min_size=1, max_size=8)
 intervals = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4), st.booleans()), min_size=1, max_size=8)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, ndtr
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
 from youden.stats.base.links import LINKS

@@ -21,7 +21,7 @@ from commands import Youden, write_config
 from pools import make_pool
 from postgres import Cluster
 from wire_server import WireServer, well_behaved
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError, JudgeError, ShortRunError
 from youden.judging.store.answers import MOST_UNWRITTEN

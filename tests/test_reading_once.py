@@ -13,7 +13,7 @@ import pytest
 
 from commands import write_config
 from pools import make_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 
 COUNTED = """
 import json, runpy, sys

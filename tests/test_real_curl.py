@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.curl.link_table import links_table
 
 # folder, shape, then per link: median, p95, scale-free median, R² (None where the page gives none)

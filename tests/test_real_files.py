@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from importing import TOOLS, cells, load, tool, write
-from youden.data.importers.joining import ImportedPool
+from youden.data.importers.pool_joiner import ImportedPool
 from youden.errors import ImportFormatError
 
 RESULTS = [

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import youden
-from youden.judging.cassette.tape import Tape, inserted
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.doctor import diagnose
+from youden.judging.outside.tape import Tape, inserted
 from youden.nouns import Plan, Pool
-from youden.pools.bring.cassettes import import_cassette
+from youden.pools.run_cassettes import import_cassette
 
 N = 12
 SERVER = Path(__file__).with_name("llama_server.py")

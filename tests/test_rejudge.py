@@ -19,7 +19,7 @@ from wire_server import Reply, WireServer, running
 from worlds import write_run
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.nouns import Pool
 
 N_AGENTS, N_ITEMS = 10, 20

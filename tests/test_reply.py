@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.judging.call.error_inside import error_inside
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import (
     BEYOND,
@@ -22,6 +21,7 @@ from youden.judging.call.reply import (
     Usage,
     believed,
     checked,
+    error_inside,
     trusted,
     with_usage,
 )

@@ -18,24 +18,23 @@ from report_runs import by_ability, judged
 from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Trials
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
-from youden.report.charts.frames import Frame
-from youden.report.data.answers.blocks import trials_in_memory
-from youden.report.data.answers.reading import Reading
+from youden.report.charts.marks import Frame
+from youden.report.data.answers import trials_in_memory
 from youden.report.data.comparison import compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
 from youden.report.data.openings import sample_trials
-from youden.report.data.ranking import headline, rank_agents
+from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
+from youden.report.data.reading import Reading
 from youden.report.data.report import build_report
-from youden.report.data.shown import clipped, readable
 from youden.report.data.trials import KINDS, Chosen, TrialBook, same_trials
 from youden.report.pages.markdown import render_markdown
-from youden.report.pages.page import render_comparison, render_page
+from youden.report.pages.writing import render_comparison, render_page
 from youden.run.pipeline import fit_run
-from youden.study.judges.agreement import study_judges
-from youden.study.judges.judged_runs import read_judged, side_by_side
+from youden.study.agreement import study_judges
+from youden.study.judged_runs import read_judged, side_by_side
 
 ROWS = (
     RankingRow("a", "g", 0.8, 0.7, 0.9, 1, 2, 10, 0.05, 1, 2),

@@ -11,21 +11,18 @@ import pytest
 from pools import answer_with, make_pool
 from report_runs import by_ability, judged
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Trials
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 from youden.report.charts import vega
-from youden.report.data.advice import Advice
-from youden.report.data.agents.pages import findings
-from youden.report.data.answers.blocks import trials_in_memory
-from youden.report.data.answers.predictions import Predictions
-from youden.report.data.answers.reading import Reading
-from youden.report.data.doubts.doubts import Doubt, Doubts
+from youden.report.data.answers import Predictions, trials_in_memory
+from youden.report.data.doubts import Doubt, Doubts
 from youden.report.data.evidence import partners_seen
-from youden.report.data.front.warnings import first_sentence, grouped
-from youden.report.data.report import ReportData, build_report
+from youden.report.data.reading import Reading
+from youden.report.data.report import ReportData, build_report, findings
+from youden.report.data.warnings import Advice, first_sentence, grouped
 from youden.report.pages.embed import coded
-from youden.report.pages.page import render_page
+from youden.report.pages.writing import render_page
 
 NOBODY = Doubts(None, (), (), ())
 

@@ -16,7 +16,7 @@ from pools import make_pool
 from report_runs import judged
 from test_browser import SERIAL, choose, press, texts, viewer
 from youden.data.folder.run_config import load_run_config
-from youden.report.pages.write import write_comparison, write_report
+from youden.report.pages.writing import write_comparison, write_report
 from youden.run.pipeline import fit_run, judge_run, plan_run
 
 pytestmark = [SERIAL, pytest.mark.slow]

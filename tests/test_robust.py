@@ -9,11 +9,9 @@ import pytest
 from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Bools, Floats, Ids
-from youden.stats.robust.links import Linked, linked_pairs
-from youden.stats.robust.pair_means import PairMeans, pair_means
-from youden.stats.robust.partners import Partners, all_partners, group_balanced, panel
-from youden.stats.robust.reweighted import Reweighted, reweighted
+from youden.nouns.pool import Bools, Floats, Ids
+from youden.stats.robust.linked_agents import Linked, PairMeans, linked_pairs, pair_means
+from youden.stats.robust.partner_weights import Partners, Reweighted, all_partners, group_balanced, panel, reweighted
 
 K, J = 14, 40
 

@@ -31,7 +31,7 @@ from youden.nouns import (
     Signature,
     Verdicts,
 )
-from youden.pools.make.recipe import read_recipe
+from youden.pools.make.generation import read_recipe
 
 numbers = st.floats(-1, 1) | st.just(np.nan)
 

@@ -19,7 +19,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.nouns import Plan, Rates, Split, Trials, Verdicts
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 
 
 @st.composite

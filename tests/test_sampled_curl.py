@@ -11,13 +11,19 @@ import pytest
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns import Scores
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.base.links import LINKS
 from youden.stats.curl.additivity import additive_r2
-from youden.stats.curl.link_table import links_table, measure_curl
+from youden.stats.curl.link_table import (
+    Corners,
+    SampledCurl,
+    SeenCells,
+    links_table,
+    measure_curl,
+    sample_rectangles,
+    weighted_products,
+)
 from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, n_rectangles
-from youden.stats.curl.sampled import Corners, SampledCurl, sample_rectangles
-from youden.stats.curl.seen_cells import SeenCells, weighted_products
 from youden.streams import own_stream
 
 LEVELS = (0.1, 0.5, 0.95)

@@ -9,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from commands import Youden, write_config, write_pool
-from youden.data.folder.gate_ledger import FILE, GateLedger, write_ledger
-from youden.data.folder.run_files import MADE_BY
+from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
 from youden.data.schemas import build_schemas, content
 
 WITHOUT = {"report.html", "generation.json"}

@@ -16,12 +16,12 @@ from scripted import Scripted
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.asking.terms import Asking, Batching
-from youden.judging.backends import in_turn
-from youden.judging.backends.in_turn import InTurn
+from youden.judging.backends import several as in_turn
+from youden.judging.backends.several import InTurn
 from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
 from youden.judging.engine import judge_plan
-from youden.judging.question.keys import keys
+from youden.judging.question.questions import keys
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import Completion, Message, Request, Verdicts
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from commands import Youden, write_config, write_pool
 from judged import KEY
 from wire_server import Reply, in_a_thread
-from youden.cli.terms.progress import Bar, Tally
+from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
 from youden.judging.asking.sight import EventLog
 

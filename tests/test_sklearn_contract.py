@@ -17,13 +17,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.rasch import Rasch
-from youden.stats.baselines.isotonic import IsotonicOnTop
-from youden.stats.baselines.nuclear_norm import NuclearNorm
-from youden.stats.baselines.svd import ImputedSVD
-from youden.stats.baselines.uv import UVFactorisation
+from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
 
 ESTIMATORS = (ClippedLinear, Rasch, ImputedSVD, UVFactorisation, NuclearNorm, IsotonicOnTop)
 

@@ -14,18 +14,16 @@ from youden.cli import youden
 from youden.data.importers.peer_prediction import import_results
 from youden.errors import ConfigError, PlanError, StatisticsError
 from youden.nouns import SplitRule
+from youden.protocol.plan import draw_split
 from youden.protocol.scores import holdout_scores, train_scores
-from youden.protocol.split import draw_split
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.curl.link_table import links_table
 from youden.streams import own_stream
-from youden.study.additivity import additivity_words
-from youden.study.baselines import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
-from youden.study.contrast import Contrast, contrast
-from youden.study.links import study_links
+from youden.study.baseline_table import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
+from youden.study.known_groups import Contrast, contrast
+from youden.study.link_curl import additivity_words, study_links
 from youden.study.replay import World, make_world
-from youden.study.sparsity.curves import PAPER_REGIMES, Regime, study_sparsity
-from youden.study.sparsity.words import sparsity_words
+from youden.study.sparsity import PAPER_REGIMES, Regime, sparsity_words, study_sparsity
 
 
 @pytest.fixture(scope="module")

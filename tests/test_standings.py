@@ -15,10 +15,10 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.sheets import RANKING
 from youden.errors import StatisticsError
 from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, Verdicts
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 from youden.run.analysis import Analysis, analyse
-from youden.run.robust.follow_ups import follow_up
-from youden.run.robust.rules import check_rules
+from youden.run.partner_rules import check_rules
+from youden.run.standings import follow_up
 
 K, J = 12, 30
 RING = (0, 1, 2, 3)

@@ -13,13 +13,10 @@ import pytest
 from postgres import Cluster
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
-from youden.judging.store.answers import MOST_UNWRITTEN, Store, open_store
-from youden.judging.store.asked_alone import asked_alone, asked_together
-from youden.judging.store.claims import LEASE
-from youden.judging.store.jobs import Job
-from youden.judging.store.payments import Payment
-from youden.judging.store.places.contract import Batch
-from youden.judging.store.team import Team
+from youden.judging.store.answers import MOST_UNWRITTEN, Payment, Store, open_store
+from youden.judging.store.claims import LEASE, Job
+from youden.judging.store.contract import Batch
+from youden.judging.store.team import Team, asked_alone, asked_together
 from youden.nouns import Completion
 
 KEYS = ["a", "b", "c"]

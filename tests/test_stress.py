@@ -14,16 +14,12 @@ from commands import Youden, server, write_config, youden
 from pools import answer_with, make_pool
 from wire_server import WireServer
 from youden.data.importers.peer_prediction import import_agents
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Json, Pool
-from youden.nouns.arrays import Floats
-from youden.practice.stress.attack import Planted, plant
-from youden.practice.stress.attacks import ATTACKS
-from youden.practice.stress.planned import plan_stress
-from youden.practice.stress.planting import attacked_plan
-from youden.practice.stress.standing import abilities, land
-from youden.practice.stress.stressing import stress
+from youden.nouns.pool import Floats
+from youden.practice.attacks import ATTACKS, Planted, plant
+from youden.practice.planned_stress import abilities, attacked_plan, land, plan_stress
+from youden.practice.stressing import stress
 from youden.protocol.plan import make_plan
 from youden.report.charts import vega
 from youden.streams import own_stream

@@ -10,9 +10,9 @@ import pytest
 from pools import make_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, Plan
-from youden.nouns.arrays import Ids
+from youden.nouns.pool import Ids
+from youden.protocol.independent import probes_of
 from youden.protocol.plan import make_plan
-from youden.protocol.probes import probes_of
 from youden.protocol.subsample import subsample
 
 POOL = make_pool(10, 30)

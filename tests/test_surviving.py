@@ -22,7 +22,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.judging.asking.loop import at_risk
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.salvage import salvage
+from youden.judging.store.copying import salvage
 from youden.nouns import Completion, Verdicts
 
 HERE = Path(__file__).parent

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 
 from commands import Youden, write_config
 from youden.data.pools import spool
-from youden.data.pools.reader import read_pool
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.errors import PoolError
 from youden.nouns import Agent, Item, Pool
-from youden.nouns.texts import in_file
+from youden.nouns.pool import in_file
 from youden.text.words import mean_lengths, words
 
 TEXTS = st.one_of(

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from youden.errors import ConfigError
 from youden.text.sentences import first_pieces, pieces, sentences
-from youden.text.thesaurus import synonyms
 from youden.text.transforms import TRANSFORMS, Extension, apply_steps
-from youden.text.words import words
+from youden.text.words import synonyms, words
 
 TEXT = (
     "The river rose in 1953. Two bridges fell at night! Nobody was hurt. The town built new houses, quickly and well."

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.stats.additive.trial_fit import PairBlock, TrialFit, trial_fit
 
 

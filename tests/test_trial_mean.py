@@ -14,11 +14,11 @@ from scipy.stats import t as student
 
 from youden.errors import StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Split, Trials, Verdicts
-from youden.nouns.arrays import Bools, Floats, Ids
-from youden.run.estimates.trial_mean import TrialMean
+from youden.nouns.pool import Bools, Floats, Ids
+from youden.run.ability import TrialMean
 from youden.stats.base.clusters import UNSEEN, covariance_over_clusters, unseen_square
-from youden.stats.trials.item_contributions import item_contributions
-from youden.stats.trials.trial_mean import trial_mean
+from youden.stats.trials.slot_means import trial_mean
+from youden.stats.trials.trial_errors import item_contributions
 
 
 class Drawn(NamedTuple):

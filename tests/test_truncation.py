@@ -15,8 +15,8 @@ from pools import make_pool
 from scripted import Scripted
 from youden.judging.asking.terms import Asking
 from youden.judging.engine import judge_plan
+from youden.judging.question.parsing import MARK, Truncation, shortened
 from youden.judging.question.questions import characters
-from youden.judging.question.truncation import MARK, Truncation, shortened
 from youden.judging.store.answers import open_store
 from youden.nouns import Request
 

@@ -14,16 +14,14 @@ from scipy.stats import t as student
 from pools import make_pool
 from youden.errors import StatisticsError
 from youden.nouns import Plan
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.item_sandwich import item_covariance
+from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
 from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters, same_value, unseen_square
-from youden.stats.trials.item_contributions import ItemContributions, item_contributions
-from youden.stats.trials.places import differences, places_at_once, tied_places
-from youden.stats.trials.quiet_differences import QuietDifference, items_that_decide, quiet_difference
-from youden.stats.trials.slot_covariance import covariance_on_these_items
-from youden.stats.trials.trial_mean import trial_mean
+from youden.stats.trials.comparisons import differences, places_at_once, tied_places
+from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
+from youden.stats.trials.slot_means import trial_mean
+from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
 
 ROOT = Path(__file__).parents[1]
 

@@ -17,11 +17,10 @@ import pytest
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
-from youden.practice.labels.validation import open_labels, validate
+from youden.practice.labels import open_labels, validate
 from youden.report.data.trials import KINDS
-from youden.view.app import make_app
-from youden.view.runs import Runs, find_runs, state_of
-from youden.view.serve import Serving, prepare
+from youden.view.app import Serving, make_app, prepare
+from youden.view.shown import Runs, find_runs, state_of
 
 TOKEN = secrets.token_urlsafe(8)
 

@@ -17,15 +17,14 @@ import pytest
 from browsers import chromium, complaints, drawn, serious, until
 from pools import make_pool
 from report_runs import judged
+from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trials import trial_tables
-from youden.data.folder.trials.trial_blocks import TrialBlock
+from youden.data.folder.trial_tables import TrialBlock
 from youden.nouns import Plan
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.report.data.trials import KINDS, Chosen, TrialBook, TrialLine, TrialRows
-from youden.view.parts import TrialParts
-from youden.view.runs import Runs
-from youden.view.serve import prepare
+from youden.view.app import prepare
+from youden.view.shown import Runs, TrialParts
 
 K, J, N = 6, 40, 400
 

@@ -19,11 +19,10 @@ from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from youden.errors import JudgeError
 from youden.judging.asking.calling import Call, Caller
 from youden.judging.asking.terms import Asking
-from youden.judging.call.backend import Backend
-from youden.judging.call.bounded import MOST_BYTES
 from youden.judging.call.budget import Budget
-from youden.judging.call.connection import Connection, masked
+from youden.judging.call.connection import Backend, Connection, masked
 from youden.judging.call.failures import CallError
+from youden.judging.call.reply import MOST_BYTES
 from youden.judging.engine import judge_plan
 from youden.judging.registry import calling_judge
 from youden.judging.store.answers import open_store

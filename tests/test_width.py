@@ -15,17 +15,17 @@ from pools import make_pool
 from worlds import dense_world
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import PAIRED, Verdicts
 from youden.practice.extend import plan_extension
 from youden.practice.rejudge import plan_rejudge
 from youden.protocol.plan import make_plan
-from youden.run.estimates.abilities import standing_of
+from youden.run.estimators import standing_of
 from youden.run.pipeline import fit_run, judge_run, plan_run
 from youden.run.plan import draw_run_plan
 from youden.run.rounds import run_rounds
-from youden.stats.precision.forecast import at_share
+from youden.stats.forecast import at_share
 from youden.study.replay import World, replay
 
 

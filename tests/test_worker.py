@@ -12,10 +12,10 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, well_behaved
 from youden.data.folder.run_config import load_run_config
-from youden.data.pools.writer import write_pool
+from youden.data.pools.pool_reader import write_pool
 from youden.judging.store.answers import open_store
-from youden.judging.store.asked_alone import asked_alone
-from youden.run.elsewhere.worker import work
+from youden.judging.store.team import asked_alone
+from youden.run.elsewhere import work
 from youden.run.pipeline import plan_run, run_name
 
 

@@ -10,7 +10,7 @@ from pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import PAIRED, Pool, Verdicts
 from youden.protocol.plan import make_plan
-from youden.protocol.rates import tally
+from youden.protocol.scores import tally
 from youden.run.pipeline import fit_run, summarise
 from youden.study.replay import World, make_world
 

@@ -24,7 +24,7 @@ _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
     "Extension": "youden.data.folder.run_config",
     "Answering": "youden.judging.config.answering",
-    "Fetching": "youden.judging.config.fetching",
+    "Fetching": "youden.judging.config.answering",
     "JudgeConfig": "youden.judging.config.settings",
     "RunFacts": "youden.nouns.facts",
 }

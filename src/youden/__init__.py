@@ -8,8 +8,8 @@ What is public, here and nowhere else:
 - for packages that add to this one: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
   `youden.importers`, `youden.exporters`, `youden.transforms`, `youden.designs`, `youden.baselines`, `youden.items` and
   `youden.attacks`; the types in `__all__` of `youden.nouns`; and what these contracts are written with,
-  `youden.judging.call.connection`, `youden.judging.call.failures`, `youden.judging.batches.provider` and
-  `youden.practice.stress.attack`
+  `youden.judging.call.connection`, `youden.judging.call.failures`, `youden.judging.outside.batch_providers` and
+  `youden.practice.attacks`
 
 Any other module may change in any release.
 """
@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from youden import stats
-    from youden.data.pools.reader import read_pool
+    from youden.data.pools.pool_reader import read_pool
     from youden.judging.asking.terms import Batching
     from youden.protocol.plan import make_plan
-    from youden.protocol.rates import tally
-    from youden.protocol.scores import holdout_scores, train_scores
-    from youden.run.estimates.trial_mean import TrialMean
+    from youden.protocol.scores import holdout_scores, tally, train_scores
+    from youden.run.ability import TrialMean
     from youden.run.pipeline import judge, judge_async
     from youden.run.ranking import rank
     from youden.stats.additive.clipped_linear import ClippedLinear
@@ -34,17 +33,17 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    "read_pool": "youden.data.pools.reader",
+    "read_pool": "youden.data.pools.pool_reader",
     "Batching": "youden.judging.asking.terms",
     "make_plan": "youden.protocol.plan",
     "judge": "youden.run.pipeline",
     "judge_async": "youden.run.pipeline",
     "rank": "youden.run.ranking",
-    "tally": "youden.protocol.rates",
+    "tally": "youden.protocol.scores",
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
-    "TrialMean": "youden.run.estimates.trial_mean",
+    "TrialMean": "youden.run.ability",
 }
 
 __all__ = [

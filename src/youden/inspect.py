@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from youden.data.importers.inspect_logs import KEPT, read_inspect
+from youden.data.importers.harness_logs import KEPT, read_inspect
 from youden.errors import ConfigError
 from youden.protocol.plan import make_plan
 from youden.run.pipeline import JudgeLike, judge_async

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from youden.judging.cassette.tape import Tape
+    from youden.judging.outside.tape import Tape
 
 MODES = ("none", "once", "new", "all")
 MARKER = "youden_cassette"
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def youden_cassette(request: pytest.FixtureRequest) -> Iterator[Tape]:
     """Answers judge calls from cassettes/NAME.jsonl beside the test; `n_played` and `n_recorded` count them."""
-    from youden.judging.cassette.tape import Tape, inserted
+    from youden.judging.outside.tape import Tape, inserted
 
     name, mode = _asked(request.node.get_closest_marker(MARKER))
     name = name or re.sub(r"[^\w.-]+", "-", request.node.name)

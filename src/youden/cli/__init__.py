@@ -13,45 +13,45 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from youden.cli.terms.groups import Loading
+from youden.cli.options import Loading
 from youden.errors import YoudenError
 
 HEADINGS: dict[str, dict[str, str]] = {
     "Start": {
-        "demo": "youden.cli.start.demo:demo_command",
-        "init": "youden.cli.start.init:init_command",
-        "doctor": "youden.cli.start.doctor:doctor_command",
-        "check": "youden.cli.start.check:check_command",
-        "completion": "youden.cli.start.completion:completion_command",
+        "demo": "youden.cli.start:demo_command",
+        "init": "youden.cli.start:init_command",
+        "doctor": "youden.cli.start:doctor_command",
+        "check": "youden.cli.start:check_command",
+        "completion": "youden.cli.start:completion_command",
     },
     "Ask a judge": {
-        "run": "youden.cli.ask.run:run_command",
-        "plan": "youden.cli.ask.plan:plan_command",
-        "judge": "youden.cli.ask.judge:judge_command",
-        "generate": "youden.cli.ask.generate:generate_command",
-        "calibrate": "youden.cli.ask.calibrate:calibrate_command",
-        "stress": "youden.cli.ask.stress:stress_command",
+        "run": "youden.cli.asking:run_command",
+        "plan": "youden.cli.asking:plan_command",
+        "judge": "youden.cli.asking:judge_command",
+        "generate": "youden.cli.pools:generate_command",
+        "calibrate": "youden.cli.trying:calibrate_command",
+        "stress": "youden.cli.trying:stress_command",
     },
     "Read the result": {
-        "fit": "youden.cli.read.fit:fit_command",
-        "compare": "youden.cli.read.compare:compare_command",
-        "report": "youden.cli.read.report:report_command",
-        "view": "youden.cli.read.view:view_command",
-        "export": "youden.cli.read.export:export_command",
+        "fit": "youden.cli.reading:fit_command",
+        "compare": "youden.cli.reading:compare_command",
+        "report": "youden.cli.reading:report_command",
+        "view": "youden.cli.reading:view_command",
+        "export": "youden.cli.pools:export_command",
     },
     "Grow a run, week by week": {
-        "extend": "youden.cli.grow.extend:extend_command",
-        "gate": "youden.cli.grow.gate:gate_command",
-        "rejudge": "youden.cli.grow.rejudge:rejudge_command",
+        "extend": "youden.cli.growing:extend_command",
+        "gate": "youden.cli.growing:gate_command",
+        "rejudge": "youden.cli.growing:rejudge_command",
     },
     "Study the method": {
         "study": "youden.cli.study:study_command",
     },
     "Files": {
-        "import": "youden.cli.files.import_:import_command",
-        "cassette": "youden.cli.files.cassette:cassette_command",
-        "salvage": "youden.cli.files.salvage:salvage_command",
-        "store": "youden.cli.files.store:store_command",
+        "import": "youden.cli.pools:import_command",
+        "cassette": "youden.cli.stores:cassette_command",
+        "salvage": "youden.cli.stores:salvage_command",
+        "store": "youden.cli.stores:store_command",
     },
 }
 """What `--help` groups, in its order: the commands of each heading and where they are."""

@@ -17,16 +17,12 @@ import pyarrow.parquet as pq
 import yaml
 from pydantic import TypeAdapter
 
-from youden.data.folder.gate_ledger import FILE, LedgerFile
-from youden.data.folder.pool_summary import PoolFile
-from youden.data.folder.ranking_file import RankingFile
+from youden.data.folder.rate_tables import PairsSaid, RatesSaid
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import VERSION
+from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
-from youden.data.folder.sheets import CURL, ITEMS, RANKING, STANDING, STANDINGS, TARGET
-from youden.data.folder.trials.pairs_table import PairsSaid
-from youden.data.folder.trials.rates_table import RatesSaid
-from youden.data.folder.trials.trial_tables import ARMS, PlanSaid, VerdictsSaid
+from youden.data.folder.sheets import CURL, ITEMS, RANKING, STANDING, STANDINGS, TARGET, RankingFile
+from youden.data.folder.trial_tables import ARMS, PlanSaid, VerdictsSaid
 from youden.nouns import MISSING_REASONS, Json, RunFacts, Target, Validation
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from youden import __version__
 from youden.errors import ConfigError, ShortRunError, YoudenError
-from youden.judging.asking.stopping import run_until_stopped
+from youden.judging.asking.endings import run_until_stopped
 
 T = TypeVar("T")
 

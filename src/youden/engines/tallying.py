@@ -1,24 +1,145 @@
-"""Scores, rates and counts of a run, summed over blocks of items: what `tally` and `train_scores` give, in bounded memory."""
+"""Sums over trials from a database: cells, pairs, means, calls.
+
+What was asked, what came back and what it took, counted by a database over the files of a run's answers.
+
+What a fit knows of every two agents, summed over blocks of items.
+
+Scores, rates and counts of a run, summed over blocks of items: what `tally` and `train_scores` give, in bounded memory.
+
+Means of trials and how sure they are on items like these, from blocks of items: as `TrialMean` has them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from youden.engines.blocks import Block, clean_independent, item_ranges
-from youden.engines.pairs import PairSums
-from youden.engines.trial_table import columns
-from youden.nouns import Plan, ScoreKind, ScoreRole, Scores
-from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.engines.database import Block, clean_independent, columns, item_ranges
+from youden.nouns import CallFacts, Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores
 from youden.nouns.cells import CellIndex, ScoredCells
+from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import holdout_scores, train_scores
-from youden.stats.trials.false_positives import Alarm, alarms_of_pairs
+from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
+from youden.stats.robust.linked_agents import pair_means_of_sums
+from youden.stats.trials.comparisons import Differences
+from youden.stats.trials.false_positives import Alarm, OwnRates, alarms_of_pairs, own_rates_of_sums
+from youden.stats.trials.partner_halves import PartnerTables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+def call_facts(
+    database: DuckDBPyConnection, plan: Plan, *, n_cells: int, models: tuple[str, ...], measured: Collection[str]
+) -> CallFacts:
+    """The facts of a run whose answers are the view `source`. plan: its trials are not looked at; measured: columns that the
+    judge filled."""
+    counts = database.execute("SELECT arm, missing, count(*) FROM source GROUP BY ALL ORDER BY ALL").fetchall()
+    of_arm = {arm: {why: n for one, why, n in counts if one == arm} for arm in ("paired", "independent")}
+    lost = {arm: {why: n for why, n in found.items() if why is not None} for arm, found in of_arm.items()}
+    tokens_in, tokens_out, usd, unpriced, seconds = database.execute(
+        """SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(usd), 0), count(*) - count(usd),
+            avg(seconds) FILTER (seconds > 0) FROM source"""
+    ).fetchall()[0]
+    return CallFacts(
+        n_paired=sum(of_arm["paired"].values()),
+        n_independent=sum(of_arm["independent"].values()),
+        n_dense_calls=plan.n_dense_calls,
+        n_cells=n_cells,
+        missing_paired=lost["paired"],
+        missing_independent=lost["independent"],
+        tokens_in=int(tokens_in),
+        tokens_out=int(tokens_out),
+        usd=None if "usd" in measured and unpriced else float(usd),
+        seconds_mean=seconds,
+        models=models,
+        n_reused=_reused(database, measured) if {"key", "seconds"} <= set(measured) else 0,
+    )
+
+
+def _reused(database: DuckDBPyConnection, measured: Collection[str]) -> int:
+    """Trials answered from the store by a call that no pass of this run paid for."""
+    made = "(seconds > 0 OR coalesce(usd, 1) > 0)" if "usd" in measured else "(seconds > 0)"
+    return int(
+        database.execute(
+            f"""SELECT count(*) FROM (FROM source WHERE missing IS NULL AND key <> '' AND NOT {made}) AS one
+                ANTI JOIN (FROM source WHERE {made}) AS paid ON one.key = paid.key"""
+        ).fetchall()[0][0]
+    )
+
+
+class PairSums:
+    """Sums by ordered pair of agents, and how many pairs of cells were compared; blocks of other items add up."""
+
+    def __init__(self, plan: Plan) -> None:
+        K = plan.n_agents
+        self._twin, self._shape = plan.independent == "twin", (K, K)
+        self._difference, self._items = np.zeros((K, K)), np.zeros((K, K))
+        self._total, self._times = np.zeros((K, K)), np.zeros((K, K))
+        self._squares, self._rows = np.zeros((K, K)), np.zeros((K, K))
+        self._whole, self._n_pairs, self._n_cells = 0.0, 0, 0
+
+    def add(self, rates: Rates, *, learned: Bools, n_cells: int) -> None:
+        """A block's rates. learned: bool[M], what may be learned from; n_cells: cells of answered paired trials."""
+        difference = rates.tpr - rates.fpr if self._twin else rates.tpr
+        seen = ~np.isnan(difference)
+        self._difference += _by_pair(rates, seen, difference)
+        self._items += _by_pair(rates, seen)
+        # As `partner_tables` and `pair_means` have them: a pair without an FPR of its own counts with 0.
+        value = rates.tpr - np.nan_to_num(rates.fpr) if self._twin else rates.tpr
+        weight = rates.n_paired.astype(np.float64)
+        item = rates.item[learned]
+        self._whole += float((weight * value)[learned].sum())
+        n_item = np.maximum(np.bincount(item, weight[learned], rates.n_items), np.finfo(np.float64).tiny)
+        value = value - (np.bincount(item, (weight * value)[learned], rates.n_items) / n_item)[rates.item]
+        self._total += _by_pair(rates, learned, weight * value)
+        self._times += _by_pair(rates, learned, weight)
+        self._squares += _by_pair(rates, learned, weight * value**2)
+        self._rows += _by_pair(rates, learned)
+        self._n_pairs += n_pairs_of_cells(rates)
+        self._n_cells += n_cells
+
+    @property
+    def partners(self) -> PartnerTables:
+        """As `partner_tables` of all."""
+        return PartnerTables(self._total, self._times)
+
+    def pairs(self, apart: Differences, ability: Floats) -> Pairs:
+        """apart: who is told from whom; ability: float[K], of the additive fit."""
+        n = float(self._times.sum())
+        means = pair_means_of_sums(
+            self._total, self._times, self._squares, self._rows, middle=self._whole / n if n else 0.0
+        )
+        seen = 2 * self._n_pairs / (self._n_cells * (len(ability) - 1)) if self._n_pairs else None
+        met = self._items > 0
+        return Pairs(
+            agreement=np.divide(self._difference, self._items, out=np.full(self._shape, np.nan), where=met),
+            mean=means.mean,
+            error=means.error,
+            n=means.n,
+            above=np.where(np.isnan(apart.error), np.nan, apart.above),
+            ability=ability,
+            partners_seen=seen,
+        )
+
+
+def _by_pair(rates: Rates, used: Bools, value: Floats | None = None) -> Floats:
+    """Sums over some rows by ordered pair of agents; None counts them."""
+    K = rates.n_agents
+    pair = rates.first[used] * np.int64(K) + rates.second[used]
+    return np.bincount(pair, None if value is None else value[used], K * K).reshape(K, K).astype(np.float64)
+
+
+def n_pairs_of_cells(rates: Rates) -> int:
+    """How many two cells of an item an answered paired trial compared, either way round."""
+    seen = ~np.isnan(rates.tpr)
+    item, one, two = (column[seen].astype(np.int64) for column in (rates.item, rates.first, rates.second))
+    K = np.int64(rates.n_agents)
+    key = np.sort((item * K + np.minimum(one, two)) * K + np.maximum(one, two))
+    return int(np.count_nonzero(np.diff(key, prepend=-1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,3 +278,52 @@ def alarms(database: DuckDBPyConnection, n_agents: int) -> tuple[Alarm, ...]:
         FROM apart WHERE answer IS NOT NULL GROUP BY ALL ORDER BY ALL""",
     )
     return alarms_of_pairs(found["low"], found["high"], found["n"], found["n_yes"], n_agents=n_agents)
+
+
+class Means(NamedTuple):
+    """ability: float[K]; covariance: of the θ_i − θ̄; n_trials: float[K]; fpr: the pooled rate; enough: whether 3 agents were
+    asked on 2 items, without which the covariance is NaN."""
+
+    ability: Floats
+    covariance: CentredCovariance
+    n_trials: Floats
+    fpr: float
+    enough: bool
+
+
+def means(found: Iterable[Block], of: Tallied) -> Means:
+    """Mean answers less the rate of false positives, with the covariance of `trial_covariance` over items."""
+    n = len(of.n)
+    mean = np.divide(of.total, of.n, out=np.full(n, np.nan), where=of.n > 0)
+    own = rates_of_agents(of.apart)
+    enough = int((of.n_seen_items >= 2).sum()) >= 3
+    covariance = CentredCovariance(np.full((n, n), np.nan), np.full(n, np.nan))
+    if enough:
+        whole = np.maximum(of.n, np.finfo(np.float64).tiny)
+        covariance = covariance_of_blocks(
+            _contributions(found, mean, whole),
+            n_clusters=of.n_seen_items,
+            share_squares=of.squares / whole**2,
+            size=np.where(of.n > 0, 1 / whole, 1.0),
+        )
+    covariance = CentredCovariance(covariance.covariance + own.covariance, covariance.freedom)
+    return Means(mean - own.rate, covariance, of.n, own.pooled, enough)
+
+
+def rates_of_agents(apart: ApartSums) -> OwnRates:
+    """Each agent's own rate of false positives, or the pooled one."""
+    return own_rates_of_sums(
+        apart.n, apart.total, n_trials=apart.n_trials, sum_all=apart.total_all, squares=apart.squares
+    )
+
+
+def _contributions(found: Iterable[Block], mean: Floats, whole: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """U and p of `item_contributions`, block by block."""
+    K = int((~np.isnan(mean)).sum())
+    effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
+    for block in found:
+        paired, times = block.paired, block.cells()
+        residual = paired["answer"] - effect[paired["first"]] - effect[paired["second"]]
+        of_item = np.bincount(paired["item"][block.used], residual[block.used], block.n_items)
+        residual -= (of_item / np.maximum(times.sum(axis=0) / 2, 1))[paired["item"]]
+        yield block.cells(residual) / whole[:, None], times / whole[:, None]

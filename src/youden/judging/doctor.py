@@ -14,7 +14,7 @@ from youden.errors import YoudenError
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ends_the_run
 from youden.judging.config.reading import JudgeConfig, price
-from youden.judging.question.decisions import TOP_LOGPROBS
+from youden.judging.question.parsing import TOP_LOGPROBS
 from youden.judging.registry import calling_judge
 from youden.nouns import Completion
 

@@ -1,40 +1,140 @@
-"""The way from a plan to verdicts, whatever the judge: asked call by call or in batches, replayed, a jury, or one that answers
-whole plans."""
+"""From a plan to verdicts: the judge is connected, what the store lacks is asked, answers become verdicts.
+
+The trials of a plan as work for the loop: their requests, and verdicts from what came of them.
+
+The one place where backends are made: the judge that a config names, behind the cassette that is inserted, if one is.
+
+The way from a plan to verdicts, whatever the judge: asked call by call or in batches, replayed, a jury, or one that answers
+whole plans.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import Literal
 
-from youden.errors import ConfigError, InputError
+from youden.errors import BudgetError, ConfigError, InputError, TooManyMissingError
 from youden.judging.asking.calling import Caller
-from youden.judging.asking.endings import AnswersMissingError, Ending, too_many, too_many_missing
-from youden.judging.asking.judged import JudgedTrials
-from youden.judging.asking.loop import Loop
-from youden.judging.asking.side_by_side import ask_all
+from youden.judging.asking.endings import AnswersMissingError, Ending, out_of_money, too_many, too_many_missing
+from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.sight import EventLog, Sight
 from youden.judging.asking.terms import Asking, Batching
-from youden.judging.backends.jury import Jury
 from youden.judging.backends.replay import Replay, stored_columns
-from youden.judging.batches.folder import FolderBatches
-from youden.judging.batches.provider import BatchProvider
-from youden.judging.batches.registry import FOLDER, batch_provider
-from youden.judging.batches.waiting import InBatches
-from youden.judging.call.backend import Backend
+from youden.judging.backends.several import InTurn, Jury
 from youden.judging.call.budget import Budget
-from youden.judging.call.retry import RetryPolicy
+from youden.judging.call.connection import Backend
+from youden.judging.call.failures import Failure, RetryPolicy
 from youden.judging.config.reading import JudgeConfig, load_judge_config
-from youden.judging.connecting import connect
-from youden.judging.question.questions import Questions
-from youden.judging.registry import JURY, REPLAY, plan_judge
+from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
+from youden.judging.outside.in_batches import InBatches
+from youden.judging.outside.openai_batches import FOLDER, batch_provider
+from youden.judging.outside.tape import with_cassette
+from youden.judging.question.parsing import no_reading
+from youden.judging.question.questions import Keys, Questions, keys
+from youden.judging.registry import JURY, REPLAY, calling_judge, plan_judge
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
-from youden.nouns import Judge, Plan, Pool, Verdicts
-from youden.text.places import is_file
+from youden.nouns import Completion, Judge, Plan, Pool, Request, Verdicts
+from youden.text.printable import is_file
+
+
+class JudgedTrials:
+    """All trials of `plan`, one row each. Read `columns` when the loop has ended.
+
+    max_missing: the share of trials without an answer above which they end the run. first: the share of the plan that comes
+    last, so that several who ask one plan begin in different places. keys: where the keys come from.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: Pool,
+        questions: Questions,
+        *,
+        ending: Ending,
+        max_missing: float,
+        first: float = 0.0,
+        keys: Keys = keys,
+    ) -> None:
+        self.columns = VerdictColumns(len(plan))
+        self._plan = plan
+        self._pool = pool
+        self._questions = questions
+        self._ending = ending
+        self._max_missing = max_missing
+        self._first = int(first * len(plan))
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def keys(self) -> Iterator[tuple[int, str]]:
+        of = self._questions, self._plan, self._pool
+        return chain(self._keys(*of, start=self._first), islice(self._keys(*of), self._first))
+
+    def request(self, row: int, key: str) -> Request:
+        return self._questions.request_under(key, self._plan, self._pool, row)
+
+    def fits(self, request: Request) -> bool:
+        return self._questions.fits(request)
+
+    def is_answer(self, completion: Completion) -> bool:
+        return self._questions.read(completion).missing == "answered"
+
+    def put(
+        self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
+    ) -> str:
+        completion = outcome if isinstance(outcome, Completion) else None
+        if completion is not None:
+            reading = self._questions.read(completion)
+        else:
+            reading = no_reading("not_asked" if outcome is None else "failed")
+        if not stored:
+            self.columns.bill(rows[0], usd=usd, completion=completion)
+        self.columns.put(rows, key, reading, completion=completion, stored=stored)
+        if too_many(self.columns.n_missing, self.columns.n_done, max_missing=self._max_missing):
+            self._ending.stop(self._too_many_missing)
+        return reading.missing
+
+    def correct(self, outcomes: Mapping[str, Completion | Failure]) -> None:
+        """Read what others answered first, and the store keeps, in place of what came here."""
+        for key, outcome in outcomes.items():
+            completion = outcome if isinstance(outcome, Completion) else None
+            reading = no_reading("failed") if completion is None else self._questions.read(completion)
+            self.columns.correct(key, reading, completion=completion)
+
+    def out_of_money(self, budget: Budget) -> BudgetError:
+        return out_of_money(budget, n_done=self.columns.n_done, n=len(self))
+
+    def _too_many_missing(self) -> TooManyMissingError:
+        columns = self.columns
+        return too_many_missing(
+            columns.n_missing, columns.n_done, why=columns.missing_in_words(), max_missing=self._max_missing
+        )
+
+
+def connect(config: JudgeConfig, environment: Mapping[str, str], *, of: Literal["judge", "model"] = "judge") -> Backend:
+    """The backend that `config` names, several servers in turn; its key is looked up in `environment` once it is first needed.
+
+    of: a judge, whose config a cassette keeps beside its answers, or a model that writes texts.
+    """
+    return with_cassette(
+        Backend(lambda: _judge(config, environment)),
+        address=config.address,
+        who=f"the {of} '{config.name}'",
+        judge=config.public() if of == "judge" else None,
+    )
+
+
+def _judge(config: JudgeConfig, environment: Mapping[str, str]) -> Judge:
+    servers = {one.address: calling_judge(one.backend, one.connection(environment)) for one in config.servers}
+    return InTurn(servers) if len(servers) > 1 else servers[config.address]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,10 @@
-"""What a plan will cost with a judge, in dollars and minutes, before anything runs, and how that is known.
+"""What a plan will cost and how long it will take.
+
+How long asking a judge will take: from calls in flight, seconds a call, and requests and tokens a minute.
+
+It is worked out from the judge's config, not measured.
+
+What a plan will cost with a judge, in dollars and minutes, before anything runs, and how that is known.
 
 The network is never asked: tokenizers are used where they are on disk.
 """
@@ -11,20 +17,71 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.config.reading import JudgeConfig
-from youden.judging.duration import expected_duration
-from youden.judging.question.keys import Keyed, Keys, keys
+from youden.judging.config.reading import JudgeConfig as JudgeConfig_of_reading
+from youden.judging.config.settings import JudgeConfig
+from youden.judging.question.questions import Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.lookup import CHUNK
+from youden.judging.store.arriving import CHUNK
 from youden.nouns import Completion, Cost, Plan, Pool
-from youden.nouns.arrays import Positions
+from youden.nouns.pool import Positions
+
+ASSUMED_SECONDS = 1.0
+"""A call of a few hundred tokens with one word for an answer, where the judge's config does not say `seconds_per_call`."""
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Expected minutes, None where nobody knows, and what they rest on in words."""
+
+    minutes: float | None
+    pace: str
+
+
+def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> Duration:
+    """The slowest of three: calls in flight, requests a minute, tokens (in and out) a minute. No retries, no 429s.
+
+    None for a judge that makes no calls, and for a batch, whose provider takes up to a day.
+    """
+    if not config.makes_calls:
+        return Duration(None, "")
+    if config.batched:
+        return Duration(None, "a batch comes back within a day")
+    limits = config.fetching
+    seconds = limits.seconds_per_call or ASSUMED_SECONDS
+    start, most = min(limits.start_concurrency, limits.concurrency), limits.concurrency
+    flight = seconds_in_flight(n_calls, seconds=seconds, start=start, most=most)
+    at_once = f"{most} at once" if start == most else f"{start} at once and growing to {most}"
+    ways = [(flight / 60, f"{seconds:g} s a call{'' if limits.seconds_per_call else ' (assumed)'}, {at_once}")]
+    if limits.requests_per_minute is not None:
+        ways.append((n_calls / limits.requests_per_minute, f"{limits.requests_per_minute:g} requests a minute"))
+    if limits.tokens_per_minute is not None:
+        ways.append((n_tokens / limits.tokens_per_minute, f"{limits.tokens_per_minute:g} tokens a minute"))
+    return Duration(*max(ways))
+
+
+def seconds_in_flight(n_calls: int, *, seconds: float, start: int, most: int) -> float:
+    """Seconds until `n_calls` are answered, `start` in flight at first and one more after each round, up to `most`.
+
+    r rounds answer start·r + r(r − 1)/2 calls; whoever is last takes a call's time.
+
+    >>> seconds_in_flight(100, seconds=2.0, start=10, most=10)
+    20.0
+    """
+    growing = most - start
+    while_growing = growing * (start + most - 1) / 2
+    if n_calls > while_growing:
+        rounds = growing + (n_calls - while_growing) / most
+    else:
+        rounds = math.sqrt((start - 0.5) ** 2 + 2 * n_calls) - (start - 0.5)
+    return seconds * max(rounds, float(n_calls > 0))
+
 
 SAMPLE = 200
 """Texts that are really tokenized; the others have as many tokens a character."""
@@ -35,7 +92,7 @@ _ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings"
 def estimate(
     plan: Plan,
     pool: Pool,
-    config: JudgeConfig,
+    config: JudgeConfig_of_reading,
     *,
     environment: Mapping[str, str] | None = None,
     store: str | Path | None = None,
@@ -76,7 +133,9 @@ def estimate(
     )
 
 
-def _net_of(cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[Keyed], characters: Positions) -> Cost:
+def _net_of(
+    cost: Cost, config: JudgeConfig_of_reading, store: Store, keys: Iterator[Keyed], characters: Positions
+) -> Cost:
     """`cost` with what `store` answers of it. What is left is priced by its share of the `characters` of all trials."""
     n_asked, stored, left = 0, 0, 0
     while chunk := list(islice(keys, CHUNK)):

@@ -25,7 +25,7 @@ JUDGES: Registry[type] = Registry(
     "youden.judges",
     "judge",
     {
-        JURY: "youden.judging.backends.jury:Jury",
+        JURY: "youden.judging.backends.several:Jury",
         "lexical": "youden.judging.backends.lexical:Lexical",
         "litellm": "youden.judging.backends.litellm:LitellmJudge",
         "openai": "youden.judging.backends.openai:OpenAIJudge",

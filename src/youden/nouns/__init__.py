@@ -3,8 +3,27 @@
 Arrays are read-only; what can run to millions is held as columns, not objects.
 """
 
-from youden.nouns.extension import Block, Extension, ExtensionKind, Extensions, Rounds
-from youden.nouns.facts import AgentMove, CallFacts, ExtensionFacts, HoldoutFacts, LinkFacts, PartnerFacts, RunFacts
+from youden.nouns.cells import Pairs
+from youden.nouns.facts import (
+    AgentMove,
+    Agreement,
+    CallFacts,
+    CellAgreement,
+    Disagreement,
+    ExtensionFacts,
+    HoldoutFacts,
+    LabelFacts,
+    LinkFacts,
+    PartnerFacts,
+    PartnerRules,
+    RankedBy,
+    RunFacts,
+    Standing,
+    StandingFacts,
+    StandingMove,
+    StandingName,
+    Validation,
+)
 from youden.nouns.judging import (
     MAX_MISSING,
     MISSING_REASONS,
@@ -16,16 +35,19 @@ from youden.nouns.judging import (
     Request,
     Verdicts,
 )
-from youden.nouns.labels import Agreement, CellAgreement, Disagreement, LabelFacts, Validation
-from youden.nouns.pairs import Pairs
 from youden.nouns.planning import (
     Asked,
+    Block,
     Cost,
     Design,
     Drawn,
+    Extension,
+    ExtensionKind,
+    Extensions,
     IndependentRule,
     Plan,
     Priced,
+    Rounds,
     Slotted,
     Split,
     SplitRule,
@@ -41,7 +63,6 @@ from youden.nouns.results import (
     Signature,
     Target,
 )
-from youden.nouns.standings import PartnerRules, RankedBy, Standing, StandingFacts, StandingMove, StandingName
 from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
 
 __all__ = [

@@ -1,16 +1,158 @@
-"""What a run's `fit.json` says: how the ranking was made, how far it can be trusted, what it took."""
+"""What a fit says of a run, as plain facts: of calls, of scores, of standings, of labels.
+
+What a run's `labels.json` says: how far its ranking agrees with labels that no fit has seen.
+
+Rankings beside the plain one, in which partners do not all count alike.
+
+What a run's `fit.json` says: how the ranking was made, how far it can be trusted, what it took.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from youden.nouns.arrays import Bools, or_none
 from youden.nouns.judging import MISSING_REASONS, Verdicts
+from youden.nouns.pool import Bools, or_none
 from youden.nouns.results import ScoreKind, Target
-from youden.nouns.standings import RankedBy, StandingFacts, StandingName
 from youden.nouns.trials import PAIRED
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A figure and its interval; None where it cannot be given, and `method` says how or why not."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    method: str
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """An agent whose places by label and by ability differ, both among the labelled agents, 1 is best.
+
+    label_low, label_high: the places its label allows: more than one where labels tie or, as means over items, are not told
+    apart. rank_low, rank_high: those its ability allows, by the agents it is told apart from; place: by ability alone.
+    gap: places between it and the nearest by label alone. explained: whether the two ranges meet.
+    """
+
+    agent: str
+    label: float
+    ability: float
+    label_low: int
+    label_high: int
+    place: int
+    rank_low: int
+    rank_high: int
+    gap: int
+    explained: bool
+
+
+@dataclass(frozen=True)
+class CellAgreement:
+    """Scores of cells against labels of cells: ρ over all of them, and the mean ρ of agents within items."""
+
+    n_cells: int
+    n_items: int
+    overall: Agreement
+    within: Agreement
+
+
+@dataclass(frozen=True)
+class LabelFacts:
+    """One label against the ranking of the `n_agents` that have both.
+
+    auc: P(an agent labelled 1 ranks above one labelled 0), None unless all labels are 0 or 1; n_positive: labelled 1.
+    cells: None for labels of agents alone. n_unexplained: how many of all that differ no
+    interval explains; disagreements: those with the widest gap.
+    """
+
+    name: str
+    n_agents: int
+    spearman: Agreement
+    kendall: Agreement
+    auc: Agreement | None
+    n_positive: int | None
+    cells: CellAgreement | None
+    disagreements: tuple[Disagreement, ...]
+    n_unexplained: int
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The whole of `labels.json`. tables: digest of the ranking and scores it is about; level: of every interval."""
+
+    version: int
+    tables: str
+    source: str
+    source_digest: str
+    level: float
+    labels: tuple[LabelFacts, ...]
+    notes: tuple[str, ...]
+
+
+StandingName = Literal["robust", "family", "trusted"]
+RankedBy = Literal["plain", "robust", "trusted"]
+
+
+@dataclass(frozen=True)
+class PartnerRules:
+    """Whose word counts, and which ranking heads the run.
+
+    trusted: ids of the panel, empty for none; families: agent id → family, for the agents that have one; an agent without one
+    is a family of its own. ranked_by: `trusted` needs a panel. clones: agents that their texts show to be one, linked whatever
+    their answers say.
+    """
+
+    ranked_by: RankedBy = "plain"
+    trusted: tuple[str, ...] = ()
+    families: Mapping[str, str] = field(default_factory=dict)
+    clones: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An agent in one of these rankings, as in the plain one; None where nobody that counts has scored it."""
+
+    ability: float | None
+    low: float | None
+    high: float | None
+    rank_low: int
+    rank_high: int
+    error: float | None
+    place_low: int
+    place_high: int
+
+
+@dataclass(frozen=True)
+class StandingMove:
+    """An agent's place by the plain ranking and by this one; 1 is first."""
+
+    agent: str
+    plain: int
+    place: int
+
+
+@dataclass(frozen=True)
+class StandingFacts:
+    """What one of these rankings says.
+
+    groups: clusters, families of two and more, or the panel. best, told_apart: as of the plain ranking. moves: agents whose place
+    differs, furthest first. leader: that the plain ranking's leader falls in this one, in words, else empty. message: why there
+    is no such ranking, else empty.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    best: str | None
+    told_apart: int
+    moves: tuple[StandingMove, ...]
+    leader: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)

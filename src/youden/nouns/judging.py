@@ -9,9 +9,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns.arrays import Bools, Codes, Floats, Ids, freeze
 from youden.nouns.planning import Plan
-from youden.nouns.pool import Json, Pool
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, Pool, freeze
 
 MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "not_asked")
 """What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""

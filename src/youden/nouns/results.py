@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats, Ids, freeze
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.planning import IndependentRule
-from youden.nouns.pool import Json
+from youden.nouns.pool import Floats, Ids, Json, freeze
 
 ScoreKind = Literal["row", "symmetric"]
 ScoreRole = Literal["train", "holdout"]

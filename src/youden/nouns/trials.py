@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from youden.nouns.arrays import Bools, Codes, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Codes, Ids, Positions, freeze
 
 PAIRED = 0
 INDEPENDENT = 1

@@ -16,8 +16,8 @@ from youden.judging.registry import REPLAY
 from youden.nouns import PAIRED
 from youden.protocol.subsample import MOST_INDEPENDENT
 from youden.run.pipeline import PlannedRun, plan_run
-from youden.study.judges.agreement import JudgesStudy, study_judges
-from youden.study.judges.judged_runs import JudgedRun, read_judged, side_by_side, with_families
+from youden.study.agreement import JudgesStudy, study_judges
+from youden.study.judged_runs import JudgedRun, read_judged, side_by_side, with_families
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.nouns import PAIRED, Plan
-from youden.nouns.arrays import Bools
+from youden.nouns.pool import Bools
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,111 @@
-"""Makes a plan: split first, then paired trials by a design, then the independent arm."""
+"""From a pool to a plan: holdout first, then a budget, then what the design draws.
+
+Draws which cells are held out, before anything is planned or scored.
+
+How many calls a plan may spend: what the user asked for, and else what the design takes by itself, ∝ agents.
+
+An agent's error depends on its own trials, not on how many other agents there are; so no default grows with their square.
+
+Makes a plan: split first, then paired trials by a design, then the independent arm.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from youden.errors import PlanError
 from youden.nouns import Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
-from youden.nouns.arrays import Bools
-from youden.protocol.budget import Size, asked_calls, default_calls
-from youden.protocol.columns import characters
+from youden.nouns.pool import Bools
 from youden.protocol.designs import DESIGNS, check_options
-from youden.protocol.designs.partners import compare
-from youden.protocol.designs.repair import StarvedError
-from youden.protocol.independent import enough_for_own_rates, independent_arm, pooled, twins
-from youden.protocol.probes import draw_probes
-from youden.protocol.split import draw_split
+from youden.protocol.designs.repair import StarvedError, compare
+from youden.protocol.independent import characters, draw_probes, enough_for_own_rates, independent_arm, pooled, twins
 from youden.streams import stream
-from youden.text.compared import counted
+from youden.text.sentences import counted
+
+
+def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", seed: int) -> Split:
+    """Hold out ⌊fraction · cells + ½⌋ of the existing cells, uniformly without replacement.
+
+    present: bool[K, J], cells that have a response. Holding out 0 keeps every cell for training.
+
+    Raises: PlanError for a fraction outside [0, 1).
+    Source: the paper's appendix 'TVD-MI Score Construction'; rules as in `Split`.
+    """
+    if not 0 <= fraction < 1:
+        raise PlanError(
+            f"A holdout of {fraction} was asked for. Give a fraction from 0 (none) up to, but not, 1.", slug="holdout"
+        )
+    if rule not in ("shared", "own"):
+        raise PlanError(f"'{rule}' is no holdout rule. Give shared or own.", slug="holdout-rule")
+    cells = np.flatnonzero(present)
+    n_holdout = int(fraction * len(cells) + 0.5)
+    chosen = stream("holdout", seed).choice(cells, size=n_holdout, replace=False)
+    holdout = np.zeros(present.shape, dtype=np.bool_)
+    holdout.flat[chosen] = True
+    return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)
+
+
+LEAST_CALLS_AN_AGENT = 30
+"""Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""
+TRIALS_A_PERCENT = 225
+"""Trials an agent, at most, for each percent of a design's default: 450 for 2 %, what 30 agents on 200 items come to."""
+
+
+class Size(NamedTuple):
+    """Of a pool, and of the independent arm: one independent trial for every paired one (twins), or `n_apart` in all."""
+
+    agents: int
+    items: int
+    twins: bool
+    n_apart: int
+
+    @property
+    def n_paired(self) -> int:
+        """Paired calls there are: every ordered pair on every item."""
+        return self.agents * (self.agents - 1) * self.items
+
+    def calls(self, trials: float) -> int:
+        """Calls of both arms where an agent takes part in `trials` paired ones on average."""
+        n_paired = round(trials * self.agents / 2)
+        return 2 * n_paired if self.twins else n_paired + self.n_apart
+
+
+def default_calls(percent: float, size: Size) -> int:
+    """Of a design whose default is `percent` of the dense calls: that, or the least, and never above the trials that it allows.
+
+    >>> [default_calls(2.0, Size(K, J, False, 100)) for K, J in ((12, 32), (30, 200), (227, 805))]
+    [460, 6850, 51175]
+    """
+    least = LEAST_CALLS_AN_AGENT * size.agents + size.n_apart
+    return max(least, min(int(2 * size.n_paired * percent / 100), size.calls(TRIALS_A_PERCENT * percent)))
+
+
+def asked_calls(calls: int | None, percent: float | None, trials: float | None, size: Size) -> int | None:
+    """Calls of both arms that were asked for, None where nothing was.
+
+    Raises: PlanError [budget-twice], [budget], [trials-many] for more trials than there are.
+    """
+    said = {"calls": calls, "percent": percent, "trials": trials}
+    given = [f"{name} ({value:g})" for name, value in said.items() if value is not None]
+    if len(given) > 1:
+        raise PlanError(f"{' and '.join(given)} were given. Give one of them.", slug="budget-twice")
+    if trials is not None:
+        most = 2 * (size.agents - 1) * size.items
+        if trials > most:
+            raise PlanError(
+                f"{trials:,.12g} trials an agent were asked for; on {size.items:,} items with {size.agents - 1:,} partners "
+                f"there are {most:,}. Lower trials, or add items.",
+                slug="trials-many",
+            )
+        return size.calls(trials)
+    budget = calls if percent is None else int(2 * size.n_paired * percent / 100 + 0.5)
+    if budget is not None and budget < 1:
+        raise PlanError(f"A budget of {budget} calls was asked for. Give at least a few per agent.", slug="budget")
+    return budget
+
 
 ENOUGH_OF_IT = 0.75
 """Share of the calls asked for below which a plan says that it has fewer."""

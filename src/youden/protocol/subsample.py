@@ -9,9 +9,8 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.nouns import PAIRED, Plan, Pool
-from youden.nouns.arrays import Bools, Ids, Positions
-from youden.protocol.columns import plan_rows
-from youden.protocol.probes import probes_of
+from youden.nouns.pool import Bools, Ids, Positions
+from youden.protocol.independent import plan_rows, probes_of
 from youden.streams import stream
 
 MOST_INDEPENDENT = 0.05

@@ -34,26 +34,25 @@ from youden.nouns import (
     Target,
     Verdicts,
 )
-from youden.nouns.arrays import Positions, or_none
-from youden.protocol.follow_ups import without_follow_ups
+from youden.nouns.pool import Positions, or_none
+from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.estimates.places_table import Groups, ranking_table
+from youden.run.ability import Groups, ranking_table
 from youden.run.extension import extension_facts
-from youden.run.learning import Estimated, Learned, learn
-from youden.run.ranking import ranking_warnings
-from youden.run.robust.standings import (
+from youden.run.ranking import Estimated, Learned, learn, ranking_warnings
+from youden.run.standings import (
     answers_with_follow_ups,
     ordered_by,
     paired_answers,
+    standing_words,
     standings_of,
     with_standings,
 )
-from youden.run.robust.words import standing_words
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
+from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
-from youden.stats.trials.places import Differences
 from youden.streams import own_stream
 
 FACTS_VERSION = 1

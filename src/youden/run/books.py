@@ -11,11 +11,10 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig
 from youden.judging.asking.terms import Books
-from youden.judging.store.answers import Store
-from youden.judging.store.payments import Payment
-from youden.judging.store.places.sqlite import path_of
+from youden.judging.store.answers import Payment, Store
+from youden.judging.store.sqlite import path_of
 from youden.nouns import Verdicts
-from youden.text.places import is_file
+from youden.text.printable import is_file
 
 
 def books_of(config: RunConfig) -> Books:

@@ -9,15 +9,13 @@ from scipy.special import ndtr
 from scipy.stats import t as student
 
 from youden.nouns import AgentMove, ExtensionFacts, Verdicts
-from youden.nouns.arrays import Floats, or_none
-from youden.protocol.extension.blocks import before_last_extension, extensions_of
-from youden.run.estimates.abilities import abilities_of, anchors_of
-from youden.run.estimates.ability import Abilities
-from youden.run.estimates.extended import added_answers, anchors_alone, learned_from, place_added, scale_from
-from youden.stats.trials.anchored import stretch_of
-from youden.stats.trials.comparisons import holm
-from youden.stats.trials.drift import drift_beside, drift_in_slots
-from youden.stats.trials.places import tied_places
+from youden.nouns.pool import Floats, or_none
+from youden.protocol.blocks import before_last_extension, extensions_of
+from youden.run.ability import Abilities
+from youden.run.estimators import abilities_of, anchors_of
+from youden.run.extended import added_answers, anchors_alone, learned_from, place_added, scale_from
+from youden.stats.trials.anchored import drift_beside, drift_in_slots, stretch_of
+from youden.stats.trials.comparisons import holm, tied_places
 
 
 def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None:

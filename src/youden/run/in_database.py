@@ -10,25 +10,17 @@ import numpy as np
 
 from youden import __version__
 from youden.data.folder.run_folder import RunFolder
-from youden.engines.blocks import blocks
-from youden.engines.calls import call_facts
-from youden.engines.database import MEMORY, database
-from youden.engines.means import Means, means
-from youden.engines.tallying import Tallied, alarms, apart_sums, tallied
-from youden.engines.trial_table import columns, load_trials
+from youden.engines.database import MEMORY, blocks, columns, database, load_trials
+from youden.engines.tallying import Means, Tallied, alarms, apart_sums, call_facts, means, tallied
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PartnerFacts, PartnerRules, Plan, Signature, StandingFacts, StandingName, Target
+from youden.run.ability import METHODS, TRIALS, Abilities, ranking_table, told_apart
 from youden.run.analysis import Tables, dependence, facts_of, items_table, judged_parts, link_facts
-from youden.run.estimates.abilities import few_lost
-from youden.run.estimates.ability import TRIALS, Abilities
-from youden.run.estimates.fitted import answers_of, fitted_abilities
-from youden.run.estimates.places_table import ranking_table, told_apart
-from youden.run.estimates.trial_covariance import METHODS
-from youden.run.learning import Estimated
-from youden.run.ranking import said_of
-from youden.run.robust.rules import partner_rules
+from youden.run.estimators import answers_of, few_lost, fitted_abilities
+from youden.run.partner_rules import partner_rules
+from youden.run.ranking import Estimated, said_of
+from youden.stats.additive.cells import agent_components
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.additive.components import agent_components
 from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.trials.partner_halves import halves_of_tables
 from youden.streams import own_stream

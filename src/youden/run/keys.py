@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from youden.data.folder.key_files import KeyFile, KeysSaid, read_keys, write_keys
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.trials.key_files import KeyFile, KeysSaid, read_keys, write_keys
-from youden.data.folder.trials.trial_tables import cuts_of
+from youden.data.folder.trial_tables import cuts_of
 from youden.errors import RunFolderError
 from youden.judging.config.reading import JudgeConfig
-from youden.judging.question.keys import Keyed, Keys, keys
-from youden.judging.question.questions import Questions
+from youden.judging.question.questions import Keyed, Keys, Questions, keys
 from youden.nouns import Plan, Pool
 
 KEPT_FROM = 200_000

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.errors import ConfigError
+from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.sight import Sight
-from youden.judging.asking.stopping import run_until_stopped
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.config.reading import JudgeConfig, load_judge_config
@@ -22,15 +22,13 @@ from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
-from youden.judging.store.asked_alone import asked_alone
-from youden.judging.store.shared_budget import SharedBudget
-from youden.judging.store.team import Team
+from youden.judging.store.team import SharedBudget, Team, asked_alone
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
-from youden.protocol.extension.blocks import extensions_of
+from youden.protocol.blocks import extensions_of
 from youden.run.books import books_of, carry, with_costs
 from youden.run.keys import keep_keys, kept_keys
+from youden.run.partner_rules import check_rules, partner_rules, rules_of
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
-from youden.run.robust.rules import check_rules, partner_rules, rules_of
 from youden.run.rounds import run_rounds
 from youden.text.words import mean_lengths
 
@@ -254,7 +252,7 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
 
     result = run_rounds(planned.plan, planned.pool, answered, target=config.target)
     if config.suspected:
-        from youden.run.robust.follow_ups import follow_up
+        from youden.run.standings import follow_up
 
         result = follow_up(result, planned.pool, answered, share=config.suspected)
     return result
@@ -286,8 +284,8 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     Raises: StatisticsError where the rules cannot be kept, before anything is written;
     RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
-    from youden.protocol.follow_ups import without_follow_ups
-    from youden.protocol.rates import tally
+    from youden.protocol.blocks import without_follow_ups
+    from youden.protocol.scores import tally
     from youden.run.analysis import analyse, sign
 
     agents = folder.read_pool().agents

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from youden.data.folder.joining import run_pools
+from youden.data.folder.joined_pools import run_pools
 from youden.data.folder.run_config import DrawnAs, Extension, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
@@ -15,15 +15,14 @@ from youden.judging.config.reading import JudgeConfig
 from youden.judging.registry import REPLAY
 from youden.nouns import Extension as Extended
 from youden.nouns import Json, Plan, Pool
+from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.width import Width
-from youden.protocol.extension.blocks import after_steps, extensions_of
-from youden.protocol.extension.extending import add_agents, add_calls, add_items
-from youden.protocol.follow_ups import plan_without_follow_ups
+from youden.protocol.designs.adaptive import Width
+from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
-from youden.text.near import near
+from youden.text.sentences import near
 
 _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 

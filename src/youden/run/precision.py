@@ -14,21 +14,24 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Verdicts
-from youden.protocol.designs.width import Width, width_of
-from youden.protocol.extension.blocks import extensions_of
-from youden.run.estimates.abilities import adaptive_means, balanced, trial_weights
-from youden.stats.precision.domains import (
+from youden.protocol.blocks import extensions_of
+from youden.protocol.designs.adaptive import Width, width_of
+from youden.run.estimators import adaptive_means, balanced, trial_weights
+from youden.stats.forecast import (
     DOMAINS,
+    Parts,
     Range,
     expected_recall,
     expected_rho,
+    half_widths,
+    items_for,
     odd_parts,
+    parts_of,
     prior_half_width,
     range_of,
+    slots_for,
 )
-from youden.stats.precision.forecast import half_widths, items_for, slots_for
-from youden.stats.precision.parts import Parts, parts_of
-from youden.stats.trials.item_contributions import item_contributions
+from youden.stats.trials.trial_errors import item_contributions
 
 NAMED = ", ".join(f"{one.name} {one.n_agents} × {one.n_items}" for one in DOMAINS)
 OWN = "the run's own answers"

@@ -1,29 +1,32 @@
-"""The ranking that answers support: abilities, the places they allow, and what a reader has to know.
+"""What `rank` and the live view compute, and what is estimated once.
+
+The ranking that answers support: abilities, the places they allow, and what a reader has to know.
 
 Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
+
+What is estimated from a run's answers, each thing once: scores, fit, abilities, and who is told apart by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from youden.nouns import INDEPENDENT, Plan, Rates, Target, Verdicts
-from youden.nouns.arrays import Ids
-from youden.protocol.follow_ups import without_follow_ups
-from youden.protocol.rates import tally
-from youden.run.estimates.abilities import abilities_of
-from youden.run.estimates.ability import Abilities
-from youden.run.estimates.extended import learned_from
-from youden.run.estimates.fitted import fit_rates
-from youden.run.estimates.places_table import Groups, ranking_table, told_apart
-from youden.run.robust.standings import answers_with_follow_ups, standings_of, with_standings
-from youden.run.robust.words import standing_words
-from youden.stats.additive.components import agent_components, disconnected
+from youden.nouns import INDEPENDENT, Plan, Rates, Scores, Split, Target, Verdicts
+from youden.nouns.pool import Ids
+from youden.protocol.blocks import without_follow_ups
+from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
+from youden.run.ability import Abilities, Groups, ranking_table, told_apart
+from youden.run.estimators import abilities_of, answers_of, fit_rates, fitted_abilities
+from youden.run.extended import learned_from
+from youden.run.standings import answers_with_follow_ups, standing_words, standings_of, with_standings
+from youden.stats.additive.cells import agent_components, disconnected
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import Alarm, false_positive_alarms
-from youden.stats.trials.places import Differences
 
 
 def rank(
@@ -131,4 +134,55 @@ def _alarm_words(alarm: Alarm, plan: Plan) -> str:
             if plan.independent == "twin"
             else "; one pooled rate ranks them too high (independent: twin gives each its own)."
         )
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """What is estimated from the answers, each thing once.
+
+    scores: symmetric ones, for training; found, apart: what ranks, and who is told apart by it; component: int32[K], which
+    agents are linked.
+    """
+
+    split: Split | None
+    scores: Scores
+    holdout: Scores | None
+    model: ClippedLinear
+    found: Abilities
+    component: Ids
+    apart: Differences
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Estimated):
+    """The same, with what it was estimated from. result: None where only rates are known."""
+
+    result: Verdicts | None
+    rates: Rates
+
+
+def learn(
+    rates: Rates,
+    *,
+    split: Split | None = None,
+    result: Verdicts | None = None,
+    target: Target = "items-like-these",
+) -> Learned:
+    """Scores, fit and abilities from rates; with `result`, the trials themselves rank a cyclic plan."""
+    scores = train_scores(rates, split)
+    model = ClippedLinear().fit(scores)
+    by_trials = abilities_of(result, target=target) if result is not None else None
+    found = by_trials or fitted_abilities(model, scores, answers_of(rates, split), fpr=pooled_fpr(rates), target=target)
+    component = components_of(result) if by_trials and result is not None else model.component_
+    return Learned(
+        result=result,
+        rates=rates,
+        split=split,
+        scores=scores,
+        holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
+        model=model,
+        found=found,
+        component=component,
+        apart=told_apart(found, component=component),
     )

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import Solution, solve_additive, solve_cells
     from youden.stats.base.links import LINKS
-    from youden.stats.base.metrics import auc_interval, kendall, ranking_auc, rmse, sampled_auc, spearman
-    from youden.stats.base.ranks import rank_ranges
+    from youden.stats.base.metrics import auc_interval, kendall, rank_ranges, ranking_auc, rmse, sampled_auc, spearman
     from youden.stats.baselines import BASELINES
     from youden.stats.curl.additivity import rank_one_test, residual_map
-    from youden.stats.curl.bootstrap import median_differences
     from youden.stats.curl.link_table import links_table
-    from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles
+    from youden.stats.curl.quantiles import curl_ecdf, curl_quantiles, median_differences
     from youden.stats.trials.comparisons import compare_agents, holm, rank_sets
-    from youden.stats.trials.trial_mean import trial_mean
+    from youden.stats.trials.slot_means import trial_mean
 
 _HOMES = {
     "Solution": "youden.stats.additive.solver",
@@ -49,7 +47,7 @@ _HOMES = {
     "rank_sets": "youden.stats.trials.comparisons",
     "curl_ecdf": "youden.stats.curl.quantiles",
     "curl_quantiles": "youden.stats.curl.quantiles",
-    "median_differences": "youden.stats.curl.bootstrap",
+    "median_differences": "youden.stats.curl.quantiles",
     "links_table": "youden.stats.curl.link_table",
     "LINKS": "youden.stats.base.links",
     "auc_interval": "youden.stats.base.metrics",
@@ -58,9 +56,9 @@ _HOMES = {
     "rmse": "youden.stats.base.metrics",
     "sampled_auc": "youden.stats.base.metrics",
     "spearman": "youden.stats.base.metrics",
-    "rank_ranges": "youden.stats.base.ranks",
+    "rank_ranges": "youden.stats.base.metrics",
     "Rasch": "youden.stats.additive.rasch",
-    "trial_mean": "youden.stats.trials.trial_mean",
+    "trial_mean": "youden.stats.trials.slot_means",
 }
 
 __all__ = [

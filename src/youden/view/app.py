@@ -1,44 +1,105 @@
-"""The viewer's pages: all runs, one run fitted or under way, two runs side by side, trials page by page.
+"""Who may ask the viewer: this machine, with the token, reading.
+
+The viewer's pages: all runs, one run fitted or under way, two runs side by side, trials page by page.
 
 It writes nothing, and opens only the runs it was given.
+
+Starts the viewer, which listens on this machine alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from http.cookies import SimpleCookie
 from threading import Lock
 from typing import Any, TypeVar, cast, get_args
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import YoudenError
+from youden.errors import ConfigError, YoudenError
 from youden.nouns import Json, Plan, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers
-from youden.report.data.ranking import RankedAgent
+from youden.report.data.ranking_tables import RankedAgent, clipped
 from youden.report.data.report import build_report
-from youden.report.data.shown import clipped
 from youden.report.data.summary import summarise_run
 from youden.report.data.trials import KINDS, Chosen, Column, TrialBook, TrialLine
 from youden.report.pages.embed import live_figures
-from youden.report.pages.page import RunLine, render_comparison, render_live, render_page, render_runs
+from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable
-from youden.view.guard import Guard
-from youden.view.live import LiveRun
-from youden.view.parts import TrialParts
-from youden.view.runs import Runs, stamp, state_of
-from youden.view.search import cells_with, named, names_like
+from youden.view.shown import LiveRun, Runs, TrialParts, cells_with, named, names_like, stamp, state_of
+
+HOSTS = ("127.0.0.1", "localhost")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Guard:
+    """Lets pass what reads, names this machine as its host and carries the token: in its address, or as the cookie set then."""
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self._app = app
+        self._token = token
+        self._cookie = f"youden-{port}"
+        self._hosts = {f"{host}:{port}" for host in HOSTS}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._answer(scope, headers)(scope, receive, guarded)
+
+    def _answer(self, scope: Scope, headers: Headers) -> ASGIApp:
+        if headers.get("host", "") not in self._hosts:
+            return PlainTextResponse("The viewer answers to 127.0.0.1 and localhost only.\n", 421)
+        if scope["method"] not in ("GET", "HEAD"):
+            return PlainTextResponse("The viewer only reads.\n", 405, headers={"Allow": "GET, HEAD"})
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if self._fits(value for name, value in query if name == "token"):
+            rest = urlencode([(name, value) for name, value in query if name != "token"])
+            path = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else scope["path"]
+            # A path that begins with two slashes would lead to another host.
+            answer = RedirectResponse("/" + path.lstrip("/") + (f"?{rest}" if rest else ""), 303)
+            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+            return answer
+        cookies = SimpleCookie(headers.get("cookie", ""))
+        if self._cookie in cookies and self._fits([cookies[self._cookie].value]):
+            return self._app
+        return PlainTextResponse("Open the address that `youden view` printed: it carries the token.\n", 403)
+
+    def _fits(self, offered: Iterable[str]) -> bool:
+        return any(secrets.compare_digest(one.encode(), self._token.encode()) for one in offered)
+
 
 PAGE_SIZE = 10
 MAX_TEXT = 1_000_000
@@ -276,3 +337,39 @@ def _number(text: str | None) -> int | None:
 
 def _json(value: object) -> Response:
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json")
+
+
+ADDRESS = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A viewer that is about to answer. url: with the token."""
+
+    url: str
+    server: uvicorn.Server
+    listener: socket.socket
+
+    def run(self) -> None:
+        """Answer until interrupted."""
+        self.server.run(sockets=[self.listener])
+
+
+def prepare(runs: Runs, *, port: int, token: str) -> Serving:
+    """A viewer on 127.0.0.1. port: 0 takes a free one.
+
+    Raises: ConfigError [view-port] where the port is taken.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((ADDRESS, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"Port {port} cannot be used ({error.strerror}). Give another --port, or leave it out.", slug="view-port"
+        ) from None
+    port = listener.getsockname()[1]
+    app = make_app(runs, token=token, port=port)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    return Serving(f"http://{ADDRESS}:{port}/?token={token}", uvicorn.Server(config), listener)

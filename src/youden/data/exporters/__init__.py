@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from youden.registry import Registry
 
 if TYPE_CHECKING:
-    from youden.data.exporters.terms import Exported, Terms
+    from youden.data.exporters.export_files import Exported, Terms
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns import Pool
 
@@ -27,10 +27,10 @@ EXPORTERS: Registry[Exporter] = Registry(
     "youden.exporters",
     "format",
     {
-        "tables": "youden.data.exporters.tables:export_tables",
+        "tables": "youden.data.exporters.plain_tables:export_tables",
         "eee": "youden.data.exporters.every_eval_ever:export_every_eval_ever",
-        "hf": "youden.data.exporters.hf_dataset:export_hf_dataset",
-        "hf-space": "youden.data.exporters.hf_space:export_hf_space",
-        "schema": "youden.data.exporters.schema:export_schema",
+        "hf": "youden.data.exporters.hugging_face:export_hf_dataset",
+        "hf-space": "youden.data.exporters.hugging_face:export_hf_space",
+        "schema": "youden.data.exporters.plain_tables:export_schema",
     },
 )

@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from youden.data.exporters.fresh import fresh_folder, of_run
-from youden.data.exporters.terms import Exported, Terms
+from youden.data.exporters.export_files import Exported, Terms, fresh_folder, of_run
 from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
 from youden.nouns import Json, Pool, RunFacts, Signature, Standing
-from youden.text.names import path_part
+from youden.text.printable import path_part
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"

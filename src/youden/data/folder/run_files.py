@@ -1,15 +1,23 @@
-"""The files of a run's folder by name: which command makes each, and what is said when one is missing or does not fit."""
+"""The JSON files of a run's folder: which command makes each file, what is said when one is missing or does not fit,
+`pool.json` and `gates.json`.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
-from youden.errors import RunFolderError
-from youden.text.misfits import misfit
+from youden.data.atomic import replacing
+from youden.errors import InputError, RunFolderError
+from youden.nouns import Agent, Target
+from youden.nouns.pool import Floats, freeze, or_none
+from youden.text.yaml_text import misfit
 
 T = TypeVar("T")
 
@@ -90,3 +98,173 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
         return kind.validate_json(text)
     except ValidationError as error:
         raise damaged(path, misfit(error)) from error
+
+
+@dataclass(frozen=True, eq=False)
+class PoolSummary:
+    """A pool without its texts.
+
+    digest: the pool's; None where the run was imported without texts. source: where the pool came from, as given.
+    n_missing: cells without a response; None where that is not known.
+    mean_length: float[K], mean words of each agent's responses, NaN for an agent without any; None where no text was seen.
+    notes: what a reader of any number made from this pool has to know.
+    """
+
+    name: str
+    digest: str | None
+    source: str
+    agents: tuple[Agent, ...]
+    item_ids: tuple[str, ...]
+    n_missing: int | None
+    mean_length: Floats | None
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        freeze([self.mean_length])
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        return tuple(agent.id for agent in self.agents)
+
+    @classmethod
+    def of_import(cls, agents: tuple[Agent, ...], item_ids: tuple[str, ...], *, source: str) -> PoolSummary:
+        """Of a run that was imported without texts."""
+        return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
+
+    def to_json(self) -> str:
+        """The text of `pool.json`."""
+        lengths = [None] * len(self.agents) if self.mean_length is None else map(or_none, self.mean_length.tolist())
+        model = PoolFile(
+            version=VERSION,
+            name=self.name,
+            digest=self.digest,
+            source=self.source,
+            n_missing=self.n_missing,
+            agents=[
+                _AgentLine(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
+                for agent, length in zip(self.agents, lengths, strict=True)
+            ],
+            items=list(self.item_ids),
+            notes=list(self.notes),
+        )
+        return model.model_dump_json(indent=1) + "\n"
+
+
+class _AgentLine(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: str
+    group: str | None
+    mean_words: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    meta: Mapping[str, JsonValue]
+
+
+class PoolFile(BaseModel):
+    """`pool.json` as it stands in the folder."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: int
+    name: str
+    digest: str | None
+    source: str
+    n_missing: int | None
+    agents: list[_AgentLine]
+    items: list[str]
+    notes: list[str]
+
+    def summary(self) -> PoolSummary:
+        """The noun."""
+        lengths = [agent.mean_words for agent in self.agents]
+        unmeasured = all(length is None for length in lengths)
+        return PoolSummary(
+            name=self.name,
+            digest=self.digest,
+            source=self.source,
+            agents=tuple(Agent(line.id, line.group, dict(line.meta)) for line in self.agents),
+            item_ids=tuple(self.items),
+            n_missing=self.n_missing,
+            mean_length=None if unmeasured else np.array(lengths, dtype=np.float64),
+            notes=tuple(self.notes),
+        )
+
+
+FILE = "gates.json"
+
+
+class _Pair(BaseModel):
+    """answers: digests of the answers that were looked at, the first look first."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    agent: str
+    baseline: str
+    target: Target
+    answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
+
+
+class LedgerFile(BaseModel):
+    """`gates.json` as it stands in the folder."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1] = 1
+    looks: list[_Pair]
+
+
+@dataclass(frozen=True)
+class GateLedger:
+    """Looks by (agent, baseline): the digests of the answers each of them saw, in order, and the target all of them had."""
+
+    looks: dict[tuple[str, str], tuple[str, ...]]
+    targets: dict[tuple[str, str], Target] = field(default_factory=dict)
+
+    def look(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
+        """Which look, from 1 on, this is or would be. Raises: InputError [gate-target] after looks of another target."""
+        seen = self.looks.get((agent, baseline), ())
+        if seen and (before := self.targets[agent, baseline]) != target:
+            raise InputError(
+                f"Earlier looks at '{agent}' against '{baseline}' spoke of {before}, this one of {target}; both would spend "
+                f"error twice. Go on with --target {before}, or begin with new answers and another --ledger.",
+                slug="gate-target",
+            )
+        return seen.index(answers) + 1 if answers in seen else len(seen) + 1
+
+    def having(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> GateLedger:
+        """This ledger with that look."""
+        pair, seen = (agent, baseline), self.looks.get((agent, baseline), ())
+        if answers in seen:
+            return self
+        return GateLedger({**self.looks, pair: (*seen, answers)}, {**self.targets, pair: target})
+
+
+def read_ledger(path: Path) -> GateLedger:
+    """The ledger at `path`, without a look where there is no file. Raises: RunFolderError [gate-ledger]."""
+    if not path.exists():
+        return GateLedger({})
+    try:
+        pairs = LedgerFile.model_validate_json(path.read_bytes()).looks
+    except ValidationError as error:
+        raise _damaged(path, misfit(error)) from error
+    looks = {(pair.agent, pair.baseline): tuple(dict.fromkeys(pair.answers)) for pair in pairs}
+    if len(looks) < len(pairs):
+        raise _damaged(path, "two agents are there twice")
+    return GateLedger(looks, {(pair.agent, pair.baseline): pair.target for pair in pairs})
+
+
+def write_ledger(path: Path, ledger: GateLedger) -> None:
+    """Replaces `path` in one step; pairs sorted, so that the same looks make the same file."""
+    pairs = [
+        _Pair(agent=a, baseline=b, target=ledger.targets[a, b], answers=list(seen))
+        for (a, b), seen in sorted(ledger.looks.items())
+    ]
+    with replacing(path) as fresh:
+        fresh.write_text(LedgerFile(looks=pairs).model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def _damaged(path: Path, problem: str) -> RunFolderError:
+    return RunFolderError(
+        f"{path} is no record of looks ({problem}). Put back the file as it was: it says how often the answers were looked at, "
+        "and each look has to leave error to the next. Delete it only to begin with new answers.",
+        slug="gate-ledger",
+    )

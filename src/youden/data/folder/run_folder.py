@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
-from youden.data.folder import sheets
-from youden.data.folder.joining import read_run_pool
-from youden.data.folder.parts import MANIFEST
-from youden.data.folder.parts import remove as remove_parts
-from youden.data.folder.pool_summary import PoolFile, PoolSummary
-from youden.data.folder.ranking_file import RankingFile
+from youden.data.folder import rate_tables as pairs_table
+from youden.data.folder import rate_tables as rates_table
+from youden.data.folder import sheets, trial_tables
+from youden.data.folder.joined_pools import read_run_pool
+from youden.data.folder.parquet_tables import MANIFEST, count_rows
+from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
-from youden.data.folder.run_files import VERSION, parse, read_bytes
-from youden.data.folder.sheets import ItemRow, RankingRow
-from youden.data.folder.tables import count_rows
-from youden.data.folder.trials import pairs_table, rates_table, trial_tables
-from youden.data.folder.trials.trial_tables import VerdictFiles
+from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
+from youden.data.folder.sheets import ItemRow, RankingFile, RankingRow
+from youden.data.folder.trial_tables import VerdictFiles
 from youden.nouns import (
     CurlCurve,
     Json,

@@ -1,7 +1,4 @@
-"""The CSV files of a run's folder: scores as agents × items, the ranking, the items.
-
-Numbers are not rounded: they read back to the last bit.
-"""
+"""The CSV files of a run's folder and `ranking.json`: numbers are not rounded, they read back to the last bit."""
 
 from __future__ import annotations
 
@@ -12,15 +9,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from youden.data.atomic import replacing
-from youden.data.folder.run_files import damaged, read_bytes
+from youden.data.folder.run_files import VERSION, damaged, read_bytes
 from youden.errors import RunFolderError
-from youden.nouns import CurlCurve, ScoreKind, ScoreRole, Scores, Standing, StandingName
-from youden.nouns.arrays import Floats
+from youden.nouns import (
+    CurlCurve,
+    RankedBy,
+    RunFacts,
+    ScoreKind,
+    ScoreRole,
+    Scores,
+    Signature,
+    Standing,
+    StandingName,
+    Target,
+)
+from youden.nouns.pool import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,3 +287,63 @@ def _read(path: Path) -> list[list[str]]:
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise damaged(path, "its lines are not all as long as its header")
     return rows
+
+
+class RankedAgentLine(BaseModel):
+    """One agent, as in `ranking.csv`; standings: in the rankings beside the plain one."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    agent: str
+    group: str | None
+    ability: float | None
+    low: float | None
+    high: float | None
+    rank_low: int
+    rank_high: int
+    n_trials: int
+    error: float | None
+    place_low: int
+    place_high: int
+    standings: dict[StandingName, Standing]
+
+
+class RankingFile(BaseModel):
+    """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
+
+    ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of, and best: who
+    is told apart from everybody, as in `fit.json`. signature: everything the numbers depend on; digest: of all of it.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: int
+    run: str
+    ranked_by: RankedBy
+    ranking: str
+    interval: str
+    level: float
+    target: Target
+    best: str | None
+    told_apart: int
+    agents: list[RankedAgentLine]
+    signature: str
+    digest: str
+
+    @classmethod
+    def of(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
+        """The file of a fitted run."""
+        return cls(
+            version=VERSION,
+            run=run,
+            ranked_by=facts.ranked_by,
+            ranking=facts.ranking,
+            interval=facts.interval,
+            level=facts.level,
+            target=facts.target,
+            best=facts.best,
+            told_apart=facts.told_apart,
+            agents=[RankedAgentLine(**vars(row)) for row in rows],
+            signature=signature.text,
+            digest=signature.digest,
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from youden.registry import Registry
 
 if TYPE_CHECKING:
-    from youden.data.importers.joining import ImportedPool
+    from youden.data.importers.pool_joiner import ImportedPool
 
 
 class Importer(Protocol):
@@ -27,13 +27,13 @@ IMPORTERS: Registry[Importer] = Registry(
     "youden.importers",
     "format",
     {
-        "inspect": "youden.data.importers.inspect_logs:read_inspect",
-        "lm-eval": "youden.data.importers.lm_eval:read_lm_eval",
-        "alpaca-eval": "youden.data.importers.alpaca_eval:read_alpaca_eval",
-        "fastchat": "youden.data.importers.fastchat:read_fastchat",
-        "promptfoo": "youden.data.importers.promptfoo:read_promptfoo",
-        "helm": "youden.data.importers.helm:read_helm",
-        "hf-dataset": "youden.data.importers.tables.hf_dataset:read_hf_dataset",
-        "table": "youden.data.importers.tables.loose_table:read_table",
+        "inspect": "youden.data.importers.harness_logs:read_inspect",
+        "lm-eval": "youden.data.importers.harness_logs:read_lm_eval",
+        "alpaca-eval": "youden.data.importers.leaderboards:read_alpaca_eval",
+        "fastchat": "youden.data.importers.leaderboards:read_fastchat",
+        "promptfoo": "youden.data.importers.leaderboards:read_promptfoo",
+        "helm": "youden.data.importers.harness_logs:read_helm",
+        "hf-dataset": "youden.data.importers.loose_table:read_hf_dataset",
+        "table": "youden.data.importers.loose_table:read_table",
     },
 )

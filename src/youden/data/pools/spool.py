@@ -1,20 +1,25 @@
-"""Texts while a pool is read: in memory as long as they are few, then in a file of their own."""
+"""Texts and cells while a pool is read: where each row stands, what is wrong with it, and when texts leave memory
+(`MOST_IN_MEMORY`).
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, cast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
 from weakref import finalize
 
 import numpy as np
 
 from youden.errors import PoolError
-from youden.nouns.arrays import Objects, Positions
-from youden.nouns.texts import SEPARATOR, TextsInFile
+from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile
+from youden.text.printable import acts, printable
 
 MOST_IN_MEMORY = 200_000_000
 """Bytes of all texts together. Those of a larger pool go into a file among the machine's temporary ones, which has no name and is
@@ -110,3 +115,144 @@ def _placed(values: Positions, cells: Positions, shape: tuple[int, int], *, else
     placed = np.full(shape, elsewhere, dtype=np.int64)
     placed.ravel()[cells] = values
     return placed
+
+
+_LOG = logging.getLogger(__name__)
+
+MAX_CELLS = 200_000_000
+LONG_TEXT = 1_000_000
+"""Characters, about 250,000 tokens: more of them take seconds to look at, and hardly a judge reads them."""
+
+
+def shown(value: object) -> str:
+    """`repr`, cut to 60 characters: texts may be megabytes long."""
+    text = repr(value[:60] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of rows and the word for one of them."""
+
+    path: Path
+    unit: Literal["line", "row"] = "line"
+
+    def wrong(self, number: int | None, problem: str, *, slug: str) -> PoolError:
+        """The error that says what is wrong, and what to do, in the numbered row (1-based) or in the whole file."""
+        place = str(self.path) if number is None else f"{self.path}, {self.unit} {number}"
+        return PoolError(f"{place}: {problem}", slug=slug)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The file's bytes. Raises: PoolError [pool-file]."""
+        try:
+            file = self.path.open("rb")
+        except OSError as error:
+            raise self.wrong(
+                None, f"it cannot be opened ({error.strerror}). Check the path and its permissions.", slug="pool-file"
+            ) from error
+        with file:
+            yield file
+
+    def decode(self, raw: bytes, number: int) -> str:
+        """The row's text. Raises: PoolError [pool-encoding] for bytes that are not UTF-8."""
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise self.wrong(
+                number,
+                f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. Save the file as UTF-8.",
+                slug="pool-encoding",
+            ) from error
+
+    def id(self, value: object, noun: str, number: int) -> str:
+        """`value` as an id. Raises: PoolError [pool-id] for anything but a string with something to see in it,
+        and for one that acts where it is shown."""
+        if not isinstance(value, str):
+            raise self.wrong(
+                number, f"the {noun} id is {shown(value)}, no string. Write ids as strings.", slug="pool-id"
+            )
+        if not value.strip():
+            raise self.wrong(
+                number, f"the {noun} id is empty ({value!r}). Give every {noun} a name of its own.", slug="pool-id"
+            )
+        self.name(value, f"{noun} id", number)
+        return value
+
+    def name(self, value: str, what: str, number: int) -> None:
+        """Refuse a name that would act where it is shown. Raises: PoolError [pool-id]."""
+        if problem := acts(value):
+            raise self.wrong(number, f"the {what} {shown(value)} {problem}", slug="pool-id")
+
+    def text(self, value: object, number: int) -> str:
+        """`value` as a response. Raises: PoolError [pool-text] for anything but a string."""
+        if isinstance(value, str):
+            return self.noticed(value, "text", number)
+        raise self.wrong(
+            number,
+            f"the text is {shown(value)}, no string. Leave the row out where there is no response; "
+            "an empty response is the empty string.",
+            slug="pool-text",
+        )
+
+    def noticed(self, value: str, what: str, number: int) -> str:
+        """`value`; one of more than LONG_TEXT characters is named in a warning of the log."""
+        if len(value) > LONG_TEXT:
+            _LOG.warning(
+                "%s, %s %d: the %s has %s characters. Looking at it takes a while, and hardly a judge reads it: "
+                "see whether it is what it should be.",
+                *(printable(str(self.path)), self.unit, number, what, f"{len(value):,}"),
+            )
+        return value
+
+
+class Cells:
+    """Responses in the order in which they are read, as columns: agent and item by position, row number, text."""
+
+    def __init__(self) -> None:
+        self._agent = array("q")
+        self._item = array("q")
+        self._number = array("q")
+        self._texts = Spool()
+
+    def add(self, agent: int, item: int, text: str, *, number: int) -> None:
+        self._agent.append(agent)
+        self._item.append(item)
+        self._number.append(number)
+        self._texts.append(text)
+
+    def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
+        """Many cells at once. Returns where their texts go, in the same order."""
+        for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
+            column.frombytes(values.astype(np.int64).tobytes())
+        return self._texts
+
+    def grid(self, source: Source, *, agents: list[str], items: list[str]) -> Objects:
+        """object[K, J]: the text of each cell, None where no row gave one; of a large pool, as `TextsInFile` gives them.
+
+        Raises: PoolError [pool-empty] without rows, [pool-duplicate] naming both rows of a cell that is given twice,
+            [pool-size] above 200 million cells.
+        """
+        n_agents, n_items = len(agents), len(items)
+        if not len(self._texts):
+            raise source.wrong(None, "it has no rows. Give one row for each response.", slug="pool-empty")
+        if n_agents * n_items > MAX_CELLS:
+            raise source.wrong(
+                None,
+                f"{n_agents} agents × {n_items} items are {n_agents * n_items:.0e} cells for {len(self._texts)} rows. "
+                "Check that the ids of agents and items are not different in every row, or split the pool.",
+                slug="pool-size",
+            )
+        cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
+        order = np.argsort(cell, kind="stable")
+        again = np.flatnonzero(cell[order[1:]] == cell[order[:-1]])
+        if len(again):
+            earliest = again[np.argmin(order[again + 1])]
+            first, second = order[earliest], order[earliest + 1]
+            raise source.wrong(
+                self._number[second],
+                f"agent {shown(agents[self._agent[second]])} has responded to item {shown(items[self._item[second]])} "
+                f"in {source.unit} {self._number[first]} already. Keep one of the two.",
+                slug="pool-duplicate",
+            )
+        return self._texts.at(cell, (n_agents, n_items))

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.pools.grid import LONG_TEXT, Cells, Source, shown
+from youden.data.pools.spool import LONG_TEXT, Cells, Source, shown
 from youden.nouns import Agent, Item, Pool
-from youden.nouns.arrays import Positions
-from youden.nouns.texts import SEPARATOR
-from youden.text.names import acts
+from youden.nouns.pool import SEPARATOR, Positions
+from youden.text.printable import acts
 
 REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group")

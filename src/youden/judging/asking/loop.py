@@ -1,26 +1,28 @@
-"""The one loop that asks: everything that has a key and a request and that the store does not know.
+"""The one loop that asks, alone or side by side with others.
+
+The one loop that asks: everything that has a key and a request and that the store does not know.
 
 Judging, calibrating and generating texts all go through it. `Routing` says what is left to ask, `Line` who is next, `Caller`
 makes one try, `Keeping` keeps what came, `Ending` knows what ends a run, and a `Work` says what is asked.
+
+Loops that ask side by side and end together: told to stop, they let calls in flight be answered and stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
-from youden.errors import YoudenError
+from youden.errors import ShortRunError, YoudenError
 from youden.judging.asking.calling import Call, Caller
-from youden.judging.asking.endings import Ending, awaited, away_too_long
-from youden.judging.asking.keeping import Keeping
-from youden.judging.asking.line import Line
-from youden.judging.asking.routing import Routing
+from youden.judging.asking.endings import Ending, awaited, away_too_long, drained
+from youden.judging.asking.queue import Line, Routing
 from youden.judging.asking.sight import Sight
-from youden.judging.asking.work import Work
+from youden.judging.asking.work import Keeping, Work
 from youden.judging.call.budget import OutOfMoneyError
-from youden.judging.call.failures import CallError, Failure, ends_the_run, is_silence
-from youden.judging.call.retry import TOO_MANY, RetryPolicy
+from youden.judging.call.failures import TOO_MANY, CallError, Failure, RetryPolicy, ends_the_run, is_silence
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.team import BEAT, Team
@@ -302,3 +304,35 @@ class Loop:
 
     def _ends_the_run(self, error: CallError) -> YoudenError:
         return ends_the_run(error, judge=self._config.name, address=self._config.address)
+
+
+async def ask_all(loops: Sequence[Loop], ending: Ending, *, grace: float) -> None:
+    """Let loops that share an ending ask side by side. When this is cancelled, calls in flight get `grace` seconds.
+
+    Raises: the reason of `ending`, once the calls in flight have ended; what a backend raises beside CallError; CancelledError.
+    """
+
+    def stop() -> None:
+        for loop in loops:
+            loop.say_stopping(grace)
+        ending.stop(_interrupted)
+
+    try:
+        await drained(asyncio.create_task(_side_by_side(loops)), stop=stop, grace=grace)
+    finally:
+        for loop in loops:
+            loop.let_go()
+    ending.raise_reason()
+
+
+async def _side_by_side(loops: Sequence[Loop]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for loop in loops:
+                group.create_task(loop.go())
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+def _interrupted() -> ShortRunError:
+    return ShortRunError("The run was told to stop. What was answered is kept; run the same again.", slug="stopped")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from youden.errors import ConfigError
 from youden.judging.config.reading import JudgeConfig
-from youden.judging.question.keys import Keys, keys
+from youden.judging.question.questions import Keys, keys
 from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Progress
 

@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 
 from youden.errors import ConfigError, JudgeError, PlanError
 from youden.nouns import PAIRED, Json, Plan, Pool, Verdicts
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.pool import Floats, Ids
 from youden.streams import own_stream
-from youden.text.copying import COPYING_SHARE, N_GRAM, copied_shares, copying_agents
-from youden.text.similarity import groups_holding, idf, shared_mass, word_matrix
+from youden.text.similarity import (
+    COPYING_SHARE,
+    N_GRAM,
+    copied_shares,
+    copying_agents,
+    groups_holding,
+    idf,
+    shared_mass,
+    word_matrix,
+)
 from youden.text.words import Segmented, segment
 
 Index = NDArray[np.int64]

@@ -16,12 +16,9 @@ import openai
 import orjson
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.call.bounded import ABOUT_THE_FORM, read_bounded
-from youden.judging.call.chat import retry_after, status_error
-from youden.judging.call.connection import Connection
-from youden.judging.call.error_inside import error_inside
+from youden.judging.call.connection import Connection, retry_after, status_error
 from youden.judging.call.failures import CallError, ending_code, fate
-from youden.judging.call.reply import checked
+from youden.judging.call.reply import ABOUT_THE_FORM, checked, error_inside, read_bounded
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"

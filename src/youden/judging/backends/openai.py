@@ -14,10 +14,9 @@ import aiohttp
 import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
-from youden.judging.call.bounded import ABOUT_THE_FORM, MOST_BYTES, read_bounded
-from youden.judging.call.chat import completion, status_error
-from youden.judging.call.connection import Connection
+from youden.judging.call.connection import Connection, completion, status_error
 from youden.judging.call.failures import CallError
+from youden.judging.call.reply import ABOUT_THE_FORM, MOST_BYTES, read_bounded
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"

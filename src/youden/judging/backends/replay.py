@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from youden.errors import ReplayMissError
-from youden.judging.question.keys import Keyed, Keys, keys
 from youden.judging.question.parsing import MissingReason, no_reading
-from youden.judging.question.questions import Questions, trial_name
+from youden.judging.question.questions import Keyed, Keys, Questions, keys, trial_name
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import VerdictColumns
-from youden.judging.store.lookup import CHUNK
+from youden.judging.store.arriving import CHUNK, VerdictColumns
 from youden.nouns import Completion, Json, Plan, Pool, Verdicts
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import aiohttp
 
-from youden.judging.call.bounded import MOST_BYTES, read_bounded
-from youden.judging.call.chat import completion, request_body, status_error
-from youden.judging.call.connection import Connection
+from youden.judging.call.connection import Connection, completion, request_body, status_error
 from youden.judging.call.failures import CallError
+from youden.judging.call.reply import MOST_BYTES, read_bounded
 from youden.nouns import Completion, Request
 
 

@@ -1,15 +1,28 @@
-"""How a backend reaches its model: an address and the secrets that open it, which no repr shows."""
+"""What a backend is given and what it gives back: the contract of a judge, and a chat completion.
+
+How a backend reaches its model: an address and the secrets that open it, which no repr shows.
+
+Whom a run asks: a judge that is made when it is first needed, and what a cassette around it changes.
+
+The OpenAI chat format on the wire: a request's body, a reply's completion, an error's fate.
+"""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from youden.judging.call.failures import CallError
+import orjson
+
+from youden.judging.call.failures import CallError, Failure, fate
+from youden.judging.call.reply import checked
+from youden.nouns import Completion, Judge, Request
 
 _SHORTEST_PART = 8
 """So many characters of a secret in a row are shown to nobody; fewer may be a word."""
@@ -106,3 +119,93 @@ class Connection:
             retry_after=error.retry_after,
             free=error.free,
         )
+
+
+@dataclass
+class Backend:
+    """make: the judge, with its key. live: whether a server may be asked, so that it is spared and a failure says something of
+    the next call. batches: whether its provider may be sent batches instead. record: told of every request and what came of it;
+    None where nobody listens."""
+
+    make: Callable[[], Judge]
+    live: bool = True
+    batches: bool = True
+    record: Callable[[Request, Completion | Failure], None] | None = None
+    _judge: Judge | None = field(default=None, init=False)
+
+    def open(self) -> Judge:
+        """The judge. Raises: what `make` raises, such as JudgeError [judge-no-key]."""
+        if self._judge is None:
+            self._judge = self.make()
+        return self._judge
+
+    @property
+    def has_others(self) -> bool:
+        """Whether a server is there to be asked after another one of the judge's failed."""
+        return bool(getattr(self._judge, "has_others", False))
+
+    def warnings(self) -> tuple[str, ...]:
+        """What has to be said of the judge's servers."""
+        said: tuple[str, ...] = getattr(self._judge, "warnings", tuple)()
+        return said
+
+    async def aclose(self) -> None:
+        """Let go of the judge, where it was made and holds something."""
+        if self._judge is not None and hasattr(self._judge, "aclose"):
+            await self._judge.aclose()
+
+
+def request_body(request: Request) -> bytes:
+    """The JSON that asks `request`."""
+    return orjson.dumps({"model": request.model, "messages": request.messages, **request.parameters})
+
+
+def completion(body: str | bytes, *, seconds: float) -> Completion:
+    """The completion that a chat reply's JSON holds.
+
+    Raises: CallError as `checked`.
+    """
+    try:
+        reply = orjson.loads(body)
+    except ValueError as error:
+        raise CallError(f"The reply is no chat completion ({error}).", kind="retry") from None
+    return checked(reply, seconds=seconds)
+
+
+def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> CallError:
+    """What an HTTP status that is no success says of itself; of a redirect, where it leads. headers: of any case."""
+    message: object
+    try:
+        said = orjson.loads(body)
+        error = said.get("error", said)
+        message, code = error.get("message"), error.get("code") or error.get("type")
+    except (ValueError, AttributeError):
+        message, code = body.decode(errors="replace") if isinstance(body, bytes) else body, None
+    if 300 <= status < 400:
+        message = f"moved to {_location(headers)}."
+    kind = fate(status, code if isinstance(code, str) else None)
+    return CallError(f"HTTP {status}: {message}", kind=kind, status=status, retry_after=retry_after(headers))
+
+
+def _location(headers: Mapping[str, str]) -> str:
+    """Where a redirect leads, without credentials and query."""
+    where = next((value for name, value in headers.items() if name.lower() == "location"), "")
+    try:
+        return (public_address(where) if "://" in where else where.partition("?")[0]) or "an address it does not say"
+    except ValueError:
+        return "an address that cannot be read"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the server wants to be asked again, None where it does not say."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    for header, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(lower[header]) / unit)
+        except (KeyError, ValueError):
+            continue
+    try:
+        asked, now = parsedate_to_datetime(lower["retry-after"]), parsedate_to_datetime(lower["date"])
+        return max(0.0, (asked - now).total_seconds())
+    except (KeyError, ValueError, TypeError):
+        return None

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, basic_authorization, url_passwords
-from youden.judging.config.answering import ASK_OPENAI, OPENAI, Answering
-from youden.judging.config.fetching import Fetching
+from youden.judging.config.answering import ASK_OPENAI, OPENAI, Answering, Fetching
 from youden.judging.question.prompts import Prompt
 from youden.judging.question.questions import Questions
 from youden.judging.registry import JURY, REPLAY, makes_calls

@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from youden.errors import ConfigError
 from youden.nouns import Message
 from youden.resources import find
-from youden.text.misfits import misfit
-from youden.text.yaml_text import YamlError, front_matter
+from youden.text.yaml_text import YamlError, front_matter, misfit
 
 Parser = Literal["label/1"]
 

@@ -1,4 +1,14 @@
-"""Keeps raw answers, which were paid for, under the key of the request that was sent.
+"""The books of a store: what each payer paid for each request, in all its passes.
+
+They are written in the transaction that writes what came of the calls, so that a process that is killed takes no paid
+answer's price with it.
+
+How a place is named: a path, `sqlite:///path`, `postgresql://…`, or the URL of a kind that another package brings.
+
+YOUDEN_STORE names the place where nobody else does. A password is never shown or kept: a place that is written down without its
+password gets it back from YOUDEN_STORE, where that is the same place, or from where its library looks (PGPASSWORD, ~/.pgpass).
+
+Keeps raw answers, which were paid for, under the key of the request that was sent.
 
 It holds neither requests nor secrets. Answers are written several at a time: a process that is killed loses fewer than
 `MOST_UNWRITTEN` answers, none of them older than `LINGER` seconds while a run goes on, and the calls in flight. Where several
@@ -8,9 +18,10 @@ processes answer one request, the first answer stands.
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -18,15 +29,79 @@ from typing import Any, Self, cast
 
 import orjson
 
+from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
-from youden.judging.store.claims import LEASE, Claims
-from youden.judging.store.jobs import Jobs, UnderWay
-from youden.judging.store.payments import Payment
-from youden.judging.store.places.contract import Batch, Change, FailureRow, Kept, Member, Place
-from youden.judging.store.places.sqlite import explanation
-from youden.judging.store.places.urls import open_place
+from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay
+from youden.judging.store.contract import Batch, Change, FailureRow, Kept, Member, Place
+from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
+from youden.registry import Registry
+from youden.text.printable import is_file, shown
+
+
+@dataclass(frozen=True)
+class Payment:
+    """What the tries of one request took. usd: NaN where a price is unknown; tokens and seconds: of answers alone."""
+
+    usd: float
+    tokens_in: int = 0
+    tokens_out: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Payment) -> Payment:
+        return Payment(
+            self.usd + other.usd,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.seconds + other.seconds,
+        )
+
+
+def payment_of(usd: float, completion: Completion | None) -> Payment:
+    """What one try cost; completion: what it brought."""
+    if completion is None:
+        return Payment(usd)
+    return Payment(usd, completion.tokens_in, completion.tokens_out, completion.seconds)
+
+
+VARIABLE = "YOUDEN_STORE"
+
+STORES: Registry[Callable[..., Place]] = Registry(
+    "youden.stores",
+    "store",
+    {
+        "sqlite": "youden.judging.store.sqlite:SqlitePlace",
+        "postgresql": "youden.judging.store.postgres:PostgresPlace",
+        "postgres": "youden.judging.store.postgres:PostgresPlace",
+    },
+)
+
+
+def open_place(place: str | Path, *, read_only: bool) -> Place:
+    """Open it. Raises: ConfigError [store-url], [store-package]; as the kind of place does."""
+    text = _with_password(str(place))
+    kind = "sqlite" if "://" not in text else text.partition("://")[0]
+    if kind not in STORES or (kind == "sqlite" and not is_file(text)):
+        raise ConfigError(
+            f"There is no store for '{kind}://'. Give a path, sqlite:///path, or the URL of one of: {', '.join(STORES)}.",
+            slug="store-url",
+        )
+    try:
+        make = STORES.load(kind)
+    except ImportError as error:
+        raise ConfigError(
+            f"A store at {shown(text)} needs a package that is not there ({error}). "
+            "Install it: pip install 'youden[postgres]'.",
+            slug="store-package",
+        ) from None
+    return make(text, read_only=read_only)
+
+
+def _with_password(place: str) -> str:
+    said = os.environ.get(VARIABLE, "")
+    return said if said and not is_file(place) and shown(said) == place else place
+
 
 _FIELDS = {field.name for field in fields(Completion)}
 

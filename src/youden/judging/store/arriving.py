@@ -1,16 +1,117 @@
-"""Verdicts while they come in, in any order, and their counts."""
+"""Answers looked up, and answers as they arrive in the rows of a plan.
+
+Which requests the store already knows, a chunk at a time.
+
+Which model and build answered, by what replies say of themselves, and whether that changed while nobody looked.
+
+Verdicts while they come in, in any order, and their counts.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
+from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
-from youden.judging.store.payments import Payment
-from youden.judging.store.served import Served
-from youden.nouns import MISSING_REASONS, Completion, Json, Plan, Verdicts
+from youden.judging.store.answers import Payment, Store
+from youden.nouns import MISSING_REASONS, Completion, Json, Plan, Request, Verdicts
+
+CHUNK = 1000
+
+
+@dataclass(frozen=True)
+class Known:
+    """One distinct request of a chunk, the rows that ask it, and what the store holds of it. ask: makes it, by row and key."""
+
+    key: str
+    rows: tuple[int, ...]
+    completion: Completion | None
+    failure: Failure | None
+    ask: Callable[[int, str], Request]
+
+    @cached_property
+    def request(self) -> Request:
+        """Made when it is looked at: what is answered needs none."""
+        return self.ask(self.rows[0], self.key)
+
+    def settled(
+        self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
+    ) -> Completion | Failure | None:
+        """What stands without a call: a stored answer, or a rejection; under `retry_failed` only what `is_answer`."""
+        if self.completion is not None:
+            return self.completion if not retry_failed or is_answer(self.completion) else None
+        rejected = self.failure is not None and self.failure.kind == "rejected"
+        return self.failure if rejected and not retry_failed else None
+
+
+def look_up(
+    keys: Iterable[tuple[int, str]], store: Store, *, ask: Callable[[int, str], Request], size: int = CHUNK
+) -> Iterator[list[Known]]:
+    """(row, key) in order, in chunks of `size` rows, identical requests of a chunk together. ask: as `Known` has it."""
+    rest = iter(keys)
+    while chunk := list(islice(rest, size)):
+        rows: dict[str, list[int]] = {}
+        for row, key in chunk:
+            rows.setdefault(key, []).append(row)
+        answers = store.answers(list(rows))
+        failures = store.failures([key for key in rows if key not in answers])
+        yield [Known(key, tuple(at), answers.get(key), failures.get(key), ask) for key, at in rows.items()]
+
+
+class Served:
+    """Counts answers by the model and fingerprint that gave them, those found in the store apart."""
+
+    def __init__(self) -> None:
+        self._n: Counter[tuple[str, str | None, bool]] = Counter()
+
+    def count(self, completion: Completion, *, n: int, stored: bool) -> None:
+        """`n` trials were answered by `completion`."""
+        self._n[completion.model, completion.fingerprint, stored] += n
+
+    def count_stored(self, completions: Iterable[Completion]) -> None:
+        """Each of them answered one trial, from the store."""
+        self._n.update((one.model, one.fingerprint, True) for one in completions)
+
+    def names(self) -> list[str]:
+        """Every model, with its fingerprint where it has one, in order of the alphabet: part of the signature."""
+        return sorted({_name(model, fingerprint) for model, fingerprint, _ in self._n})
+
+    def fresh(self) -> list[str]:
+        """The names of those that answered in this run."""
+        return sorted({_name(model, fingerprint) for model, fingerprint, stored in self._n if not stored})
+
+    def warnings(self) -> tuple[str, ...]:
+        """What to say where not all answers come from the same model and build."""
+        if len(self.names()) < 2:
+            return ()
+        counts: Counter[str] = Counter()
+        for (model, fingerprint, _), n in self._n.items():
+            counts[_name(model, fingerprint)] += n
+        who = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(counts.items()))
+        return (
+            f"The served model changed between answers: {who}. They may not mean the same; judge again to have one.",
+        )
+
+    def since(self, earlier: Collection[str]) -> tuple[str, ...]:
+        """What to say where this run was served by another than those of `earlier` runs of the same judge."""
+        new = sorted(set(self.fresh()) - set(earlier))
+        if not earlier or not new:
+            return ()
+        return (
+            f"The served model changed since the store was last added to: {', '.join(sorted(earlier))} then, "
+            f"{', '.join(new)} now. Answers of the two may not mean the same.",
+        )
+
+
+def _name(model: str, fingerprint: str | None) -> str:
+    return model if fingerprint is None else f"{model} ({fingerprint})"
+
 
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 

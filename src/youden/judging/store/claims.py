@@ -1,20 +1,32 @@
-"""Who asks what: a key is claimed in the store before its request is sent, so that nobody pays for the same answer twice.
+"""Who asks what on one store, and what is under way at a provider.
+
+Who asks what: a key is claimed in the store before its request is sent, so that nobody pays for the same answer twice.
 
 A claim is a row with an owner and an end. It ends when the answer is written, when its owner gives it up, or in time: an owner
 that lives renews it. That of a process of this machine that is gone is free at once.
+
+Batches that were sent and not yet merged, noted in the store, so that any later process of any host can go on.
+
+A note holds no requests, answers or secrets: only which keys went into which file of the provider.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
-from youden.judging.store.places.contract import Place
+import orjson
+
+from youden.errors import JudgeError
+from youden.judging.store.contract import Place, Row
 
 LEASE = 30.0
 """Seconds that a claim holds unless it is renewed."""
@@ -96,3 +108,136 @@ def is_gone(owner: str) -> bool:
     except PermissionError:
         pass
     return False
+
+
+@dataclass(frozen=True)
+class Job:
+    """One file of requests under way.
+
+    usd: the worst it can cost, NaN where prices are unknown. file, batch: the provider's ids, None until it has given them.
+    keys: of the requests, in the order of the file's lines.
+    """
+
+    usd: float
+    keys: tuple[str, ...]
+    file: str | None = None
+    batch: str | None = None
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def claim(self) -> str:
+        """What is claimed by whoever waits for it."""
+        return f"batch {self.id}"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A batch as the store shows it. created: seconds since 1970."""
+
+    id: str
+    address: str
+    model: str
+    batch: str | None
+    n_requests: int
+    created: float
+
+
+class Jobs:
+    """The batches of one model at one address. lock: held while the place is used."""
+
+    def __init__(self, place: Place, lock: AbstractContextManager[object], *, address: str, model: str) -> None:
+        self.place = place.name
+        self._place = place
+        self._lock = lock
+        self._whose = (address, model)
+
+    def pending(self) -> list[Job]:
+        """What was sent, or is being sent, and not merged, oldest first."""
+        return [
+            Job(math.nan if usd is None else usd, tuple(orjson.loads(keys)), file, batch, number)
+            for number, usd, file, batch, keys in self._rows()
+        ]
+
+    def keys(self, *, but: Collection[str]) -> set[str]:
+        """All keys in batches under way, without those of the jobs whose ids are `but`."""
+        found = (orjson.loads(keys) for number, _, _, _, keys in self._rows() if number not in but)
+        return {key for keys in found for key in keys}
+
+    def add(self, job: Job) -> None:
+        """Note a batch before anything of it leaves the machine."""
+        usd = None if math.isnan(job.usd) else job.usd
+        row = (job.id, *self._whose, usd, job.file, job.batch, orjson.dumps(job.keys).decode(), time.time())
+        with self._lock:
+            self._place.put_rows("batches", [row])
+
+    def uploaded(self, job: Job, file: str) -> Job:
+        """Note the id of the file that the provider holds."""
+        return self._changed(replace(job, file=file))
+
+    def started(self, job: Job, batch: str) -> Job:
+        """Note the id of the batch that the provider works on."""
+        return self._changed(replace(job, batch=batch))
+
+    def forget(self, job: Job) -> None:
+        """Its results are in the store, or nothing was sent."""
+        with self._lock:
+            self._place.forget_batch(job.id)
+
+    def _changed(self, job: Job) -> Job:
+        with self._lock:
+            there = self._place.note_batch(job.id, file=job.file, batch=job.batch)
+        if not there:
+            raise lease_lost(self.place)
+        return job
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        with self._lock:
+            rows = all_batches(self._place)
+        for number, address, model, usd, file, batch, keys, _ in rows:
+            if (address, model) == self._whose:
+                yield number, usd, file, batch, keys
+
+
+class UnderWay:
+    """The keys in the batches of all models, for one who asks call by call. lock: held while the place is used."""
+
+    def __init__(self, place: Place, lock: AbstractContextManager[object]) -> None:
+        self._place = place
+        self._lock = lock
+        self._of: list[str] = []
+        self._keys: frozenset[str] = frozenset()
+
+    def keys(self) -> frozenset[str]:
+        """All of them now; read again only where a batch was added or forgotten."""
+        with self._lock:
+            of = self._place.batches()
+            rows = all_batches(self._place) if of and of != self._of else []
+        if of != self._of:
+            self._keys = frozenset(key for *_, keys, _ in rows for key in orjson.loads(keys))
+            self._of = of
+        return self._keys
+
+
+def noted_batches(place: Place) -> list[Noted]:
+    """Every batch under way that `place` knows of, oldest first."""
+    return [
+        Noted(number, address, model, batch, len(orjson.loads(keys)), created)
+        for number, address, model, _, _, batch, keys, created in all_batches(place)
+    ]
+
+
+def all_batches(place: Place) -> list[tuple[Any, ...]]:
+    """The rows of all batches, oldest first."""
+    rows: list[Row] = []
+    while more := place.rows("batches", rows[-1] if rows else None, n=100):
+        rows += more
+    return sorted(rows, key=lambda row: (row[-1], row[0]))
+
+
+def lease_lost(place: str) -> JudgeError:
+    """What a process learns that stood still while another took over what it was waiting for."""
+    return JudgeError(
+        f"This process stood still, or could not reach the store {place}, for so long that others may wait for its batches by "
+        "now. What was sent is noted and what was answered is kept; run the same again to go on.",
+        slug="lease-lost",
+    )

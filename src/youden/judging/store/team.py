@@ -1,24 +1,32 @@
-"""All who ask one run: one of them may lead, and what one spends, all know. Rows in the store, so that any host can join.
+"""Who leads a run, who lives, and what each may spend.
+
+All who ask one run: one of them may lead, and what one spends, all know. Rows in the store, so that any host can join.
 
 A member that stops renewing its row has ended. What it may have spent by then counts as spent; what it had set aside beyond that
 is free for the others again.
+
+One process at a time leads a run: a row in its store, which a killed process lets go.
+
+A cap that holds over all who ask a run: before anything is sent, its worst case is set aside in the store.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from youden.errors import JudgeError, YoudenError
-from youden.judging.call.budget import PARTS
-from youden.judging.store.answers import Store
+from youden.judging.call.budget import PARTS, Budget, OutOfMoneyError
+from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import is_gone, new_owner
-from youden.judging.store.places.contract import Member
+from youden.judging.store.contract import Member
 
 BEAT = 1.0
 """Seconds between two reports of a member that spends nothing; one that spends reports before it spends more."""
@@ -189,3 +197,106 @@ class Team:
             except YoudenError as error:
                 self.lost = error
                 return
+
+
+@contextmanager
+def asked_alone(store: str | Path, *, run: str) -> Iterator[Team]:
+    """Lead `run` in `store`; other runs may use the store meanwhile, and workers help.
+
+    Raises: JudgeError [run-busy] where another process leads it.
+    """
+    with open_store(store) as opened, Team(opened, run, leads=True) as team:
+        yield team
+
+
+@contextmanager
+def asked_together(store: str | Path, *, run: str) -> Iterator[Team]:
+    """Help whoever asks `run` into `store`, now or later."""
+    with open_store(store) as opened, Team(opened, run, leads=False) as team:
+        yield team
+
+
+LOOKS_EVERY = 0.05
+"""Seconds between two looks whether what others set aside has come free."""
+
+
+class SharedBudget(Budget):
+    """This member's part of the cap of a team: what it was granted, it may spend without asking.
+
+    As much again as is in flight is asked for, so that one report covers many calls, and no more is at risk when it dies.
+    """
+
+    def __init__(self, cap: float, team: Team) -> None:
+        super().__init__(cap)
+        self._team = team
+        self._granted = 0
+        self._wanted = 0
+        self._report: asyncio.Future[None] | None = None
+        self._counting = threading.RLock()
+        team.spend_from(self)
+
+    @property
+    def spent_by_all(self) -> float:
+        return self.spent + self._team.others.spent / PARTS
+
+    def fits(self, usd: float) -> bool:
+        need = math.ceil(usd * PARTS)
+        if self._free() < need:
+            self._team.sync(need)
+        return self._free() >= need
+
+    async def reserve(self, usd: float) -> None:
+        need = math.ceil(usd * PARTS)
+        self._wanted += need
+        try:
+            while not self._taken(need):
+                await self._synced()
+                if self._free() < need and self._team.limited:
+                    if not self._reserved and not self._team.others.at_risk:
+                        raise OutOfMoneyError
+                    await asyncio.sleep(LOOKS_EVERY)
+        finally:
+            self._wanted -= need
+
+    async def _synced(self) -> None:
+        """One report for all who wait. Raises: JudgeError."""
+        if self._report is None or self._report.done():
+            self._report = asyncio.ensure_future(asyncio.to_thread(self._team.sync, self._wanted))
+        report = self._report
+        await asyncio.wait({report})
+        report.result()
+
+    def take(self, usd: float) -> None:
+        with self._counting:
+            self._reserved += math.ceil(usd * PARTS)
+
+    def settle(self, reserved: float, spent: float) -> None:
+        with self._counting:
+            self.spent += spent
+            self._reserved -= math.ceil(reserved * PARTS)
+
+    def wants(self, wanted: int) -> Money:
+        with self._counting:
+            spent = self._spent_parts()
+            least = spent + self._reserved
+            money = Money(spent, least, least + self._reserved + 2 * wanted)
+            self._granted = min(self._granted, money.most)
+            return money
+
+    def granted(self, parts: int) -> None:
+        with self._counting:
+            self._granted = parts
+
+    def _spent_parts(self) -> int:
+        return math.ceil(self.spent * PARTS)
+
+    def _free(self) -> int:
+        with self._counting:
+            return self._granted - self._spent_parts() - self._reserved
+
+    def _taken(self, need: int) -> bool:
+        with self._counting:
+            if self._free() < need:
+                return False
+            self._reserved += need
+            return True

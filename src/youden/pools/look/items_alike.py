@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from youden.nouns import Pool
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.pools.look.findings import Finding, listed
 from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix

@@ -1,14 +1,200 @@
-"""What every text of a pool says of itself at a glance: whether it is there, how long it is, whether it was read right."""
+"""Plain facts of responses: lengths, languages, lists of words, empty ones.
+
+Which language each agent answers in.
+
+The package `py3langid` names the language of a few responses an agent.
+
+Agents that answer in lists of words: keywords without sentences, or the prompt's rare words one after the other.
+
+Function words are those that come back in an agent's own answers, whatever its language. Where scripts or tasks leave few of
+them to the usual agent, nothing is said of keywords.
+
+What every text of a pool says of itself at a glance: whether it is there, how long it is, whether it was read right.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from importlib import import_module
 
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.errors import ConfigError
 from youden.nouns import Pool
-from youden.pools.look.findings import Finding, listed
+from youden.nouns.pool import Floats
+from youden.pools.look.findings import Finding, LookedAt, listed
+from youden.streams import own_stream
+
+AN_AGENT = 12
+MOST = 6_000
+LEAST_CHARACTERS = 40
+LEAST_TEXTS = 3
+CHARACTERS = 600
+
+
+@dataclass(frozen=True)
+class Languages:
+    """languages: code (ISO 639-1) → agents that mostly answer in it, most first."""
+
+    languages: dict[str, int]
+    findings: tuple[Finding, ...]
+
+
+def find_languages(looked: LookedAt, *, seed: int = 0) -> Languages:
+    """The language that most of an agent's responses looked at are in, and the agents in another than most agents'.
+
+    Raises: ConfigError [languages-missing] where `py3langid` is not installed.
+    """
+    try:
+        classify = import_module("py3langid").classify
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "Languages are told apart by the package `py3langid`, which is not installed. Install youden[pools].",
+            slug="languages-missing",
+        ) from error
+    rng = own_stream(seed)
+    n = max(LEAST_TEXTS, min(AN_AGENT, MOST // max(1, looked.pool.n_agents)))
+    spoken: dict[int, str] = {}
+    for k, row in enumerate(looked.pool.texts[:, looked.items]):
+        texts = [text for text in row if text is not None and len(text) >= LEAST_CHARACTERS]
+        if len(texts) >= LEAST_TEXTS:
+            chosen = rng.permutation(len(texts))[:n]
+            codes = Counter(str(classify(texts[c][:CHARACTERS])[0]) for c in chosen)
+            code, count = codes.most_common(1)[0]
+            if count > len(chosen) / 2:
+                spoken[k] = code
+    counts = Counter(spoken.values())
+    if len(counts) < 2:
+        return Languages(dict(counts), ())
+    usual, n_usual = counts.most_common(1)[0]
+    others = tuple(looked.pool.agents[k].id for k, code in spoken.items() if code != usual)
+    said = ", ".join(f"{code} ({count})" for code, count in counts.most_common())
+    return Languages(
+        dict(counts.most_common()),
+        (
+            Finding(
+                "languages",
+                f"Agents answer in several languages: {said}. Not in {usual}: {listed(others)}.",
+                "Pairs across languages share no words, so `lexical` puts the smaller language last whatever it says; a model "
+                "judge compares them less surely than within a language.",
+                "Rank each language for itself, or translate before ranking.",
+                agents=others,
+                measure=1 - n_usual / len(spoken),
+            ),
+        ),
+    )
+
+
+COMES_BACK = 0.2
+"""A word is a function word of an agent if it stands in this share of its answers, or in more."""
+
+FEW = 0.15
+"""An agent lists keywords if the share of function words in its median answer is under this part of the usual agent's.
+
+No honest agent of SAMSum, AlpacaEval, MT-Bench or field-notes (telegram style among them) is under it.
+"""
+
+USUAL = 0.1
+"""Where the usual agent's share of function words is lower than this, nobody is named."""
+
+RARE = 0.1
+"""A word is rare if it stands in the prompts, and in the answers, of less than this share of the items."""
+
+LISTED = 0.5
+"""Share of the prompt's rare words (25 of them at most) that an agent's median answer says in one go, with none between.
+
+Honest agents: at most .25. A weak answer and 25 rare words of the prompt: .9 to 1.
+"""
+
+MOST_RARE = 25
+LEAST_RARE = 4
+LEAST_WORDS = 10
+LEAST_ITEMS = 8
+LEAST_AGENTS = 4
+
+
+def find_word_lists(looked: LookedAt) -> list[Finding]:
+    """One finding for all agents that list keywords, and one for all that list their prompts' words."""
+    pool = looked.pool
+    if len(looked.items) < LEAST_ITEMS or pool.n_agents < LEAST_AGENTS:
+        return []
+    findings = []
+    functional = looked.agent_medians(function_words(looked))
+    known = functional[~np.isnan(functional)]
+    usual = float(np.median(known)) if known.size else 0.0
+    keywords = np.flatnonzero(functional < FEW * usual)
+    if usual >= USUAL and len(keywords):
+        ids = tuple(pool.agents[k].id for k in keywords)
+        share = float(functional[keywords].max())
+        findings.append(
+            Finding(
+                "keywords",
+                f"{listed(ids, most=20)} list keywords: {share:.0%} of the words in the median answer are ones that hold "
+                f"sentences together, of the usual agent's {usual:.0%}.",
+                "A list of the words that an item calls for agrees with every answer that uses them, and says nothing.",
+                "Read a few of the answers; leave the agent out if it was asked for sentences.",
+                agents=ids,
+                measure=share,
+            )
+        )
+    listing = looked.agent_medians(prompt_words(looked))
+    named = np.flatnonzero(listing >= LISTED)
+    if len(named):
+        ids = tuple(pool.agents[k].id for k in named)
+        share = float(listing[named].min())
+        findings.append(
+            Finding(
+                "prompt-words",
+                f"{listed(ids, most=20)} list words of the prompt: the median answer says {share:.0%} or more of its rare words "
+                "one after the other.",
+                "Rare words of the prompt stand in every answer that keeps to it, so such a list agrees with all of them.",
+                "Read a few of the answers; leave the agent out if the list was added to be found alike.",
+                agents=ids,
+                measure=share,
+            )
+        )
+    return findings
+
+
+def function_words(looked: LookedAt) -> Floats:
+    """float[R]: the share of a text's words that stand in a fifth or more of its agent's texts; NaN for a text of few words, and
+    for all of an agent whose texts mostly are."""
+    shares = np.full(len(looked), np.nan)
+    for k in range(looked.pool.n_agents):
+        own = np.flatnonzero(looked.agent_of == k)
+        if len(own) < LEAST_ITEMS or np.median(looked.n_words[own]) < LEAST_WORDS:
+            continue
+        back = np.asarray(looked.holds[own].sum(axis=0)) >= COMES_BACK * len(own)
+        for r in own:
+            if looked.n_words[r] >= LEAST_WORDS:
+                shares[r] = back[looked.texts.ids[looked.texts.start[r] : looked.texts.start[r + 1]]].mean()
+    return shares
+
+
+def prompt_words(looked: LookedAt) -> Floats:
+    """float[R]: the longest stretch of a text that is rare words of its prompt only, as a share of them (of 25 at most).
+
+    NaN where the prompt has fewer than four rare words, or there is none.
+    """
+    n_items = len(looked.items)
+    in_prompts: Floats = np.asarray(looked.prompt_holds.sum(axis=0), dtype=np.float64)
+    rare = (in_prompts < RARE * n_items) & (np.exp(-looked.idf) < RARE)
+    shares = np.full(len(looked), np.nan)
+    for m, (low, high) in enumerate(looked.spans):
+        asked = looked.prompt_holds[[m]].indices
+        asked = asked[rare[asked]]
+        if len(asked) < LEAST_RARE:
+            continue
+        start = looked.texts.start[low : high + 1]
+        inside = np.isin(looked.texts.ids[start[0] : start[-1]], asked)
+        for r in range(low, high):
+            own = inside[start[r - low] - start[0] : start[r - low + 1] - start[0]]
+            breaks = np.flatnonzero(np.concatenate([[True], ~own, [True]]))
+            shares[r] = (np.diff(breaks).max() - 1) / min(MOST_RARE, len(asked))
+    return shares
+
 
 LONG_CHARACTERS = 100_000
 BLANK_SHARE = 0.05
@@ -19,8 +205,8 @@ CURT = 0.08
 """An agent's median answer, in characters, as a share of the usual answer to the item: over the first it is long-winded, under
 the second curt. Honest agents, in words: .2 to 1.9 on SAMSum, .28 to 1.6 on AlpacaEval."""
 
-LEAST_ITEMS = 8
-LEAST_AGENTS = 4
+LEAST_ITEMS_OF_PLAIN_FACTS = 8
+LEAST_AGENTS_OF_PLAIN_FACTS = 4
 DAMAGED = ("\ufffd", "\x00")
 
 
@@ -139,7 +325,7 @@ def _long(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
 
 
 def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
-    if pool.n_agents < LEAST_AGENTS or pool.n_items < LEAST_ITEMS:
+    if pool.n_agents < LEAST_AGENTS_OF_PLAIN_FACTS or pool.n_items < LEAST_ITEMS_OF_PLAIN_FACTS:
         return []
     there = np.where(length >= 0, length, np.nan)
     answered = np.flatnonzero(pool.present.any(axis=0))

@@ -1,21 +1,30 @@
-"""What `youden generate` is to make: agents, items and instructions, and what asking for it can cost.
+"""What `youden generate` is to make: agents, items and instructions, what asking for it can cost, and the recipe kept
+beside the pool.
 
 Nothing is asked here.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
-from youden.data.pools.reader import RESPONSES, read_pool
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+
+from youden.data.atomic import replacing
+from youden.data.folder.run_files import VERSION, parse, read_bytes
+from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
+from youden.judging.config.reading import load_judge_config
 from youden.nouns import Cost, Item, Json
-from youden.pools.make.agents import AgentsFile, AgentSpec
-from youden.pools.make.instructions import Instruction, load_instruction
-from youden.text.thesaurus import synonyms
+from youden.pools.make.agents import AgentsFile, AgentSpec, Instruction, load_instruction
+from youden.pools.make.item_sources import read_items
+from youden.text.printable import shown
+from youden.text.words import synonyms
 
 Instructions = tuple[Instruction | None, Instruction | None]
 """What an agent's model is told: for its response, and for its reading before."""
@@ -108,3 +117,55 @@ def about(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
         digests: list[Json] = [one.digest[:12] for one in generation.instructions[agent.id] if one is not None]
         about |= {"asked": config.model, "base_url": config.address, "instruction_digests": digests}
     return about
+
+
+RECIPE: Final = "generation.json"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    version: int
+    store: str
+    seed: int
+    models: dict[str, dict[str, JsonValue]]
+    agents: tuple[AgentSpec, ...]
+    instructions: dict[str, Instructions]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """What was made, and the store of its answers."""
+
+    generation: Generation
+    store: str
+
+
+def is_generated(folder: Path) -> bool:
+    """Whether `youden generate` made the pool in `folder`."""
+    return (folder / RECIPE).is_file()
+
+
+def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
+    """Put the recipe beside the pool. store: an URL, or a path, which is kept relative to the folder."""
+    file = generation.file
+    recipe = _File(
+        version=VERSION,
+        store=shown(store) if "://" in store else Path(os.path.relpath(store, folder)).as_posix(),
+        seed=file.seed,
+        models={name: config.public() for name, config in file.models.items()},
+        agents=file.agents,
+        instructions=dict(generation.instructions),
+    )
+    with replacing(folder / RECIPE) as fresh:
+        fresh.write_text(recipe.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """The recipe of the pool in `folder`. Raises: RunFolderError, ConfigError."""
+    place = folder / RECIPE
+    read = parse(place, read_bytes(place), TypeAdapter(_File))
+    models = {name: load_judge_config(said) for name, said in read.models.items()}
+    file = AgentsFile(path=place, seed=read.seed, items=None, agents=read.agents, models=models)
+    store = read.store if "://" in read.store else os.path.normpath(folder / read.store)
+    return Recipe(Generation(file, read_items(str(folder)), read.instructions), store)

@@ -1,18 +1,38 @@
-"""What agents respond to: items from a file, from a pool, or made at run time."""
+"""What agents respond to: items from a file, from a pool, or the topics of the standard library's own documentation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from youden.data.importers.reading import read_lines
-from youden.data.pools.reader import ITEMS, read_pool
+from youden.data.importers.foreign_files import read_lines
+from youden.data.pools.pool_reader import ITEMS, read_pool
 from youden.errors import ConfigError
 from youden.nouns import Item
 from youden.registry import Registry
 
+LEAST_WORDS = 100
+MOST_ITEMS = 79
+
+_UNDERLINE = re.compile(r"^[*=~^\"'-]{3,}$", re.MULTILINE)
+
+
+def topics() -> tuple[Item, ...]:
+    """Topics of at least 100 words, by name, at most 79; headings without their underlines, white space as in running text."""
+    texts: dict[str, str] = import_module("pydoc_data.topics").topics
+    items = []
+    for name in sorted(texts):
+        paragraphs = re.split(r"\n\s*\n", _UNDERLINE.sub("", texts[name]))
+        text = "\n\n".join(" ".join(part.split()) for part in paragraphs if part.split())
+        if len(text.split()) >= LEAST_WORDS:
+            items.append(Item(name, text))
+    return tuple(items[:MOST_ITEMS])
+
+
 ITEM_SOURCES: Registry[Callable[[], tuple[Item, ...]]] = Registry(
-    "youden.items", "item source", {"python-topics": "youden.pools.make.python_topics:topics"}
+    "youden.items", "item source", {"python-topics": "youden.pools.make.item_sources:topics"}
 )
 
 

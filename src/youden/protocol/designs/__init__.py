@@ -33,14 +33,14 @@ DESIGNS: Registry[MakeDesign] = Registry(
     "youden.designs",
     "design",
     {
-        "dense": "youden.protocol.designs.dense:Dense",
+        "dense": "youden.protocol.designs.cyclic:Dense",
         "cyclic": "youden.protocol.designs.cyclic:Cyclic",
         "adaptive": "youden.protocol.designs.adaptive:Adaptive",
-        "width": "youden.protocol.designs.width:Width",
-        "row": "youden.protocol.designs.row:Row",
-        "column": "youden.protocol.designs.column:Column",
-        "hybrid": "youden.protocol.designs.hybrid:Hybrid",
-        "nlogn": "youden.protocol.designs.nlogn:NLogN",
+        "width": "youden.protocol.designs.adaptive:Width",
+        "row": "youden.protocol.designs.cell_designs:Row",
+        "column": "youden.protocol.designs.cell_designs:Column",
+        "hybrid": "youden.protocol.designs.cell_designs:Hybrid",
+        "nlogn": "youden.protocol.designs.cell_designs:NLogN",
     },
 )
 

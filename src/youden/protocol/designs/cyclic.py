@@ -1,4 +1,11 @@
-"""Slots over calls rather than cells: each slot takes one item and one shift, and every agent stands once first, once second."""
+"""Designs over trials: cyclic, where each slot compares every agent twice, and dense, which asks everything.
+
+Slots over calls rather than cells: each slot takes one item and one shift, and every agent stands once first, once second.
+
+Every ordered pair on every item: what all other designs are measured against.
+
+It spends no budget; it only says where it does not fit one.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +19,8 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.nouns import Drawn, IndependentRule, Trials
-from youden.nouns.arrays import Bools, Ids
-from youden.protocol.designs.checks import PairRule, check_pairs
+from youden.nouns.pool import Bools, Ids
+from youden.protocol.designs.repair import PairRule, check_pairs, compare, n_comparisons
 
 MIN_SLOTS = 2
 
@@ -141,3 +148,34 @@ def numbered(chosen: Sequence[Trials], *, start: int = 0) -> Trials:
 def _numbers(size: Sequence[int], *, start: int = 0) -> Ids:
     """A slot's number for each of its trials. size: trials of each slot."""
     return np.repeat(np.arange(start, start + len(size), dtype=np.int32), size)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """All m(m−1) ordered pairs of the m agents eligible on an item; with pairs: unordered, each pair once, in an order by coin.
+
+    Raises: PlanError [budget-dense] where that is more than `n_paired`.
+    """
+
+    n_paired: int | None = None
+    pairs: PairRule = "ordered"
+    name: ClassVar[str] = "dense"
+    holdout: ClassVar[float] = 0.2
+    percent: ClassVar[float | None] = None
+    judges_holdout: ClassVar[bool] = True
+    independent: ClassVar[IndependentRule] = "twin"
+    options: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    def __post_init__(self) -> None:
+        check_pairs(self.pairs)
+
+    def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
+        """Pairs by item, then first, then second agent."""
+        n = n_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
+        if self.n_paired is not None and n > self.n_paired:
+            raise PlanError(
+                f"The dense design takes {n:,} paired calls here; the budget allows {self.n_paired:,}. "
+                "Raise calls or percent, or choose design: cyclic, which spends what it is given.",
+                slug="budget-dense",
+            )
+        return Drawn(compare(eligible, eligible, n_partners=None, pairs=self.pairs, rng=rng))

@@ -1,4 +1,11 @@
-"""Adds cells until every agent and item has enough of them and all hang together; the paper's d-core ≥ 3 connectivity."""
+"""What every design of cells needs: checked options, partners of a cell, cells added where too few would be chosen.
+
+Checks of what a design's options may be.
+
+Turns chosen cells into comparisons: each chosen cell against partners on its item.
+
+Adds cells until every agent and item has enough of them and all hang together; the paper's d-core ≥ 3 connectivity.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,102 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns.arrays import Bools, Floats, Ids
+from youden.nouns import Trials
+from youden.nouns.pool import Bools, Floats, Ids, Positions
+
+PairRule = Literal["ordered", "unordered"]
+
+
+def check_share(name: str, value: float | None) -> None:
+    """Raises: PlanError [design-option] unless None or a number in (0, 1]."""
+    if value is not None and not (_is_number(value) and 0 < value <= 1):
+        raise PlanError(f"{name} is {value!r}. Give a share above 0 and up to 1.", slug="design-option")
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Raises: PlanError [design-option] unless None or a number above 0."""
+    if value is not None and not (_is_number(value) and 0 < value < float("inf")):
+        raise PlanError(f"{name} is {value!r}. Give a number above 0.", slug="design-option")
+
+
+def check_count(name: str, value: object) -> None:
+    """Raises: PlanError [design-option] unless None or a whole number ≥ 1."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise PlanError(f"{name} is {value!r}. Give a whole number, 1 or more.", slug="design-option")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raises: PlanError [design-option] unless True or False."""
+    if not isinstance(value, bool):
+        raise PlanError(f"{name} is {value!r}. Give true or false.", slug="design-option")
+
+
+def check_pairs(value: PairRule) -> None:
+    """Raises: PlanError [design-option] unless `ordered` or `unordered`."""
+    if value not in ("ordered", "unordered"):
+        raise PlanError(
+            f"pairs is {value!r}. Give ordered (both orders are comparisons of their own) or unordered.",
+            slug="design-option",
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_CHUNK = 1 << 24
+
+
+def n_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
+    """How many comparisons `compare` makes; the most it can make where unordered pairs have few partners."""
+    n_chosen, m = chosen.sum(axis=0, dtype=np.int64), eligible.sum(axis=0, dtype=np.int64)
+    if pairs == "unordered" and n_partners is None:
+        return int((n_chosen * (m - n_chosen) + n_chosen * (n_chosen - 1) // 2).sum())
+    each = m - 1 if n_partners is None else np.minimum(m - 1, n_partners)
+    return int((n_chosen * each).sum())
+
+
+def compare(
+    chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
+) -> Trials:
+    """Every chosen cell against its partners on the item: all other eligible agents, or `n_partners` of them at random.
+
+    ordered: the chosen cell stands first (the row score's D[j, i, k]); where both cells of a pair are chosen, both orders are
+    asked. unordered: one comparison a pair, which serves both cells, in an order drawn by coin.
+    chosen, eligible: bool[K, J], chosen within eligible. Sorted by item, then first, then second agent.
+    """
+    shape = chosen.shape[1], len(chosen), len(chosen)
+    on, who = np.nonzero(chosen.T)
+    step = max(1, _CHUNK // len(chosen))
+    blocks = [slice(start, start + step) for start in range(0, len(on), step)]
+    chunks = [_met(on[block], who[block], eligible, n_partners=n_partners, rng=rng) for block in blocks]
+    cell = np.concatenate([cells + block.start for (cells, _), block in zip(chunks, blocks, strict=True)] or [on])
+    other = np.concatenate([others for _, others in chunks] or [on])
+    pair = np.ravel_multi_index((on[cell], who[cell], other), shape)
+    if pairs == "unordered":
+        low, high = np.minimum(who[cell], other), np.maximum(who[cell], other)
+        pair = np.unique(np.ravel_multi_index((on[cell], low, high), shape))
+        low, high = np.unravel_index(pair, shape)[1:]
+        swap = rng.random(len(pair)) < 0.5
+        pair = np.where(swap, pair + (high - low) * (len(chosen) - 1), pair)
+    item, first, second = (column.astype(np.int32) for column in np.unravel_index(pair, shape))
+    return Trials.paired(item, first, second)
+
+
+def _met(
+    on: Positions, who: Positions, eligible: Bools, *, n_partners: int | None, rng: np.random.Generator
+) -> tuple[Positions, Positions]:
+    """Which of these cells meets whom: position of the cell, and the partner."""
+    partner = eligible.T[on]
+    partner[np.arange(len(who)), who] = False
+    if n_partners is not None and n_partners < partner.shape[1] - 1:
+        key = np.where(partner, rng.random(partner.shape, dtype=np.float32), np.inf)
+        nearest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
+        near = np.zeros_like(partner)
+        np.put_along_axis(near, nearest, True, axis=1)
+        partner &= near
+    cell, other = np.nonzero(partner)
+    return cell, other
 
 
 class StarvedError(PlanError):

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import altair as alt
 import numpy as np
 
-from youden.report.charts.frames import Frame
-from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, answers, frame_chart, sized
+from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, Frame, answers, frame_chart, sized
 from youden.report.data.report import ReportData
 
 MAX_ITEMS = 2_000

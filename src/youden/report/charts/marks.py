@@ -1,18 +1,77 @@
-"""What all figures share: how one is described, its colours, its width, where its data come from."""
+"""Data frames and marks that the charts share.
+
+The numbers behind a chart as columns: small in a file, easy to expand into rows.
+
+What all figures share: how one is described, its colours, its width, where its data come from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import numpy as np
 from altair.utils.schemapi import debug_mode
+from numpy.typing import NDArray
 
 from youden.nouns import Json
-from youden.report.charts.frames import Frame
 from youden.report.data.summary import Summary
 from youden.text.printable import printable
+
+Value = str | int | float | bool | None
+Column = Sequence[Value] | NDArray[np.float64] | NDArray[np.int64]
+
+DECIMALS = 5
+"""Kept of a number that is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Columns of equal length. Other people's names in them are made printable."""
+
+    columns: Mapping[str, tuple[Value, ...]]
+
+    @classmethod
+    def of(cls, **columns: Column) -> Frame:
+        """From sequences or arrays; NaN becomes None, numbers keep `DECIMALS`."""
+        return cls({name: _values(column) for name, column in columns.items()})
+
+    def rows(self) -> list[dict[str, Json]]:
+        """One mapping a row."""
+        names = list(self.columns)
+        return [dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
+
+    def packed(self) -> dict[str, Json]:
+        """Each column as it is, or as distinct `levels` and their `codes` where text repeats."""
+        return {name: _packed(column) for name, column in self.columns.items()}
+
+
+def _packed(column: Sequence[Value]) -> Json:
+    if not any(isinstance(one, str) for one in column):
+        return list(column)
+    levels = {one: code for code, one in enumerate(dict.fromkeys(column))}
+    if len(levels) > len(column) // 2:
+        return list(column)
+    return {"levels": list(levels), "codes": [levels[one] for one in column]}
+
+
+def _values(column: Column) -> tuple[Value, ...]:
+    if isinstance(column, np.ndarray):
+        rounded: list[Value] = np.round(column, DECIMALS).tolist()
+        return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in rounded)
+    return tuple(_value(value) for value in column)
+
+
+def _value(value: Value) -> Value:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, DECIMALS)
+    return value
+
 
 SCORE = "score (TPR − FPR)"
 GROUP_COLOURS = ["#5b8fc9", "#e08214", "#2f9e8f", "#c8557c", "#8a6fc0", "#a0812f", "#5aa02c", "#888888"]

@@ -1,15 +1,156 @@
-"""Figures of the studies: what cells and calls buy, which design is cheapest, how baselines compare."""
+"""Charts of studies, comparisons and stress tests.
+
+Two rankings as a slope chart.
+
+Where attackers land, drawn.
+
+Figures of the studies: what cells and calls buy, which design is cheapest, how baselines compare.
+"""
 
 from __future__ import annotations
 
-import altair as alt
+from collections.abc import Sequence
 
-from youden.report.charts.frames import Frame
-from youden.report.charts.marks import GROUP_COLOURS, Figure, frame_chart, ordered, sized, unchecked
-from youden.study.baselines import BaselinesStudy
-from youden.study.budget.curves import BudgetStudy
-from youden.study.budget.words import Goal, recommend
-from youden.study.sparsity.curves import SparsityStudy, Spread
+import altair as alt
+import numpy as np
+
+from youden.practice.stressing import Stress
+from youden.report.charts.marks import (
+    GROUP_COLOURS,
+    Figure,
+    Frame,
+    answers,
+    by_group,
+    frame_chart,
+    ordered,
+    sized,
+    unchecked,
+)
+from youden.report.data.comparison import Comparison
+from youden.study.baseline_table import BaselinesStudy
+from youden.study.budget_curves import BudgetStudy
+from youden.study.budget_goals import Goal, recommend
+from youden.study.sparsity import SparsityStudy, Spread
+from youden.text.printable import printable
+
+
+@unchecked
+def slope(data: Comparison) -> Figure:
+    """One line an agent, from its place in the first ranking to its place in the second."""
+    lines = data.lines
+    runs = ["1", "2"]
+    ends = [_heights([line.one for line in lines]), _heights([line.two for line in lines])]
+    frame = Frame.of(
+        agent=[line.agent for _ in runs for line in lines],
+        group=[line.group or "no group" for _ in runs for line in lines],
+        run=[run for run in runs for _ in lines],
+        place=[line.one for line in lines] + [line.two for line in lines],
+        height=[*ends[0], *ends[1]],
+        places=[line.places_one for line in lines] + [line.places_two for line in lines],
+        ability=[line.ability_one for line in lines] + [line.ability_two for line in lines],
+        apart=["moved" if line.apart else "not told to move" for _ in runs for line in lines],
+    )
+    base = frame_chart().encode(
+        x=alt.X(
+            "run:N",
+            title=None,
+            scale=alt.Scale(domain=runs, padding=0.8),
+            axis=alt.Axis(labelAngle=0, orient="top", labelExpr="'run ' + datum.label"),
+        ),
+        y=alt.Y(
+            "height:Q", title=None, scale=alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False), axis=None
+        ),
+        color=by_group(frame),
+        tooltip=[
+            alt.Tooltip("agent:N"),
+            alt.Tooltip("group:N"),
+            alt.Tooltip("run:N"),
+            alt.Tooltip("place:Q"),
+            alt.Tooltip("places:N"),
+            alt.Tooltip("ability:Q", format=".3f"),
+            alt.Tooltip("apart:N"),
+        ],
+    )
+    drawn = base.mark_line(strokeWidth=2).encode(
+        detail=alt.Detail("agent:N"),
+        strokeDash=alt.StrokeDash(
+            "apart:N", legend=None, scale=alt.Scale(domain=["moved", "not told to move"], range=[[1, 0], [4, 4]])
+        ),
+    )
+    dots = base.mark_point(filled=True, size=50, opacity=1)
+    named = base.transform_calculate(said="datum.place + '  ' + datum.agent")
+    left = named.transform_filter(alt.datum.run == runs[0]).mark_text(align="right", dx=-8, limit=92)
+    right = named.transform_filter(alt.datum.run == runs[1]).mark_text(align="left", dx=8, limit=92)
+    spec = drawn + dots + left.encode(text=alt.Text("said:N")) + right.encode(text=alt.Text("said:N"))
+    return Figure(
+        "slope",
+        "Places in both rankings",
+        "One line an agent, from its place in the first ranking to its place in the second, among agents in both. Solid: its "
+        "distance from the average agent, in SDs of each ranking, differs by more than its 95 % error; dashed: it does not. "
+        f"Run 1 is {printable(data.one.name)}, run 2 is {printable(data.two.name)}; agents of one place stand below each other.",
+        f"ranking.csv of both runs, {answers(data.one)} and {answers(data.two)}",
+        sized(spec, max(200, 20 * len(lines))),
+        frame,
+    )
+
+
+def _heights(places: Sequence[int]) -> list[int]:
+    """1 … n from the best place to the worst, each once, so that no name is printed over another."""
+    found: list[int] = (np.argsort(np.argsort(places, kind="stable"), kind="stable") + 1).tolist()
+    return found
+
+
+@unchecked
+def stress_figure(found: Stress) -> Figure:
+    """One row an attack: the place of its best agent in each way of ranking; hollow where neither check nor an alarm names it."""
+    drawn = [one for one in found.attacks if one.landings]
+    drawn.sort(key=lambda one: one.landings["plain"].place)
+    places = [(one, way, landing) for one in drawn for way, landing in one.landings.items()]
+    frame = Frame.of(
+        attack=[one.attack for one, _, _ in places],
+        ranking=[way for _, way, _ in places],
+        place=[landing.place for _, _, landing in places],
+        others=[landing.shift for _, _, landing in places],
+        named=["named" if one.named or one.alarms else "not named" for one, _, _ in places],
+        check=[", ".join(one.named) or "silent" for one, _, _ in places],
+    )
+    base = frame_chart().encode(
+        y=alt.Y("attack:N", title=None, scale=ordered([one.attack for one in drawn]), axis=alt.Axis(labelLimit=170)),
+        x=alt.X(
+            "place:Q",
+            title=f"place of the best attacker, of {found.n_agents}",
+            scale=alt.Scale(domain=[1, found.n_agents], nice=False, padding=10),
+        ),
+        color=alt.Color("ranking:N", title="ranking", scale=alt.Scale(domain=list(found.places), range=GROUP_COLOURS)),
+        tooltip=[
+            alt.Tooltip("attack:N"),
+            alt.Tooltip("ranking:N"),
+            alt.Tooltip("place:Q"),
+            alt.Tooltip("others:Q", format=".2f"),
+            alt.Tooltip("check:N"),
+        ],
+    )
+    dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
+        shape=alt.Shape("ranking:N", title="ranking"),
+        fillOpacity=alt.FillOpacity(
+            "named:N", title="check or alarm", scale=alt.Scale(domain=["named", "not named"], range=[1, 0])
+        ),
+        fill=alt.Fill("ranking:N", scale=alt.Scale(domain=list(found.places), range=GROUP_COLOURS), legend=None),
+    )
+    own = found.places["plain"] or found.n_agents
+    rule = (
+        alt.Chart(alt.InlineData(values=[{"own": own}]))
+        .mark_rule(strokeDash=[5, 4], color="#888888")
+        .encode(x=alt.X("own:Q", scale=alt.Scale(domain=[1, found.n_agents], nice=False, padding=10)))
+    )
+    return Figure(
+        "stress",
+        "Where attackers land",
+        f"Place 1 is first. Dashed: where {found.weak} stands without an attack. Hollow: neither check nor an alarm names it.",
+        f"youden stress, judged by {found.judge}",
+        sized(rule + dots, 30 + 22 * len(drawn)),
+        frame,
+    )
 
 
 @unchecked

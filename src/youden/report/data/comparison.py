@@ -14,18 +14,18 @@ from scipy.special import ndtri
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.nouns import PAIRED, Verdicts
-from youden.nouns.arrays import Floats
+from youden.nouns.pool import Floats
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.openings import find_sources, judge_of_calls, sample_trials
-from youden.report.data.ranking import RankedAgent
+from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import Trials
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import TrialBook, same_trials
 from youden.stats.base.metrics import Metric, spearman
-from youden.stats.trials.places import tied_places
+from youden.stats.trials.comparisons import tied_places
 from youden.streams import own_stream
-from youden.study.judges.agreement import study_judges
-from youden.study.judges.judged_runs import read_judged, side_by_side
+from youden.study.agreement import study_judges
+from youden.study.judged_runs import read_judged, side_by_side
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,12 @@ import numpy as np
 from youden.data.folder.run_folder import PoolSummary, RunFolder
 from youden.errors import StatisticsError, YoudenError
 from youden.nouns import IndependentRule, Pairs, Pool, Rates, Scores, Split, Target, Verdicts
-from youden.nouns.arrays import Bools, Floats, Positions
-from youden.protocol.rates import tally
-from youden.protocol.scores import holdout_scores, train_scores
-from youden.report.data.answers.blocks import TrialSource, trials_in_memory, trials_on_disk
-from youden.report.data.answers.predictions import Predictions
-from youden.run.learning import Learned, learn
-from youden.run.robust.standings import paired_answers
-from youden.stats.robust.pair_means import PairMeans, pair_means
+from youden.nouns.pool import Bools, Floats, Positions
+from youden.protocol.scores import holdout_scores, tally, train_scores
+from youden.report.data.answers import Predictions, TrialSource, trials_in_memory, trials_on_disk
+from youden.run.ranking import Learned, learn
+from youden.run.standings import paired_answers
+from youden.stats.robust.linked_agents import PairMeans, pair_means
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from youden.errors import YoudenError
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion, Json, Verdicts
-from youden.report.data.answers.reading import Reading
 from youden.report.data.evidence import Texts
-from youden.report.data.shown import clipped, readable
+from youden.report.data.ranking_tables import clipped, readable
+from youden.report.data.reading import Reading
 from youden.report.data.trials import KINDS, TrialBook, TrialLine
 
 MAX_TRIALS = 2_000

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
-from youden.practice.extension_words import extension_words
-from youden.report.data.labels import current_labels
-from youden.report.data.ranking import RankedAgent, headed_by, headline, rank_agents
-from youden.run.robust.words import standing_line
-from youden.text.compared import items_compared
+from youden.practice.extend import extension_words
+from youden.report.data.ranking_tables import RankedAgent, current_labels, headed_by, headline, rank_agents
+from youden.run.standings import standing_line
+from youden.text.sentences import items_compared
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
-from youden.nouns.arrays import Bools, Codes, Floats, Positions, freeze
-from youden.report.data.answers.repeats import codes_of, repeats_of
+from youden.nouns.pool import Bools, Codes, Floats, Positions, freeze
+from youden.report.data.answers import codes_of, repeats_of
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
 KINDS: tuple[Kind, ...] = (

@@ -20,13 +20,12 @@ from markupsafe import Markup
 
 from youden.nouns import Json
 from youden.report.charts import vega
-from youden.report.data.agents.pages import AgentPage
 from youden.report.data.comparison import Comparison
-from youden.report.data.ranking import RankedAgent
-from youden.report.data.report import ReportData, Trials
+from youden.report.data.ranking_tables import RankedAgent
+from youden.report.data.report import AgentPage, ReportData, Trials
 from youden.report.data.trials import TrialLine
-from youden.text.intervals import with_interval
 from youden.text.printable import printable
+from youden.text.sentences import with_interval
 
 if TYPE_CHECKING:
     from youden.report.charts.figures import Placed
@@ -90,7 +89,7 @@ def comparison_figures(data: Comparison) -> dict[str, Json]:
     """A comparison's figures by slug; empty without the chart library."""
     if not vega.has_charts():
         return {}
-    from youden.report.charts.comparison import slope
+    from youden.report.charts.studies import slope
 
     return {"slope": figure_json(slope(data))}
 

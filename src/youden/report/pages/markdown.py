@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from youden.report.data.ranking import RankedAgent
+from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
-from youden.text.quoting import quoted
+from youden.text.sentences import quoted
 
 MAX_AGENTS = 30
 BAR = 20

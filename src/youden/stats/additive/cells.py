@@ -1,20 +1,29 @@
-"""Observed cells as columns, checked once and never copied.
+"""Observed cells as an estimator reads them: grouped by item, counted, and which agents they link.
+
+Observed cells as columns, checked once and never copied.
 
 Solving is timed in tenths of milliseconds and run on hundreds of millions of cells, so checks look at extremes first: a
 minimum and a maximum see NaN, infinity and range in one pass without a temporary; only then is the bad row searched.
+
+What the normal equations ask of the cells: A y, Aᵀx, A(w ∘ Aᵀx) and A diag(w) Aᵀ, with A the cells' weights.
+
+The smaller side of the cells are the rows, the larger the columns.
+
+Which agents are linked by what was scored: only such abilities can be compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import coo_array, issparse
 
 from youden.errors import StatisticsError
-from youden.stats.base.validation import no_cells
+from youden.nouns.pool import Floats, Ids
+from youden.stats.base.estimator import no_cells
 
 IdColumn = NDArray[np.int32] | NDArray[np.int64]
 RealColumn = NDArray[np.float32] | NDArray[np.float64]
@@ -167,3 +176,99 @@ def _ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
             slug="cells-id",
         )
     return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)
+
+
+class Totals(NamedTuple):
+    """Per row (n, r) and per column (m, c): the cells' weight, and their weight × score, negated where sides are swapped.
+
+    So score ≈ ability − difficulty reads s ≈ x − y either way.
+    """
+
+    n: Floats
+    m: Floats
+    r: Floats
+    c: Floats
+
+
+class Table(Protocol):
+    """The weights A of cells, rows × columns, behind the sums over them.
+
+    swapped: items are the rows; pairs: Σ (cells of a column)², what `gram` costs.
+    """
+
+    swapped: bool
+    pairs: float
+
+    def totals(self) -> Totals:
+        """Sums over each row and column."""
+
+    def rows(self, y: Floats) -> Floats:
+        """A y."""
+
+    def columns(self, x: Floats) -> Floats:
+        """Aᵀx."""
+
+    def fold(self, x: Floats, w: Floats) -> Floats:
+        """A(w ∘ Aᵀx)."""
+
+    def gram(self, w: Floats) -> Floats:
+        """A diag(w) Aᵀ, dense."""
+
+
+class Sides(NamedTuple):
+    """A cell's row and column: agent and item, or item and agent where items are fewer (`swapped`)."""
+
+    row: IdColumn
+    column: IdColumn
+    n_rows: int
+    n_columns: int
+    swapped: bool
+
+
+def sides(cells: Cells) -> Sides:
+    """The smaller side first."""
+    if cells.n_agents <= cells.n_items:
+        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, False)
+    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, True)
+
+
+def column_starts(column: IdColumn, n_columns: int) -> NDArray[np.int64] | None:
+    """int64[n_columns + 1]: where each column's cells begin; None where cells are not grouped by ascending column."""
+    step = 1 << 20
+    for begin in range(0, len(column) - 1, step):
+        part = column[begin : begin + step + 1]
+        if (part[1:] < part[:-1]).any():
+            return None
+    edges = np.arange(n_columns + 1).astype(column.dtype)
+    return np.searchsorted(column, edges).astype(np.int64, copy=False)
+
+
+def agent_components(agent: IdColumn, item: IdColumn, *, n_agents: int, n_items: int) -> Ids:
+    """Which agents are linked by chains of cells: int32[K], numbered from 0 in the agents' order, −1 without a cell.
+
+    agent, item: int[N], positions of the cells.
+
+    >>> agent_components(np.array([0, 2, 3]), np.array([1, 1, 0]), n_agents=4, n_items=2).tolist()
+    [0, -1, 0, 1]
+    """
+    from scipy.sparse.csgraph import connected_components  # takes long to load, and few who name this module need it
+
+    n = n_agents + n_items
+    graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n, n))
+    _, label = connected_components(graph, directed=False)
+    seen = np.bincount(agent, minlength=n_agents) > 0
+    component = np.full(n_agents, -1, dtype=np.int32)
+    component[seen] = np.unique(label[:n_agents][seen], return_inverse=True)[1]
+    return component
+
+
+def disconnected(component: Ids) -> str:
+    """What to do where there are several components; empty where there is one, or none."""
+    sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
+    if len(sizes) < 2:
+        return ""
+    shown = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+    return (
+        f"The cells fall into {len(sizes)} components (of {shown} agents) that share no agent and no item. "
+        "Compare agents only within a component, or score cells that join them."
+    )

@@ -13,9 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns.arrays import Floats
-from youden.stats.additive.cells import Cells, IdColumn, RealColumn
-from youden.stats.additive.tables import Totals, column_starts, sides
+from youden.nouns.pool import Floats
+from youden.stats.additive.cells import Cells, IdColumn, RealColumn, Totals, column_starts, sides
 
 _Loop = TypeVar("_Loop", bound=Callable[..., None])
 

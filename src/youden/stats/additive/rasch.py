@@ -14,7 +14,7 @@ from scipy.special import xlogy
 
 from youden.errors import StatisticsError
 from youden.nouns import Scores
-from youden.nouns.arrays import Floats, Positions
+from youden.nouns.pool import Floats, Positions
 from youden.stats.additive.solver import Solution, solve_additive
 from youden.stats.base.estimator import Estimator, not_fitted, observed_scores
 from youden.stats.base.links import LINKS, Link

@@ -13,13 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Floats, Ids, freeze
-from youden.stats.additive.box import fit_box
-from youden.stats.additive.cells import Cells, check_cells, check_range
-from youden.stats.additive.censored import fit_censored
-from youden.stats.additive.components import agent_components, disconnected
+from youden.nouns.pool import Floats, Ids, freeze
+from youden.stats.additive.bounds import fit_box, fit_censored
+from youden.stats.additive.cells import Cells, agent_components, check_cells, check_range, disconnected
 from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
-from youden.stats.base.validation import check_constraint, check_ridge
+from youden.stats.base.estimator import check_constraint, check_ridge
 
 Constraint = Literal["none", "clip", "box", "censored"]
 _CONSTRAINTS: tuple[Constraint, ...] = get_args(Constraint)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from youden.nouns.arrays import Bools, Floats, Ids, Positions
+from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.stats.base.clusters import NOTHING, CentredCovariance, covariance_of_blocks
 
 _OPEN = 1e-9

@@ -1,4 +1,8 @@
-"""Compares a ranking with another or with known groups, and predictions with what came.
+"""How well one order matches another, and ranks with ties: rank correlations, AUC, errors.
+
+Which places in a ranking abilities and their intervals allow.
+
+Compares a ranking with another or with known groups, and predictions with what came.
 
 Every result carries an interval with its level and method: what varies (agents, abilities or cells) differs by metric.
 """
@@ -6,6 +10,7 @@ Every result carries an interval with its level and method: what varies (agents,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,8 +18,51 @@ from scipy.special import ndtri
 from scipy.stats import kendalltau, rankdata, spearmanr
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Bools, Floats
-from youden.stats.base.validation import check_level
+from youden.nouns.pool import Bools, Floats, Ids
+from youden.stats.base.estimator import check_level
+
+
+class RankRange(NamedTuple):
+    """int32[K] each: the best and the worst place an agent can hold, 1 is first."""
+
+    low: Ids
+    high: Ids
+
+
+def ranks(ability: Floats) -> Ids:
+    """Places by ability, int32[K]: 1 + the number of agents strictly above, so ties share the best place.
+
+    ability: float[K]; NaN (no estimate) stands behind every number.
+
+    >>> ranks(np.array([0.2, 0.9, 0.2, np.nan]))
+    array([2, 1, 2, 4], dtype=int32)
+    """
+    filled = np.where(np.isnan(ability), -np.inf, ability)
+    return np.asarray(1 + (filled[None, :] > filled[:, None]).sum(axis=1), dtype=np.int32)
+
+
+def rank_ranges(low: Floats, high: Floats, *, component: Ids | None = None) -> RankRange:
+    """Places that intervals allow: rank low = 1 + agents whose interval lies wholly above, high = K − those wholly below.
+
+    low, high: float[K]; NaN in either is no interval: such an agent may hold any place and bars nobody else's.
+    component: int[K], as `Solution.component`: agents of two components bar each other from no place.
+
+    Raises: StatisticsError [interval-order] where low exceeds high.
+
+    >>> rank_ranges(np.array([0.7, 0.4, 0.1]), np.array([0.9, 0.8, 0.3]))
+    RankRange(low=array([1, 1, 3], dtype=int32), high=array([2, 2, 3], dtype=int32))
+    """
+    if (low > high).any():
+        raise StatisticsError(
+            f"{int((low > high).sum())} intervals end before they begin. Give low ≤ high.", slug="interval-order"
+        )
+    above = low[None, :] > high[:, None]
+    if component is not None:
+        above &= component[None, :] == component[:, None]
+    best = 1 + above.sum(axis=1)
+    worst = len(low) - above.sum(axis=0)
+    return RankRange(best.astype(np.int32), worst.astype(np.int32))
+
 
 _FISHER_MIN = 5
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from youden.errors import StatisticsError
+from youden.stats.base.estimator import check_level
 from youden.stats.base.metrics import Metric
-from youden.stats.base.validation import check_level
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.linalg import pinvh
 
 from youden.errors import StatisticsError
 from youden.nouns import Scores
-from youden.nouns.arrays import Floats, freeze
+from youden.nouns.pool import Floats, freeze
 from youden.stats.base.estimator import observed_scores
 
 _CHUNK = 2**22

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from youden.nouns.arrays import Floats, Ids
+from youden.nouns.pool import Floats, Ids
 from youden.stats.base.clusters import UNSEEN, unseen_square
 
 _RATIOS = np.append(0.0, np.geomspace(1e-4, 10, 150))[:, None]

@@ -1,16 +1,22 @@
-"""What abilities and their covariance say about pairs and places: differences, p-values, simultaneous sets of ranks."""
+"""Who is told apart from whom, and which places are open to an agent.
+
+What abilities and their covariance say about pairs and places: differences, p-values, simultaneous sets of ranks.
+
+Who is told apart from whom, by their difference and its own error; which places that leaves; and whether anybody is best.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, stdtr, stdtrit
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Bools, Floats, freeze
-from youden.stats.base.ranks import RankRange
-from youden.stats.base.validation import check_level
+from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.stats.base.clusters import CentredCovariance, same_value
+from youden.stats.base.estimator import check_level
+from youden.stats.base.metrics import RankRange
 
 _CHUNK = 2**22
 
@@ -130,3 +136,124 @@ def _differences(ability: Floats, covariance: Floats) -> tuple[Floats, Floats]:
     error = np.sqrt(np.maximum(spread[:, None] + spread - 2 * covariance, 0))
     np.fill_diagonal(error, np.nan)
     return np.where(np.isnan(error), np.nan, ability[:, None] - ability), error
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Every two agents, row less column: float[K, K] each, NaN on the diagonal and where nothing says how they compare.
+
+    value: θ_i − θ_k; error: its standard error, covariances included; freedom: of Student's t; half_width: of its interval at
+    `level`. above: bool[K, K], whether the interval lies above 0. Each pair errs with 1 − level, of which half is to call it the
+    wrong way round.
+    """
+
+    value: Floats
+    error: Floats
+    freedom: Floats
+    half_width: Floats
+    above: Bools
+    level: float
+
+    def __post_init__(self) -> None:
+        freeze([self.value, self.error, self.freedom, self.half_width, self.above])
+
+    def among(self, agents: Positions) -> Differences:
+        """Of some agents alone, int[n], in this order."""
+        at = np.ix_(agents, agents)
+        return Differences(
+            self.value[at], self.error[at], self.freedom[at], self.half_width[at], self.above[at], self.level
+        )
+
+    @property
+    def apart(self) -> Bools:
+        """Which two are told apart: bool[K, K]."""
+        return np.asarray(self.above | self.above.T)
+
+    @property
+    def places(self) -> RankRange:
+        """Marginally: place low = 1 + agents told to be above, high = K − those told to be below; int32[K] each.
+
+        Here a difference is first shrunk by √(1 − mean error²/mean value²), over all pairs: where agents differ hardly more than
+        chance lets them, many comparisons of one agent would else find somebody above it. Where they are spread it is near 1.
+        Who is told above all others, or above another by `places_at_once`, is above here too, however much that shrinks.
+        Each agent's holds its place with about `level`, not all at once: see `places_at_once`.
+        Source: Gelman, Hill and Yajima (2012), J. Research on Educational Effectiveness 5.
+        """
+        known = ~np.isnan(self.half_width)
+        chance, seen = float((self.error[known] ** 2).sum()), float((self.value[known] ** 2).sum())
+        shrunk = self.value * np.sqrt(max(0.0, 1 - chance / seen)) if seen > 0 else np.zeros(self.value.shape)
+        above = (shrunk > self.half_width) | _above_at_once(self)
+        if (best := self.best) is not None:
+            above[best] = np.arange(len(above)) != best
+        return _places(above)
+
+    @property
+    def best(self) -> int | None:
+        """The agent told above every other, None where there is none.
+
+        All its differences must clear 0 at once, so that a wrong agent is named with at most 1 − level, whoever leads: that is
+        reached where two are equally good, and with more leaders it is less.
+        """
+        others = self.above.sum(axis=1) == len(self.above) - 1
+        return int(others.argmax()) if len(others) > 1 and others.any() else None
+
+
+def differences(ability: Floats, of: CentredCovariance, *, level: float = 0.95) -> Differences:
+    """θ_i − θ_k ± t·√(C_ii + C_kk − 2C_ik), t with the lesser freedom of both. Values within rounding are 0, and nobody's above.
+
+    ability: float[K], NaN without an estimate.
+
+    Raises: StatisticsError [comparison-shape], [level].
+    """
+    check_level(level)
+    C = of.covariance
+    if C.shape != (len(ability), len(ability)):
+        raise StatisticsError(
+            f"{len(ability)} abilities came with a covariance of the shape {C.shape}. Give both from one fit.",
+            slug="comparison-shape",
+        )
+    value = ability[:, None] - ability
+    value[same_value(ability[:, None], ability)] = 0.0
+    spread = np.diag(C)
+    error = np.sqrt(np.maximum(spread[:, None] + spread - 2 * C, 0))
+    freedom = np.minimum(of.freedom[:, None], of.freedom)
+    half = np.asarray(stdtrit(freedom, (1 + level) / 2), dtype=np.float64) * error
+    for column in (value, error, half):
+        column[np.isnan(half) | np.isnan(value)] = np.nan
+        np.fill_diagonal(column, np.nan)
+    return Differences(value, error, freedom, half, np.asarray(value > half), level)
+
+
+def tied_places(ability: Floats) -> Ids:
+    """Places by ability, int32[K]: 1 + agents above by more than rounding, so that ties share the best place; NaN is last.
+
+    >>> tied_places(np.array([0.3, 0.5, 0.5 + 1e-16, np.nan]))
+    array([3, 1, 1, 4], dtype=int32)
+    """
+    filled = np.where(np.isnan(ability), -np.inf, ability)
+    above = (filled > filled[:, None]) & ~same_value(ability[:, None], ability)
+    return np.asarray(1 + above.sum(axis=1), dtype=np.int32)
+
+
+def places_at_once(of: Differences) -> RankRange:
+    """Places that are all true at once with the level of the differences: int32[K] each, 1 is first.
+
+    One-sided tests of θ_i ≤ θ_k for all ordered pairs, by Student's t, rejected by Holm's rule; place low = 1 + agents shown to
+    be better, high = K − agents shown to be worse. An agent without an estimate may hold any place and bars nobody else's.
+    Source: Mogstad, Romano, Shaikh and Wilhelm (2024), Review of Economic Studies 91, with Holm's critical values.
+    """
+    return _places(_above_at_once(of))
+
+
+def _above_at_once(of: Differences) -> Bools:
+    known = ~np.isnan(of.half_width)
+    t = np.divide(of.value, of.error, out=np.zeros(of.value.shape), where=known & (of.error > 0))
+    p = np.where(known, stdtr(np.where(known, of.freedom, 1.0), -t), 1.0)
+    better = np.zeros(p.shape, dtype=np.bool_)
+    better[known] = holm(p[known]) <= 1 - of.level
+    return better
+
+
+def _places(above: Bools) -> RankRange:
+    low, high = 1 + above.sum(axis=0), len(above) - above.sum(axis=1)
+    return RankRange(low.astype(np.int32), high.astype(np.int32))

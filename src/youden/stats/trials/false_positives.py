@@ -1,4 +1,11 @@
-"""Which agents and pairs get more yeses on unrelated texts than the rest."""
+"""False positives of agents: which alarm, and who gets a rate of its own.
+
+Which agents and pairs get more yeses on unrelated texts than the rest.
+
+Each agent's own rate of false positives, drawn towards the pooled rate by how little is known of it.
+
+Where agents' independent trials are few the pooled rate stands for all: own rates would be noise.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from youden.nouns.arrays import Bools, Floats, Ids, Positions
-from youden.stats.base.validation import check_level
+from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.stats.base.estimator import check_level, check_trials
 
 
 @dataclass(frozen=True)
@@ -76,3 +83,69 @@ def _raised(
     hits, n, rate, p = tested
     raised = np.flatnonzero((hits > 1) & (hits > 2 * n * rate) & (p < alpha / max(int((n > 0).sum()), 1)))
     return [(int(i), (int(hits[i]), int(n[i]), float(rate[i]), float(p[i]))) for i in raised]
+
+
+LEAST = 100
+"""Independent trials an agent, in the mean, from which on own rates are estimated: the pooled arm of a small plan has about 7."""
+_FARTHEST = 0.25
+"""A high rate is drawn at most this many of its standard errors towards the pooled one: who stands out is not averaged away."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRates:
+    """rate, error: float[K], each agent's false-positive rate and its standard error; pooled: the mean answer of all trials.
+
+    Where trials are fewer than `LEAST` an agent, or rates differ by chance alone, rate is `pooled` for everybody, and error 0.
+    """
+
+    rate: Floats
+    error: Floats
+    pooled: float
+
+    def __post_init__(self) -> None:
+        freeze([self.rate, self.error])
+
+    @property
+    def covariance(self) -> Floats:
+        """Of the rates less their mean: float[K, K]."""
+        centring = np.eye(len(self.error)) - 1 / max(len(self.error), 1)
+        return np.asarray(centring * self.error**2 @ centring)
+
+
+def own_rates(first: Ids, second: Ids, answer: Floats, *, n_agents: int) -> OwnRates:
+    """Empirical Bayes: y of an agent's n_i trials has mean f_i and variance c·f_i, f_i a Gamma with the pooled mean μ.
+
+    c = Σy²/Σy (1 for yes and no), and variance τ² by moments; w_i = n_i/(n_i + cμ/τ²); f_i = w_i·ȳ_i + (1 − w_i)·μ, or where that
+    is lower ȳ_i − ¼√(cȳ_i/n_i) (limited translation); error² = w_i·c·f_i/n_i, there c·ȳ_i/n_i. A trial counts for both agents.
+
+    first, second: int[T] of independent trials; answer: float[T] in [0, 1].
+
+    Raises: StatisticsError [trial-columns], [trial-answer].
+    Source: none in the paper; limited translation: Efron and Morris (1972), JASA 67.
+    """
+    check_trials(first, second, answer=answer)
+    agent = np.append(first, second)
+    n = np.bincount(agent, minlength=n_agents).astype(np.float64)
+    total = np.asarray(np.bincount(agent, np.tile(answer, 2), n_agents), dtype=np.float64)
+    return own_rates_of_sums(
+        n, total, n_trials=len(answer), sum_all=float(answer.sum()), squares=float((answer**2).sum())
+    )
+
+
+def own_rates_of_sums(n: Floats, total: Floats, *, n_trials: int, sum_all: float, squares: float) -> OwnRates:
+    """`own_rates` from how many trials each agent has part in and their sum: float[K] each; and over all trials, how many there
+    are, Σy and Σy²."""
+    n_agents, pooled = len(n), sum_all / n_trials if n_trials else 0.0
+    if 2 * n_trials < LEAST * n_agents or pooled == 0 or (n == 0).any():
+        return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
+    mean, spread = total / n, squares / sum_all
+    noise = (n_agents - 1) * spread * pooled
+    between = (float(n @ (mean - pooled) ** 2) - noise) / (n.sum() - float(n @ n) / n.sum())
+    if between <= 0:
+        return OwnRates(np.full(n_agents, pooled), np.zeros(n_agents), pooled)
+    w = n / (n + spread * pooled / between)
+    nearest = mean - _FARTHEST * np.sqrt(spread * mean / n)
+    drawn = w * mean + (1 - w) * pooled
+    stands_out = nearest > drawn
+    rate = np.where(stands_out, nearest, drawn)
+    return OwnRates(rate, np.sqrt(np.where(stands_out, 1, w) * spread * mean.clip(rate) / n), pooled)

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
-from youden.nouns.arrays import Bools, Floats, Ids, freeze
-from youden.stats.base.pair_effects import effects_of_pairs
-from youden.stats.base.ranks import ranks
-from youden.stats.base.validation import check_trials
+from youden.nouns.pool import Bools, Floats, Ids, freeze
+from youden.stats.base.clusters import effects_of_pairs
+from youden.stats.base.estimator import check_trials
+from youden.stats.base.metrics import ranks
 
 FEWEST_AGENTS = 5
 

@@ -1,0 +1,372 @@
+"""Commands that ask a judge: run, plan, judge.
+
+`youden plan CONFIG`: which calls a run would make and what they would cost, before anything runs.
+
+`youden run CONFIG`: plan, judge, fit and report in one go.
+
+`youden judge CONFIG`: ask the judge everything the plan asks and the store does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from youden.cli import options, run_options, show
+from youden.cli import progress as tracking
+from youden.cli import show as ranking
+from youden.cli.options import Number
+from youden.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
+    from youden.nouns import Json, Verdicts
+    from youden.run.pipeline import PlannedRun
+    from youden.run.precision import Expected
+
+
+@click.command("plan")
+@options.config
+@run_options.overrides
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write what has still to be asked into this new folder, for an engine of your own to answer.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["jsonl", "parquet"]),
+    help="Of the export: jsonl, lines as a Batch API and `vllm run-batch` read them, or parquet. [default: jsonl]",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Files of the export, alike in size. [default: 1]",
+)
+@options.json
+def plan_command(
+    *,
+    config: Path,
+    overrides: run_options.Overrides,
+    export: Path | None,
+    format: Literal["jsonl", "parquet"] | None,
+    shards: int | None,
+    as_json: bool,
+) -> None:
+    """Draw the plan of CONFIG and say what it would cost.
+
+    Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing. What an export asks is
+    answered elsewhere and comes back by `youden judge CONFIG --import ANSWERS`.
+    """
+    said = overrides.apply(config)
+    from youden.protocol.coverage import coverage
+    from youden.run.pipeline import plan_run
+    from youden.run.precision import expected_of_run
+
+    if export is None and (format is not None or shards is not None):
+        raise click.UsageError("--format and --shards are of an export. Add --export DIR, or leave them out.")
+    planned = plan_run(said)
+    expected = expected_of_run(planned.plan, planned.folder)
+    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    exported: dict[str, Json] = {}
+    if export is not None:
+        exported = {"export": _exported(planned, config, export, format=format or "jsonl", shards=shards or 1)}
+    if as_json:
+        show.print_json(
+            {
+                "run": str(planned.folder.path),
+                "judge": planned.judge.name,
+                "design": planned.plan.design,
+                "dense_calls": planned.plan.n_dense_calls,
+                "expected": _expected(expected),
+                "cost": asdict(planned.cost),
+                "coverage": asdict(coverage(planned.plan)),
+                "notes": list(planned.plan.notes),
+                **exported,
+            }
+        )
+    elif export is None:
+        show.note(
+            f"plan written to {planned.folder.path}; judge it with: youden judge {planned.folder.file('config.yaml')}"
+        )
+
+
+def _exported(
+    planned: PlannedRun, config: Path, folder: Path, *, format: Literal["jsonl", "parquet"], shards: int
+) -> dict[str, Json]:
+    from youden.run.elsewhere import export_run, stage_of
+
+    stage = stage_of(planned)
+    done = export_run(planned, stage, folder, format=format, shards=shards)
+    if not done.requests:
+        show.note(f"nothing is left to ask, so {folder} was not written; go on with: youden judge {config} --import")
+    else:
+        show.note(
+            f"{done.requests:,} requests exported to {folder} in {len(done.files)} files; bring their answers back with: "
+            f"youden judge {config} --import ANSWERS"
+        )
+        if stage.words():
+            show.note(stage.words())
+    return {
+        "folder": str(folder),
+        "requests": done.requests,
+        "files": [str(file) for file in done.files],
+        "round": stage.round,
+    }
+
+
+def _expected(expected: Expected) -> dict[str, Json]:
+    said = asdict(expected) | {
+        "half_width": {f"{times:g}": width._asdict() for times, width in expected.half_width.items()}
+    }
+    for name in ("trials_needed", "rho", "recall"):
+        found = getattr(expected, name)
+        said[name] = None if found is None else found._asdict()
+    return said
+
+
+@click.command("run")
+@options.config
+@run_options.overrides
+@run_options.counting
+@run_options.asking
+@options.labels
+@tracking.option
+@options.json
+def run_command(
+    *,
+    config: Path,
+    overrides: run_options.Overrides,
+    asking: run_options.Asking,
+    labels: Path | None,
+    to_mlflow: bool,
+    as_json: bool,
+) -> None:
+    """Rank the agents of CONFIG, from its pool to report.html.
+
+    The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
+
+    Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
+    items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
+    and is no proof of correctness.
+    """
+    said = overrides.apply(config)
+    from youden.run.engine import fit
+    from youden.run.pipeline import judge_run, plan_run
+    from youden.run.precision import expected_of_run
+
+    if to_mlflow:
+        tracking.check()
+    planned = plan_run(said)
+    table = None
+    if labels is not None:
+        from youden.practice.labels import aliases_of, open_labels, validate
+
+        table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
+    expected = expected_of_run(planned.plan, planned.folder)
+    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    with progress_bar() as bar:
+        result = judge_run(planned, asking.terms(progress=bar))
+    if result.plan.rounds is not None:
+        show.note(result.plan.notes[-1])
+    from youden.pools.look.likeness import clones_of
+    from youden.report.pages.writing import write_report  # after the asking: charts and pandas take a second to load
+    from youden.run.partner_rules import rules_of
+
+    rules = replace(rules_of(planned.folder.read_config()), clones=clones_of(planned.pool))
+    fitted = fit(planned.folder, rules=rules).analysis
+    if table is not None:
+        validate(planned.folder, table)
+    ranking.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)
+    if to_mlflow:
+        tracking.log(planned.folder)
+
+
+@click.command("judge")
+@options.config
+@click.argument("answers", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--import",
+    "importing",
+    is_flag=True,
+    help="Ask nothing: take ANSWERS, files or folders in which an engine of your own answered a `youden plan --export`.",
+)
+@run_options.overrides
+@run_options.asking
+@click.option(
+    "--mode",
+    type=click.Choice(["calls", "batch"]),
+    default="calls",
+    show_default=True,
+    help="batch: through the provider's Batch API, slower and cheaper.",
+)
+@click.option(
+    "--poll",
+    type=Number(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --mode batch: how often batches are looked at. [default: 30]",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["ray"]),
+    help="ray: workers on the Ray cluster of RAY_ADDRESS, or on one of this machine, ask instead of this process.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --engine ray: how many. [default: `ray: {workers: N}` in CONFIG, else one a node]",
+)
+@click.option(
+    "--worker",
+    is_flag=True,
+    help="Help whoever judges this run, on this machine or another: ask into the same --store, under the same cap. It writes no "
+    "file, and ends when the plan is answered.",
+)
+@options.json
+def judge_command(
+    *,
+    config: Path,
+    answers: tuple[Path, ...],
+    importing: bool,
+    overrides: run_options.Overrides,
+    asking: run_options.Asking,
+    mode: str,
+    poll: float | None,
+    engine: str | None,
+    workers: int | None,
+    worker: bool,
+    as_json: bool,
+) -> None:
+    """Ask the judge what CONFIG plans and nobody answered yet.
+
+    The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
+    while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.
+
+    With --import nothing is asked: ANSWERS are taken into the store, any number of times, in any order, and verdicts are written
+    once every trial has one.
+    """
+    if wrong := _not_together(
+        answers,
+        importing=importing,
+        batch=mode == "batch",
+        poll=poll,
+        asking=asking,
+        engine=engine,
+        workers=workers,
+        worker=worker,
+    ):
+        raise click.UsageError(wrong)
+    said = overrides.apply(config)
+    from youden.judging.asking.terms import Batching
+    from youden.nouns import CallFacts
+    from youden.run.pipeline import judge_run, plan_run
+    from youden.run.precision import expected_of_run
+
+    if worker:
+        _help_out(said, asking, as_json=as_json)
+        return
+    planned = plan_run(said, batched=mode == "batch")
+    expected = expected_of_run(planned.plan, planned.folder)
+    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    if importing:
+        result = _imported(planned, answers, asking)
+    elif mode == "batch":
+        batching = Batching(
+            poll=Batching.poll if poll is None else poll, say=show.note, folder=planned.folder.path / "batches"
+        )
+        result = judge_run(planned, asking.terms(batching=batching))
+    elif engine is not None:
+        from youden.run.elsewhere import answers_on_ray, placing_of
+
+        with progress_bar() as bar:
+            placing = placing_of(planned.config, workers=workers, say=show.note)
+            result = judge_run(planned, asking.terms(progress=bar), by=partial(answers_on_ray, placing=placing))
+    else:
+        with progress_bar() as bar:
+            result = judge_run(planned, asking.terms(progress=bar))
+    show.warn(result.warnings)
+    calls = CallFacts.of(result)
+    if as_json:
+        show.print_json({"run": str(planned.folder.path), "judge": planned.judge.name, "calls": asdict(calls)})
+    else:
+        show.note(
+            f"{calls.n_calls - calls.n_missing:,} of {calls.n_calls:,} answered, "
+            f"{f'{calls.n_reused:,} of them asked before this run, ' if calls.n_reused else ''}"
+            f"{_spent(calls.usd)} spent in all passes"
+            f"{f', ${show.fixed(calls.usd_calibration, 4)} of it by its calibration' if calls.usd_calibration else ''}; "
+            f"rank with: youden fit {planned.folder.path}"
+        )
+
+
+def _not_together(
+    answers: tuple[Path, ...],
+    *,
+    importing: bool,
+    batch: bool,
+    poll: float | None,
+    asking: run_options.Asking,
+    engine: str | None,
+    workers: int | None,
+    worker: bool,
+) -> str | None:
+    """What is wrong with options that do not go together, in words."""
+    apart: list[tuple[object, str]] = [
+        (
+            answers and not importing,
+            f"{answers[:1] and answers[0]} would be answers to take. Add --import, or leave it out.",
+        ),
+        (poll is not None and not batch, "--poll goes with --mode batch: nothing else is waited for."),
+        (
+            importing and (batch or asking.retry_failed),
+            "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.",
+        ),
+        (engine is None and workers is not None, "--workers goes with --engine ray."),
+        (
+            engine is not None and (importing or batch or asking.log is not None),
+            "--engine ray goes without --import, --mode batch and --log: its workers ask call by call.",
+        ),
+        (
+            worker and (importing or engine is not None or batch),
+            "--worker asks call by call beside whoever judges the run: leave --import, --engine and --mode batch to that one.",
+        ),
+    ]
+    return next((words for wrong, words in apart if wrong), None)
+
+
+def _spent(usd: float | None) -> str:
+    return "an amount that nobody knows was" if usd is None else f"${usd:.4f}"
+
+
+def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_options.Asking) -> Verdicts:
+    from youden.judging.asking.terms import Asking as Terms
+    from youden.run.elsewhere import import_run
+    from youden.run.pipeline import judge_run
+
+    if answers:
+        taken = import_run(planned, answers)
+        for said in taken.words():
+            show.note(said)
+        if taken.new:
+            show.note("what these answers cost was spent elsewhere and is not known here")
+    return judge_run(planned, Terms(stored_only=True, log=asking.log))
+
+
+def _help_out(config: RunConfig, asking: run_options.Asking, *, as_json: bool) -> None:
+    from youden.run.elsewhere import work
+
+    with progress_bar() as bar:
+        result = work(config, asking.terms(progress=bar))
+    n_answered, n = int(result.answered.sum()), len(result)
+    if as_json:
+        show.print_json({"worker": True, "calls": n, "answered": n_answered})
+    else:
+        show.note(
+            f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
+        )

@@ -1,0 +1,362 @@
+"""Commands for a run week by week: extend, gate, rejudge.
+
+`youden extend RUN`: extend a judged run by agents, items or calls.
+
+`youden gate RUN --agent NEW --baseline OLD`: may NEW take OLD's place?
+
+`youden rejudge RUN --judge B --calls N`: would another judge rank alike?
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from youden.cli import UNDECIDED, options, run_options, show
+from youden.cli import show as ranking
+from youden.cli.options import Number
+from youden.cli.progress import progress_bar
+from youden.cli.reading import show_judges
+from youden.text.printable import printable
+from youden.text.sentences import counted
+
+if TYPE_CHECKING:
+    from youden.nouns import ExtensionFacts, Json, Target
+    from youden.practice.gate import Gate
+
+MOST_SHOWN = 10
+
+
+@click.command("extend")
+@options.run
+@click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
+@click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
+@click.option(
+    "--calls",
+    type=click.IntRange(min=1),
+    help="How many calls. [default: as many for each new agent or item as one of the run got]",
+)
+@click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
+@click.option(
+    "--width",
+    type=Number(min=0, min_open=True),
+    metavar="W",
+    help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
+)
+@options.target
+@run_options.spending
+@run_options.asking
+@options.dry_run
+@options.json
+def extend_command(
+    *,
+    run: Path,
+    agents: str | None,
+    items: str | None,
+    calls: int | None,
+    focus: tuple[str, ...],
+    width: float | None,
+    target: Target | None,
+    overrides: run_options.Overrides,
+    asking: run_options.Asking,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Extend RUN by agents, items or more calls.
+
+    RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
+    run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
+    about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
+    drawn; --focus spends the calls on the agents it names.
+
+    Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
+    After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
+    whether an agent of the run drifted.
+    """
+    from youden.data.folder.run_config import Extension
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.extend import extend_run, plan_extension, too_wide
+    from youden.report.pages.writing import write_report
+
+    if wrong := _not_together(agents, items, calls=calls, width=width, focus=focus):
+        raise click.UsageError(wrong)
+    overrides = replace(overrides, target=target)
+    kept = RunFolder(run).read_config()
+    if target is not None:
+        kept = kept.model_copy(update={"target": target})
+    alone = width is not None and agents is None and items is None and calls is None
+    step = None if alone else Extension(agents=agents, items=items, calls=calls, focus=list(focus))
+    planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
+    show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
+    if planned.half_width is not None:
+        show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
+    said: dict[str, Json] = {
+        "run": str(planned.run.folder.path),
+        "cost": asdict(planned.cost),
+        "joined": list(planned.joined),
+        "half_width": planned.half_width,
+    }
+    if dry_run:
+        if as_json:
+            show.print_json({**said, "dry_run": True})
+        return
+    with progress_bar() as bar:
+        fitted = extend_run(planned, kept, asking.terms(progress=bar))
+    extensions = fitted.facts.growth
+    summary = write_report(planned.run.folder, fitted).summary
+    wide = too_wide(planned, fitted, width) if width is not None else ()
+    if wide:
+        names = shlex.join(word for agent in wide for word in ("--focus", agent))
+        show.note(
+            f"warning: {len(wide)} of {len(planned.joined)} intervals are wider than ± {width:g}; more calls narrow them: "
+            f"youden extend {shlex.quote(str(run))} --calls N {names}"
+        )
+    if as_json:
+        moved = None if extensions is None else {**asdict(extensions), "words": list(summary.moved)}
+        show.print_json({**said, "dry_run": False, "growth": moved})
+        return
+    ranking.show_result(summary, as_json=False)
+    if extensions is not None:
+        _draw(extensions)
+    for line in summary.moved:
+        click.echo(show.safe(line))
+
+
+def _not_together(
+    agents: str | None, items: str | None, *, calls: int | None, width: float | None, focus: tuple[str, ...]
+) -> str | None:
+    """What is wrong with options that do not go together, in words."""
+    if agents is None and items is None and calls is None and width is None:
+        return "Give --agents, --items, --calls or --width: what is the run extended by?"
+    if agents is not None and items is not None:
+        return "Give --agents first and --items in a second extension."
+    if focus and (agents is not None or items is not None):
+        return "--focus goes with --calls alone."
+    return None
+
+
+def _expected(half_width: float, *, n_joined: int) -> str:
+    if not n_joined:
+        return f"nine in ten agents will have about ± {half_width:.3f}, from the run's own answers"
+    return (
+        f"intervals of {counted(n_joined, 'new agent')}: about ± {half_width:.3f}, if their answers vary as those of the agent "
+        "that varies most"
+    )
+
+
+def _draw(extensions: ExtensionFacts) -> None:
+    """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
+    moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
+    moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
+    if moved:
+        table = show.table("What moved", ["agent"], ["before", "now", "place before", "place now", "p of drift"])
+        for move in moved[:MOST_SHOWN]:
+            table.add_row(
+                show.safe(move.agent),
+                show.fixed(move.before),
+                show.fixed(move.after),
+                str(move.place_before),
+                str(move.place_after),
+                show.fixed(move.p),
+            )
+        show.console().print(table)
+        if len(moved) > MOST_SHOWN:
+            show.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")
+
+
+WORSE = 1
+
+
+@click.command("gate")
+@options.run
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    required=True,
+    help="The new agent. Repeatable: several share the error.",
+)
+@click.option("--baseline", required=True, help="The agent it is compared with.")
+@click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
+@options.about
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where looks are counted; keep it under version control where RUN is thrown away. [default: RUN/gates.json]",
+)
+@click.option("--markdown", metavar="FILE", help="Write it as Markdown; - for standard output.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JUnit XML.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say which look this would be and at what level; do not count it.",
+)
+@options.json
+def gate_command(
+    *,
+    run: Path,
+    agents: tuple[str, ...],
+    baseline: str,
+    margin: float,
+    target: Target | None,
+    ledger: Path | None,
+    markdown: str | None,
+    junit: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Is --agent better, no worse or worse than --baseline?
+
+    It says so of items of this kind, or of what --target says, by the answers in RUN. The difference of their abilities gets
+    an interval, from what each item contributes to it. If all of it lies above 0, the agent is better; if all of it lies
+    above −margin, no worse: exit code 0 for both. If all of it lies below 0 but not above −margin, the agent is worse: 1.
+    Else it is undecided: 3, with the number of calls that decide with a chance of 90 %, wherever the truth lies, and the
+    command that asks them, or the number of items. Agents that were hardly seen to differ are undecided below
+    some 70 items: 12 agreements of 12 still allow a difference on a quarter of all items.
+
+    Nothing is asked and nothing spent. You may look again after more calls: look m may err with 2.5 % / 2^(m−1) on either
+    side. Over all looks a wrong 'worse' then has a chance of at most 5 %, and so has a wrong pass. Looks are counted in
+    --ledger; the same answers again are the same look. Several --agent in one command share the error (Bonferroni); in commands
+    of their own they do not.
+
+    In JUnit XML an agent is a test: worse is a failure, undecided an error.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.errors import InputError
+    from youden.practice.gate import gate_run, next_looks
+    from youden.report.pages.writing import gate_markdown as render_markdown
+    from youden.report.pages.writing import render_junit
+
+    if as_json and markdown == "-":
+        raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
+    folder = RunFolder(run)
+    if dry_run:
+        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target)
+        if as_json:
+            show.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
+        for look in looks:
+            show.note(
+                f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
+            )
+        return 0
+    gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target)
+    if junit is not None:
+        junit.write_text(render_junit(gate), encoding="utf-8")
+    if markdown is not None and markdown != "-":
+        Path(markdown).write_text(render_markdown(gate), encoding="utf-8")
+    if as_json:
+        show.print_json(gate.to_json())
+    elif markdown == "-":
+        click.echo(render_markdown(gate), nl=False)
+    else:
+        _show(gate)
+    return {"worse": WORSE, "undecided": UNDECIDED}.get(gate.verdict, 0)
+
+
+def _show(gate: Gate) -> None:
+    from youden.practice.gate import footing, interval, sentence, to_do
+
+    table = show.table(
+        f"Against {show.safe(gate.baseline)}, margin {gate.margin:g}",
+        ["agent", "verdict"],
+        ["difference", "interval", "level", "items"],
+    )
+    for row in gate.agents:
+        figures = (f"{row.difference:+.3f}", interval(row), f"{row.level:.2%}", f"{row.n_items:,}")
+        table.add_row(show.safe(row.agent), row.verdict, *figures)
+    show.console().print(table)
+    for row in gate.agents:
+        show.note(sentence(gate, row))
+    command = to_do(gate)
+    if command is not None:
+        show.note(command)
+    show.note(footing(gate))
+    show.note(f"signature: {gate.signature}")
+
+
+@click.command("rejudge")
+@options.run
+@click.option(
+    "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."
+)
+@click.option("--calls", type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="The same, as trials an agent takes part in.")
+@click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
+@options.store("YOUDEN_STORE, else verdicts.db in its folder")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
+@options.max_cost
+@run_options.asking
+@options.family
+@options.dry_run
+@options.json
+def rejudge_command(
+    *,
+    run: Path,
+    judge: str,
+    calls: int | None,
+    trials: int | None,
+    out: Path | None,
+    store: str | None,
+    seed: int,
+    max_cost: float | None,
+    asking: run_options.Asking,
+    families: dict[str, str],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Ask a second judge part of RUN's trials: do the two agree?
+
+    The part is balanced over agents and items. Shows how often they agree on a trial; how alike they rank, beside how alike
+    RUN's own judge would rank on so few trials; which agents move beyond chance; and whether a judge favours agents of its
+    own family. Families are `meta.family` of agents in the pool's agents.jsonl, and `family:` in a judge's config or --family
+    JUDGE=NAME.
+
+    The part is a run of its own, with a config that makes it again: `youden run`, `report`, `compare` and cassettes take it
+    like any other. Nothing that its store holds is asked again; the same command resumes.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.rejudge import compare_rejudged, plan_rejudge
+    from youden.run.pipeline import fit_run, judge_run
+    from youden.run.precision import expected_of
+
+    if (calls is None) == (trials is None):
+        raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
+    planned = plan_rejudge(
+        RunFolder(run),
+        judge=judge,
+        calls=calls,
+        trials=trials,
+        seed=seed,
+        out=out,
+        store=store or options.usual_store(),
+        max_cost=max_cost,
+        max_missing=asking.max_missing,
+    )
+    again = planned.again
+    show.show_plan(again.plan, again.cost, again.judge.name, expected=expected_of(again.plan))
+    said: dict[str, Json] = {
+        "run": str(again.folder.path),
+        "of": str(run),
+        "judge": again.judge.name,
+        "cost": asdict(again.cost),
+    }
+    if dry_run:
+        if as_json:
+            show.print_json({**said, "notes": list(again.plan.notes)})
+        return
+    with progress_bar() as bar:
+        result = judge_run(again, asking.terms(progress=bar))
+    fit_run(again.folder)
+    found = compare_rejudged(planned, families=families)
+    show.warn(result.warnings)
+    if as_json:
+        show.print_json({**said, "retest": found.retest, "words": list(found.words), "judges": found.study.to_json()})
+        return
+    show_judges(found.study)
+    for line in found.words:
+        click.echo(printable(line))
+    show.note(f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}")

@@ -1,0 +1,275 @@
+"""What commands share: groups that load when asked for, values that are checked, options.
+
+Commands under one name: each loads its file when it is asked for, and a name that is mistyped gets a suggestion.
+
+What options take: finite numbers, names and numbers separated by commas, pairs with a sign of equality.
+
+Options that several commands share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+
+class Suggesting(click.Group):
+    """Says what a mistyped command may have meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+            close = get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"There are: {', '.join(known)}."
+            ctx.fail(f"No such command {name!r}. {hint}")
+        return super().resolve_command(ctx, args)
+
+
+class Loading(Suggesting):
+    """Commands by where they are, "module:name", under the headings of `--help`."""
+
+    def __init__(self, *args: Any, groups: Mapping[str, Mapping[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.groups = groups
+        self.places = {name: place for group in groups.values() for name, place in group.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.places)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.places:
+            return None
+        module, name = self.places[cmd_name].split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, self.places))
+        limit = formatter.width - 6 - widest
+        for heading, names in self.groups.items():
+            with formatter.section(heading):
+                loaded = [(name, self.get_command(ctx, name)) for name in names]
+                rows = [(name.ljust(widest), one.get_short_help_str(limit)) for name, one in loaded if one]
+                formatter.write_dl(rows)
+
+
+class Number(click.FloatRange):
+    """A number that is one: neither nan nor inf passes for it."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no number. Give one such as {self._such_as}.", param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is no number that can be counted with. Give one such as {self._such_as}.", param, ctx)
+        return float(super().convert(number, param, ctx))
+
+    @property
+    def _such_as(self) -> str:
+        return "0.05" if self.max == 1 else "10"
+
+
+def words(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[str, ...] | None:
+    """An option's callback: names separated by commas."""
+    return None if said is None else _split(said)
+
+
+def numbers(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, ...]:
+    """An option's callback: numbers above 0, separated by commas; none where nothing is said."""
+    try:
+        found = () if said is None else tuple(map(float, _split(said)))
+    except ValueError as error:
+        raise click.BadParameter(f"{said!r} is no list of numbers. Give, for example, 1,2,5.") from error
+    if not all(0 < number < float("inf") for number in found):
+        raise click.BadParameter(f"{said!r} holds a number that is not above 0. Give, for example, 1,2,5.")
+    return found
+
+
+def pairs(
+    such_as: str, *, at_last: bool = False
+) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
+    """The callback of a repeated option NAME=VALUE. such_as: an example. at_last: the name may hold a `=` itself."""
+
+    def read(_ctx: click.Context, parameter: click.Parameter, said: tuple[str, ...]) -> dict[str, str]:
+        found = {}
+        for text in said:
+            name, sign, value = text.rpartition("=") if at_last else text.partition("=")
+            if not (name and sign and value):
+                raise click.BadParameter(f"{text!r} is no {parameter.metavar}. Give, for example, {such_as}.")
+            found[name] = value
+        return found
+
+    return read
+
+
+def _split(text: str) -> tuple[str, ...]:
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} names nothing. Give one name, or several separated by commas.")
+    return found
+
+
+R = TypeVar("R")
+
+
+def _with_charts(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None:
+        from youden.report.charts.vega import need_charts
+
+        need_charts()
+    return path
+
+
+CONFIGS = (".yaml", ".yml")
+"""What a run's config ends in, where a command takes a pool as well."""
+
+config = click.argument("config", type=click.Path(path_type=Path))
+run = click.argument("run", type=click.Path(path_type=Path))
+runs = click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+pool_or_config = click.argument("source", metavar="POOL|CONFIG", type=click.Path(path_type=Path))
+html = click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_with_charts,
+    help="Also draw it, into this file.",
+)
+json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
+
+max_cost = click.option("--max-cost", type=Number(min=0), metavar="USD", help="The most that this command may spend.")
+max_missing = click.option(
+    "--max-missing",
+    type=Number(0, 1),
+    metavar="SHARE",
+    help="Stop when more than this share of answers is missing. [default: 0.01]",
+)
+retry_failed = click.option(
+    "--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected."
+)
+log = click.option("--log", type=click.Path(path_type=Path), help="Write every call and failure there, as JSON lines.")
+grace = click.option(
+    "--grace",
+    type=Number(min=0),
+    default=8.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="On Ctrl-C, SIGTERM or SIGHUP, wait this long for answers to calls in flight, and keep them. A second one ends at "
+    "once.",
+)
+
+_targets = click.Choice(["items-like-these", "these-items"])
+target = click.option(
+    "--target",
+    type=_targets,
+    help="What intervals speak of: more items of this kind, or these items alone. The run remembers it. "
+    "[default: what the run says, else items-like-these]",
+)
+about = click.option(
+    "--target",
+    type=_targets,
+    help="What differences speak of: more items of this kind, or these items alone. "
+    "[default: what the runs say, else items-like-these]",
+)
+labels = click.option(
+    "--labels",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Hold the ranking against labels: CSV, JSONL or Parquet with a column agent and columns of numbers. "
+    "Columns item (labels of agents on items) and alias (an agent's other name) may be there. No fit sees them.",
+)
+family = click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="JUDGE=NAME",
+    callback=pairs("gpt-4o-mini=gpt", at_last=True),
+    help="A judge's family, by the name that agents have in meta.family; used instead of `family:` in the judge's config. "
+    "Repeatable.",
+)
+
+families = click.option(
+    "--families",
+    "families_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "
+    "which an agent's own family does not score it and the others weigh alike. The run remembers it.",
+)
+robust = click.option(
+    "--robust/--no-robust",
+    default=None,
+    help="Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
+)
+trusted = click.option(
+    "--trusted",
+    metavar="AGENTS",
+    callback=words,
+    help="Rank by the trials of these agents, separated by commas, with everybody. It holds against rings. Where nobody "
+    "cheats, it costs up to .09 of the rank correlation. The run remembers it.",
+)
+
+
+def store(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds --store. default: in words, where answers go without it."""
+    said = f"Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. [default: {default}]"
+    return click.option("--store", metavar="PLACE", help=said)
+
+
+def usual_store() -> str | None:
+    """The store for commands whose --store and config name none: YOUDEN_STORE."""
+    return os.environ.get("YOUDEN_STORE") or None
+
+
+rule = click.option(
+    "--rule",
+    type=click.Choice(["shared", "own"]),
+    default="shared",
+    show_default=True,
+    help="What a held-out cell keeps out of training. shared: every trial that touches it; own: those that score it, the "
+    "paper's way.",
+)
+held_out = click.option(
+    "--holdout",
+    type=Number(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    default=0.2,
+    show_default=True,
+    help="The share of the cells that is held out.",
+)
+above = click.option(
+    "--above",
+    default="faithful",
+    show_default=True,
+    callback=words,
+    help="Groups that should rank first, separated by commas.",
+)
+below = click.option(
+    "--below",
+    default="strategic,low-effort",
+    show_default=True,
+    callback=words,
+    help="Groups that should rank last, separated by commas.",
+)
+
+
+def scores(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds --scores."""
+    return click.option(
+        "--scores",
+        type=click.Choice(["row", "symmetric"]),
+        default=default,
+        show_default=True,
+        help="row: an agent's trials where it stands first, the paper's way; symmetric: in both orders.",
+    )

@@ -1,0 +1,291 @@
+"""Commands that move pools: generate, import, export.
+
+`youden generate AGENTS [ITEMS]`: make a pool of responses.
+
+`youden import FORMAT PATH…`: bring what other tools made.
+
+`youden export SOURCE OUT`: a pool or a run for other tools.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from youden.cli import options, show
+from youden.cli.options import pairs
+from youden.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
+    from youden.pools.make.generate import Generated
+
+ANSWERS = "answers.db"
+
+
+@click.command("generate")
+@click.argument("agents", type=click.Path(path_type=Path))
+@click.argument("items", required=False)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The pool's folder to make.")
+@click.option(
+    "--model-map",
+    "model_map",
+    multiple=True,
+    metavar="MODEL=JUDGE",
+    callback=pairs("gpt-4=local"),
+    help="Ask JUDGE in place of MODEL: another model of the file, a name in configs/judges/, or a .yaml. `*=JUDGE` replaces "
+    "all. Repeatable.",
+)
+@options.store("YOUDEN_STORE, else answers.db in --out")
+@options.max_cost
+@options.max_missing
+@options.retry_failed
+@options.grace
+@click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
+@options.json
+def generate_command(
+    *,
+    agents: Path,
+    items: str | None,
+    out: Path,
+    model_map: dict[str, str],
+    store: str | None,
+    max_cost: float | None,
+    max_missing: float | None,
+    retry_failed: bool,
+    grace: float,
+    replay: bool,
+    as_json: bool,
+) -> None:
+    """Let AGENTS respond to ITEMS, and write the pool --out.
+
+    AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are taken, or `python-topics`; AGENTS may name its own. Calls and
+    cost are shown first; the same command resumes.
+
+    With --replay nobody is asked and no key is needed: the answers of --store, such as a cassette that was imported, make the
+    same pool again.
+    """
+    from youden.data.pools.pool_reader import write_pool
+    from youden.errors import InputError
+    from youden.judging.asking.terms import Asking
+    from youden.nouns import MAX_MISSING
+    from youden.pools.make.agents import load_agents
+    from youden.pools.make.generate import generate
+    from youden.pools.make.generation import plan_generation, refuse_another_pool, write_recipe
+    from youden.pools.make.item_sources import read_items
+
+    file = load_agents(agents, model_map=model_map)
+    place = items or file.items
+    if place is None:
+        raise click.UsageError("Give ITEMS: AGENTS names none.")
+    planned = plan_generation(file, read_items(place))
+    refuse_another_pool(planned, out)
+    cost = planned.cost
+    most = show.dollars(cost.usd, whose="a model's")
+    show.note(
+        f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
+        f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
+    )
+    store = store or options.usual_store()
+    if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
+        raise InputError(
+            f"--replay answers from a store, and there is none at {out / ANSWERS}. Say where the answers are: --store STORE.",
+            slug="replay-store",
+        )
+    store = store or str(out / ANSWERS)
+    with progress_bar() as bar:
+        made = generate(
+            planned,
+            store=store,
+            asking=Asking(
+                max_cost,
+                MAX_MISSING if max_missing is None else max_missing,
+                retry_failed,
+                bar if planned.makes_calls else None,
+                grace=grace,
+            ),
+            replay=replay,
+            name=out.name,
+        )
+    write_pool(made.pool, out)
+    write_recipe(out, planned, store=store)
+    for note in made.notes:
+        show.note(f"note: {note}")
+    if as_json:
+        show.print_json({"out": str(out), **_counts(made)})
+    else:
+        click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items: {out}")
+        show.note(f"look it over with: youden check {out}")
+
+
+def _counts(made: Generated) -> dict[str, Json]:
+    return {
+        "agents": made.pool.n_agents,
+        "items": made.pool.n_items,
+        "missing": made.pool.n_missing,
+        "asked": made.n_asked,
+        "failed": made.n_failed,
+        "usd": None if isnan(made.usd) else made.usd,
+    }
+
+
+PEER_PREDICTION = "peer-prediction"
+
+
+def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """A format that there is, looked up when the command runs."""
+    from youden.data.importers import IMPORTERS
+
+    return str(click.Choice([PEER_PREDICTION, *IMPORTERS]).convert(value, parameter, ctx))
+
+
+@click.command("import")
+@click.argument("format_", metavar="FORMAT", callback=_registered)
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make: a pool's or a run's.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NOUN=NAME",
+    callback=pairs("text=output"),
+    help="In tables: the column of agent, item, text, prompt or group, where it is called otherwise, or a path inside one "
+    "(meta.model, turns[0], completions[].response); text=a,b: columns that are an agent each. Repeatable.",
+)
+@click.option(
+    "--allow-dropped",
+    is_flag=True,
+    help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
+)
+@options.json
+def import_command(
+    *, format_: str, paths: tuple[Path, ...], out: Path, columns: dict[str, str], allow_dropped: bool, as_json: bool
+) -> None:
+    """Import the files or folders PATH… into the folder --out. Several files are joined by item.
+
+    \b
+    inspect          logs of Inspect (.eval, .json): an agent a model
+    lm-eval          samples_*.jsonl that lm-evaluation-harness writes with --log_samples
+    alpaca-eval      model_outputs.json: an agent a folder of results/, or a generator
+    fastchat         model_answer JSONL of FastChat and Arena-Hard
+    promptfoo        results as JSON, JSONL or CSV: an agent a provider
+    helm             scenario_state.json of helm-run: an agent a model
+    hf-dataset       a folder that Hugging Face `datasets` saved to disk
+    table            CSV, TSV, JSONL, Parquet with any columns: an agent a file, or by a column; generations,
+                     completions, chosen and rejected are known
+    peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
+                     tvd_mi_individual_examples becomes a run, without texts
+
+    What cannot be used is left out, counted, and named with its place; items that do not line up are listed. To lose more
+    than 1 % of the responses is an error.
+    """
+    if format_ == PEER_PREDICTION:
+        _peer_prediction(paths, out, columns, as_json=as_json)
+        return
+    from youden.pools.first_config import bring
+
+    imported = bring(format_, paths, out, columns=columns, allow_dropped=allow_dropped)
+    pool = imported.pool
+    for note in imported.notes:
+        show.note(f"note: {note}")
+    if as_json:
+        show.print_json(
+            {
+                "out": str(out),
+                "kind": "pool",
+                "agents": pool.n_agents,
+                "items": pool.n_items,
+                "missing": pool.n_missing,
+                "left_out": dict(imported.left_out),
+                "dropped": imported.n_dropped,
+                "unaligned": list(imported.unaligned),
+            }
+        )
+    else:
+        click.echo(f"pool of {pool.n_agents} agents × {pool.n_items} items, {pool.n_missing:,} cells missing: {out}")
+
+
+def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
+    from youden.run.engine import import_peer_prediction
+
+    if len(paths) != 1 or columns:
+        raise click.UsageError(f"{PEER_PREDICTION} takes one PATH and no --column.")
+    imported = import_peer_prediction(paths[0], out)
+    for note in imported.notes:
+        show.note(f"note: {note}")
+    if as_json:
+        show.print_json(
+            {"out": str(out), "kind": imported.kind, "agents": imported.n_agents, "items": imported.n_items}
+        )
+    else:
+        click.echo(f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}")
+
+
+@click.command("export")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "name",
+    default="tables",
+    show_default=True,
+    metavar="FORMAT",
+    help="tables, eee, hf, hf-space, schema, or a package's own.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that are there. Folders are never replaced.")
+@click.option("--organization", metavar="NAME", help="Who made this run, for eee, which asks.")
+@click.option(
+    "--push", "repo", metavar="OWNER/NAME", help="Also put it on the Hugging Face Hub (hf, hf-space), privately."
+)
+@click.option("--public", is_flag=True, help="With --push: a repository that is new can be seen by everybody.")
+@options.json
+def export_command(
+    *,
+    source: Path,
+    out: Path,
+    name: str,
+    overwrite: bool,
+    organization: str | None,
+    repo: str | None,
+    public: bool,
+    as_json: bool,
+) -> None:
+    """Write a pool or a run to OUT, for other tools.
+
+    SOURCE is a pool or a run's folder.
+
+    tables: a file, by its ending .csv, .jsonl, .parquet or .duckdb. A pool becomes one tidy table (agent, item, text, prompt,
+    group), which `youden run` reads again as .csv or .parquet. A run becomes its tables ranking, items and trials: in a .duckdb
+    together, else in a file each.
+
+    The others write a new folder. eee: a run in the schema of Every Eval Ever, a file for each agent. hf: a pool or a run as a
+    dataset of the Hugging Face Hub, with a card. hf-space: a run's report as a static Space. schema: the JSON Schema of each of
+    a run's files.
+    """
+    from youden.data.exporters import EXPORTERS
+    from youden.data.exporters.export_files import Terms
+    from youden.data.exporters.hugging_face import check_push, push
+    from youden.data.folder.run_folder import RunFolder
+    from youden.data.pools.pool_reader import read_pool
+    from youden.text.printable import printable
+
+    if public and repo is None:
+        raise click.UsageError("--public is of a push. Add --push OWNER/NAME, or leave it out.")
+    exporter = EXPORTERS.load(name)
+    if repo is not None:
+        check_push(name)
+    folder = RunFolder(source)
+    read = folder if folder.has("pool.json") else read_pool(source)
+    written = exporter(read, out, terms=Terms(overwrite, organization))
+    address = None if repo is None else push(out, repo, name, public=public)
+    for line in written.notes:
+        show.note(line)
+    if as_json:
+        show.print_json({"files": [str(file) for file in written.files], "rows": dict(written.rows), "pushed": address})
+        return
+    for line in (*map(str, written.files), *([address] if address else [])):
+        click.echo(printable(line))

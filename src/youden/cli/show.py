@@ -1,0 +1,253 @@
+"""What commands print: tables, notes, warnings, JSON.
+
+What every command prints with: notes, rounded numbers, other people's text made safe; and a plan with its cost.
+
+A fitted run on a terminal and as JSON: its ranking, its warnings, and how far labels agree.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from youden.text.printable import printable
+from youden.text.sentences import with_interval
+
+if TYPE_CHECKING:
+    from youden.nouns import Agreement, Cost, Json, Plan, Validation
+    from youden.report.data.summary import Summary
+    from youden.run.precision import Expected
+
+
+def print_json(value: Mapping[str, Json]) -> None:
+    """One JSON object on standard output."""
+    click.echo(json.dumps(value, ensure_ascii=True, allow_nan=False))
+
+
+def note(text: str) -> None:
+    """A line on standard error."""
+    click.echo(printable(text), err=True)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The reader had enough: `main` ends quietly."""
+        raise BrokenPipeError
+
+
+def console() -> Console:
+    """Standard output; 120 columns wide where it is no terminal."""
+    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
+    """A table without rows. left, right: heads of its columns, by the side on which their cells stand."""
+    made = Table(title=title, title_justify="left")
+    for head in left:
+        made.add_column(head)
+    for head in right:
+        made.add_column(head, justify="right")
+    return made
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Lines on standard error that begin with `warning: `."""
+    for warning in warnings:
+        note(f"warning: {warning}")
+
+
+def safe(text: str | None) -> str:
+    """Other people's text, without markup or control characters."""
+    return "–" if text is None else escape(printable(text))
+
+
+def fixed(value: float | None, digits: int = 3) -> str:
+    """The number with so many digits behind the point, a dash for None."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def minutes(value: float | None) -> str:
+    """`about 4 minutes`."""
+    if value is None:
+        return "unknown time"
+    if value < 1.5:
+        return "under a minute" if value < 1 else "about a minute"
+    return f"about {value:,.0f} minutes" if value < 120 else f"about {value / 60:,.1f} hours"
+
+
+def with_sd(mean: float, sd: float | None) -> str:
+    """`0.117 (0.003)`."""
+    return fixed(mean) if sd is None else f"{fixed(mean)} ({fixed(sd)})"
+
+
+def dollars(usd: float | None, *, whose: str = "the judge's") -> str:
+    """`$1.20`. whose: config it is that may have no price."""
+    return f"unknown ({whose} config has no price)" if usd is None else f"${usd:,.2f}"
+
+
+def cost_in_words(cost: Cost, judge: str) -> str:
+    """Estimated tokens and dollars, and what they rest on."""
+    known = [f"tokens by {cost.tokenizer}"] if cost.tokens_in else []
+    known += [f"prices from {cost.prices}"] if cost.prices else []
+    left = "" if cost.usd_left is None else f", so that ${cost.usd_left:,.2f} is left to pay"
+    stored = f"; {cost.stored:,} of the {cost.calls:,} answers are stored already{left}" if cost.stored else ""
+    return (
+        f"about {cost.tokens_in:,} tokens in and {cost.tokens_out:,} out, cost {dollars(cost.usd)} with {judge}"
+        + (f" ({', '.join(known)})" if known else "")
+        + stored
+    )
+
+
+def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None) -> None:
+    """Cells, calls, estimated tokens and dollars, before anything runs; on standard error, so data stays clean.
+
+    expected: what it buys.
+    """
+    from youden.protocol.coverage import coverage
+
+    share = 100 * cost.calls / plan.n_dense_calls
+    counted = coverage(plan)
+    note(
+        f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
+        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}"
+    )
+    if cost.pace:
+        note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
+    note(
+        f"plan: {counted.ordered:,} ordered pairs ({counted.unordered:,} unordered), {counted.independent:,} independent calls; "
+        f"{counted.of_present:.1%} of all cells get a row score, {counted.of_train:.1%} of those left for training; "
+        f"{counted.holdout:,} calls touch held-out cells"
+    )
+    if expected is not None:
+        from youden.run.precision import expected_words
+
+        usd = None if cost.usd is None else cost.usd / max(cost.calls, 1)
+        for line in expected_words(expected, usd_per_call=usd, n_agents=plan.n_agents):
+            note(f"plan: {line}")
+    for line in plan.notes:
+        note(f"plan: {line}")
+
+
+def places(low: int, high: int) -> str:
+    """`3` or `3–5`."""
+    return str(low) if low == high else f"{low}–{high}"
+
+
+BAR_CELLS = 22
+WIDE = 100
+
+
+def show_ranking(data: Summary) -> None:
+    """The ranking with groups, intervals and, where the terminal has room, small bars."""
+    terminal = console()
+    bars = terminal.width >= WIDE
+    table = Table(title=f"{safe(data.name)}: {data.n_agents} agents on {data.items}", title_justify="left")
+    table.add_column("places", justify="right")
+    table.add_column("agent")
+    table.add_column("group")
+    table.add_column("ability", justify="right")
+    table.add_column(f"{data.facts.level:.0%} interval")
+    if bars:
+        table.add_column("", no_wrap=True)
+    table.add_column("trials", justify="right")
+    if data.shows_length:
+        table.add_column("by length", justify="right")
+    for agent in data.ranking:
+        interval = f"{fixed(agent.low)} … {fixed(agent.high)}"
+        bar = ""
+        if agent.bar is not None:
+            first = round(agent.bar.low / 100 * (BAR_CELLS - 1))
+            last = max(first, round((agent.bar.low + agent.bar.width) / 100 * (BAR_CELLS - 1)))
+            bar = " " * first + "─" * (last - first + 1)
+            middle = round(agent.bar.middle / 100 * (BAR_CELLS - 1))
+            bar = bar[:middle] + "●" + bar[middle + 1 :]
+        cells = [
+            agent.places,
+            safe(agent.agent),
+            safe(agent.group),
+            fixed(agent.ability),
+            interval,
+            *([bar] if bars else []),
+            f"{agent.n_trials:,}",
+        ]
+        if data.shows_length:
+            cells.append("–" if agent.length_place is None else str(agent.length_place))
+        table.add_row(*cells)
+    terminal.print(table)
+
+
+def show_labels(found: Validation) -> None:
+    """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
+    drawn = table(
+        f"against {safe(found.source)} ({found.level:.0%} intervals)",
+        ["label", "agents", "Spearman ρ", "Kendall τ-b", "AUC"],
+    )
+    for label in found.labels:
+        drawn.add_row(
+            safe(label.name), str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))
+        )
+    console().print(drawn)
+    for label in found.labels:
+        for sentence in label.words:
+            click.echo(printable(sentence))
+        for one in label.disagreements:
+            by_label = f"{places(one.label_low, one.label_high)} by '{label.name}' ({one.label:.4g})"
+            by_ability = f"{one.place} by ability ({one.ability:.3f}, {places(one.rank_low, one.rank_high)})"
+            click.echo(printable(f"  {one.agent}: {by_label}, {by_ability}{'' if one.explained else ', unexplained'}"))
+    for line in found.notes:
+        note(f"labels: {line}")
+
+
+def _agreement(found: Agreement | None) -> str:
+    if found is None or found.value is None:
+        return "–"
+    return with_interval(found.value, found.low, found.high)
+
+
+def show_result(data: Summary, *, as_json: bool) -> None:
+    """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
+    warn(data.warnings)
+    if as_json:
+        ranking: list[Json] = [
+            {
+                "agent": agent.agent,
+                "group": agent.group,
+                "ability": agent.ability,
+                "low": agent.low,
+                "high": agent.high,
+                "rank_low": agent.rank_low,
+                "rank_high": agent.rank_high,
+                "n_trials": agent.n_trials,
+                "error": agent.error,
+                "place_low": agent.place_low,
+                "place_high": agent.place_high,
+                "length_place": agent.length_place,
+                "standings": {name: asdict(standing) for name, standing in agent.standings.items()},
+            }
+            for agent in data.ranking
+        ]
+        print_json(
+            {
+                "run": data.name,
+                "ranking": ranking,
+                "facts": asdict(data.facts),
+                "labels": None if data.labels is None else asdict(data.labels),
+                "signature": data.signature,
+            }
+        )
+        return
+    show_ranking(data)
+    for line in data.standings:
+        click.echo(printable(line))
+    note(data.target)
+    if data.labels is not None:
+        show_labels(data.labels)
+    note(f"signature: {data.signature}")

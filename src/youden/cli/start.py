@@ -1,0 +1,275 @@
+"""Commands to begin with: demo, init, check, doctor, completion.
+
+`youden check POOL|CONFIG`: whether a pool can be ranked at all, before money is spent.
+
+`youden completion SHELL`: what makes a shell complete commands, options and files.
+
+`youden demo`: the whole path on the bundled pool, offline, without a key.
+
+`youden doctor [JUDGE]`: what is installed; or one call, and what it says of a judge.
+
+`youden init [POOL]`: a first config, with comments, for what is there.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from dataclasses import asdict
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import get_completion_class
+
+from youden.cli import options, run_options, show
+from youden.cli import show as ranking
+from youden.cli.progress import progress_bar
+from youden.text.printable import printable
+from youden.text.sentences import with_interval
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
+    from youden.pools.look.findings import Checked
+
+
+@click.command("check")
+@options.pool_or_config
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Draws the items that are looked at in a large pool.",
+)
+@click.option("--all", "every", is_flag=True, help="Show what every design takes with every judge.")
+@options.json
+def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
+    """Look a pool over before money is spent.
+
+    Looks for gaps, clones, templates, copied sources, texts that address a judge, items too alike, and languages. Every finding
+    says what it does to the ranking and what to do. Nothing is changed and nothing is asked.
+
+    Then it says what judging would take: for a run's CONFIG (.yaml) with its own judge, design and budget; for a POOL by the
+    usual design with each judge there is a config for.
+    """
+    from youden.pools.look.check import USUAL, check_config, check_pool
+
+    if source.suffix.lower() in options.CONFIGS:
+        config = run_options.Overrides(None, None, None).apply(source)
+        checked, by = check_config(config, seed=seed, designs=None if every else ()), "this run"
+    else:
+        from youden.data.pools.pool_reader import read_pool
+
+        checked, by = check_pool(read_pool(source), seed=seed, designs=None if every else USUAL), "the usual design"
+    if as_json:
+        show.print_json(checked.to_json())
+        return
+    _draw(checked, f"what judging would take, by {'each design at its own budget' if every else by}")
+
+
+def _draw(checked: Checked, title: str) -> None:
+    counts = checked.counts
+    words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words in the mean"
+    click.echo(
+        f"{printable(checked.name)}: {counts.n_agents:,} agents × {counts.n_items:,} items, {counts.n_responses:,} responses, "
+        f"{counts.n_missing:,} missing, {counts.n_blank:,} blank; {counts.shortest:,} to {counts.longest:,} characters "
+        f"(median {counts.median:,}){words}."
+    )
+    for line in checked.notes:
+        show.note(f"note: {line}")
+    for number, finding in enumerate(checked.findings, 1):
+        click.echo(
+            f"\n{number}. {printable(finding.what)} [{finding.slug}]\n   {finding.effect}\n   To do: {finding.advice}"
+        )
+    click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
+    if not checked.costs:
+        return
+    table = show.table(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"])
+    for cost in checked.costs:
+        usd = "unknown" if cost.usd is None else f"{cost.usd:,.2f}"
+        cells = [f"{n:,}" for n in (cost.calls, cost.tokens_in, cost.tokens_out)]
+        table.add_row(show.safe(cost.design), show.safe(cost.judge), *cells, usd)
+    show.console().print(table)
+
+
+HOW = {
+    "bash": """echo 'eval "$(youden completion bash)"' >> ~/.bashrc""",
+    "zsh": """echo 'eval "$(youden completion zsh)"' >> ~/.zshrc""",
+    "fish": "youden completion fish > ~/.config/fish/completions/youden.fish",
+}
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(list(HOW)))
+def completion_command(shell: str) -> None:
+    """Print what makes a shell complete commands and options.
+
+    Once, then open a new terminal:
+
+    \b
+    bash  echo 'eval "$(youden completion bash)"' >> ~/.bashrc
+    zsh   echo 'eval "$(youden completion zsh)"' >> ~/.zshrc
+    fish  youden completion fish > ~/.config/fish/completions/youden.fish
+    """
+    from youden.cli import youden
+
+    made = get_completion_class(shell)
+    if made is not None:
+        click.echo(made(youden, {}, "youden", "_YOUDEN_COMPLETE").source())
+
+
+COMPARED = (("faithful", "low-effort"), ("faithful", "strategic"))
+CONFIG = "runs/field-notes.yaml"
+FLIPPER = "fact-flipper"
+
+
+@click.command("demo")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True, help="The run's folder."
+)
+@options.json
+def demo_command(out: Path, as_json: bool) -> None:
+    """Rank the 12 agents of the pool `field-notes`, offline.
+
+    The pool comes with the package. The judge is `lexical`, which only compares words: it needs no key, and shows what a run
+    looks like and what such a judge cannot see.
+    """
+    from youden.judging.asking.terms import Asking
+    from youden.report.pages.writing import write_report
+    from youden.resources import find
+    from youden.run.pipeline import fit_run, judge_run, plan_run
+    from youden.study.known_groups import run_group_aucs
+
+    config = run_options.Overrides(judge=None, out=out, max_cost=None).apply(find("configs", CONFIG, own=False))
+    pool = find("datasets", "field-notes", own=False)
+    planned = plan_run(config.model_copy(update={"pool": str(pool)}))
+    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    with progress_bar() as bar:
+        judge_run(planned, Asking(progress=bar))
+    summary = write_report(planned.folder, fit_run(planned.folder)).summary
+    ranking.show_result(summary, as_json=as_json)
+    if as_json:
+        return
+    click.echo()
+    for group in run_group_aucs(planned.folder, COMPARED):
+        auc = group.auc
+        found = with_interval(auc.value, auc.low, auc.high, why=auc.method)
+        how = "" if isnan(auc.low) else f" ({auc.level:.0%}, {auc.method})"
+        click.echo(f"AUC of {group.above} ({group.n_above}) against {group.below} ({group.n_below}): {found}{how}")
+    click.echo(
+        "These intervals are about these agents' abilities; so few agents say little of other agents of their kind."
+    )
+    flipper = next(agent for agent in summary.ranking if agent.agent == FLIPPER)
+    click.echo(
+        f"\nWhat this judge cannot see: '{FLIPPER}' turns the central facts of every passage into their opposites, and stands at "
+        f"place {flipper.places} of {summary.n_agents}. Its words are the "
+        "passage's own, and words are all that `lexical` compares."
+    )
+    click.echo(
+        f"\nThe run is in {planned.folder.path}; open {planned.folder.path / 'report.html'}.\n"
+        "Next, a judge that reads: with OPENAI_API_KEY set,\n"
+        "  youden plan configs/runs/field-notes.yaml --judge gpt-4o-mini --out runs/read     (what it would cost)\n"
+        "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
+        "Your own pool: a CSV with the columns agent, item, text (and prompt, group), named in a config of three lines:\n"
+        "  pool: mine.csv\n  judge: gpt-4o-mini\n  max_cost: 1"
+    )
+
+
+MARKS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED ", "skipped": "skipped"}
+NOT_USABLE = 2
+
+
+@click.command("doctor")
+@click.argument("judge", required=False)
+@options.json
+def doctor_command(judge: str | None, as_json: bool) -> int:
+    """Say what is installed and which keys are set, or try JUDGE.
+
+    Without JUDGE: each extra, whether it is there, and which commands need it; each judge, and whether its key is set. Nothing is
+    asked.
+
+    JUDGE is a name in configs/judges/, or a path that ends in .yaml. It is sent one call: key, reachability, model served,
+    parse, log-probabilities, price and latency. A model that turns a request for log-probabilities down is sent a second call
+    without it. Exit codes: 0 usable, warnings or not; 2 not usable.
+    """
+    if judge is None:
+        _installed(as_json=as_json)
+        return 0
+    from youden.judging.config.reading import load_judge_config
+    from youden.judging.doctor import diagnose
+    from youden.text.printable import printable
+
+    diagnoses = diagnose(load_judge_config(judge), environment=os.environ)
+    if as_json:
+        show.print_json({"judges": [{**asdict(one), "usable": one.usable} for one in diagnoses]})
+    else:
+        for one in diagnoses:
+            click.echo(printable(one.judge))
+            for finding in one.findings:
+                click.echo(f"  {MARKS[finding.status]}  {finding.step:<8}  {printable(finding.says)}")
+    return 0 if all(one.usable for one in diagnoses) else NOT_USABLE
+
+
+def _installed(*, as_json: bool) -> None:
+    from youden import __version__
+    from youden.extras import EXTRAS
+    from youden.judging.config.reading import known_judges
+
+    judges = known_judges()
+    keys = {judge.name: judge.key_variable for judge in judges}
+    by_litellm = {judge.name for judge in judges if judge.backend == "litellm"}
+    if as_json:
+        extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
+        are_set: Json = {
+            name: {"variable": key, "set": bool(key and os.environ.get(key))} for name, key in keys.items()
+        }
+        show.print_json({"version": __version__, "extras": extras, "keys": are_set})
+        return
+    click.echo(
+        f"youden {__version__}, Python {platform.python_version()}; every command works but those named as missing\n"
+    )
+    for name, extra in EXTRAS.items():
+        state = "missing" if extra.missing else "ok"
+        click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
+        if extra.missing:
+            click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
+    click.echo("\njudges; `youden doctor JUDGE` tries one with one call")
+    for name, key in keys.items():
+        none = "litellm finds its provider's key" if name in by_litellm else "needs no key"
+        said = none if key is None else f"{key} is {'set' if os.environ.get(key) else 'not set'}"
+        click.echo(f"  {show.safe(name)}: {said}")
+
+
+@click.command("init")
+@click.argument("pool", required=False, type=click.Path(path_type=Path))
+@click.option("--judge", help="A name, or a path that ends in .yaml. [default: one that can be asked]")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="The file. [default: NAME.yaml]")
+@options.json
+def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
+    """Write a first config for POOL, and say what comes next.
+
+    POOL is a CSV or Parquet table with the columns agent, item and text (and prompt, group), or a pool's folder; without it the
+    one pool in this folder is taken. The config says in comments what was found, what the run costs, and what else it may say.
+    The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked, and no file is overwritten.
+    """
+    from youden.pools.first_config import find_pool, write_first_config
+
+    begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, environment=os.environ)
+    cost, file = begun.cost, shlex.quote(str(begun.file))
+    if as_json:
+        found: dict[str, Json] = {
+            "agents": begun.pool.n_agents,
+            "items": begun.pool.n_items,
+            "missing": begun.pool.n_missing,
+        }
+        asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
+        show.print_json({"config": str(begun.file), **found, **asked, "next": f"youden check {file}"})
+        return
+    usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
+    size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
+    click.echo(printable(f"{begun.file}: {size}, {cost.calls:,} calls to {cost.judge}, {usd}"))
+    click.echo(f"next: youden check {file}    (what is wrong with the pool; asks nothing)")
+    click.echo(f"then: youden run {file}")

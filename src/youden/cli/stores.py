@@ -1,0 +1,213 @@
+"""Commands on kept answers: store, cassette, salvage.
+
+`youden cassette …`: the requests and answers of a run or a generated pool as a file for version control, and back.
+
+`youden salvage STORE --out NEW`: save the answers of a store that is damaged.
+
+`youden store copy A B` and `youden store merge OUT SHARD…`: answers from store to store; `youden store batches`: what is
+under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from youden.cli import options, show
+from youden.cli.options import Suggesting
+from youden.text.printable import shown
+
+FELL_SHORT = 1
+
+file = click.argument("file", type=click.Path(path_type=Path))
+source = click.argument("source", type=click.Path(path_type=Path), metavar="RUN|POOL")
+
+
+@click.group("cassette", cls=Suggesting)
+def cassette_command() -> None:
+    """Keep requests and answers as a file, to test and to share.
+
+    A cassette is what a judge, or the models behind a generated pool, were asked and answered, as JSON lines. It is sorted by
+    key and holds no keys, times or headers, so that the same answers make the same file.
+    """
+
+
+@cassette_command.command("export")
+@source
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
+@click.option("--redact", is_flag=True, help="Keep sha256 hashes in place of texts (of a RUN).")
+@options.json
+def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
+    """Write the requests and answers of RUN, or of POOL, into --out.
+
+    A POOL is one that `youden generate` made. Requests are rebuilt from the run's config, pool and plan, or from the pool's
+    generation.json and items; answers come from its store. Nothing is asked.
+    """
+    from youden.pools.run_cassettes import export_cassette
+
+    done = export_cassette(source, out, redacted=redact)
+    if as_json:
+        show.print_json({"file": str(out), **asdict(done)})
+    else:
+        show.note(
+            f"{done.n_answers:,} answers and {done.n_failures:,} failures in {out}; "
+            f"{done.n_unanswered:,} requests of {source} are unanswered"
+        )
+
+
+@cassette_command.command("import")
+@file
+@click.option("--store", required=True, metavar="STORE", help="A path or sqlite:///path; made where there is none.")
+@options.json
+def import_(file: Path, store: str, as_json: bool) -> None:
+    """Put the answers of FILE into --store.
+
+    Answers that the store already has stay as they are. A run, or `youden generate`, with this store then asks only what FILE
+    does not hold, and with `judge: replay`, or --replay, nobody.
+    """
+    from youden.pools.run_cassettes import import_cassette
+
+    done = import_cassette(file, store)
+    if as_json:
+        show.print_json({"store": shown(store), **asdict(done)})
+    else:
+        show.note(f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already")
+
+
+@cassette_command.command("verify")
+@file
+@click.argument("source", type=click.Path(path_type=Path), metavar="[RUN|POOL]", required=False)
+@options.json
+def verify(file: Path, source: Path | None, as_json: bool) -> int:
+    """Check FILE, and whether it answers all of RUN or POOL.
+
+    A POOL is one that `youden generate` made. Every line has to fit the schema and be there once, every key has to follow
+    from its request. Problems go to standard output. Exit codes: 0 whole, 1 more is asked than FILE holds, 2 FILE is damaged.
+    """
+    from youden.errors import InputError
+    from youden.judging.outside.cassette_file import check_cassette
+    from youden.pools.run_cassettes import missing_requests
+
+    cassette, problems = check_cassette(file)
+    missing = {} if source is None else missing_requests(cassette, source)
+    if as_json:
+        show.print_json(
+            {
+                "file": str(file),
+                "n_answers": cassette.n_answers,
+                "n_failures": len(cassette.entries) - cassette.n_answers,
+                "n_redacted": cassette.n_redacted,
+                "problems": list(problems),
+                "missing": list(missing),
+            }
+        )
+    else:
+        for line in [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]:
+            click.echo(show.safe(line))
+        show.note(
+            f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
+            f"{len(problems):,} problems"
+            + ("" if source is None else f"; {len(missing):,} requests of {source} are missing")
+        )
+    if problems:
+        raise InputError(
+            f"{file} has {len(problems)} damaged lines. Take it from version control, or export it again.",
+            slug="cassette",
+        )
+    return FELL_SHORT if missing else 0
+
+
+@click.command("salvage")
+@click.argument("store", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="NEW", help="A new store for what can be saved."
+)
+@options.json
+def salvage_command(store: Path, out: Path, as_json: bool) -> None:
+    """Save the answers that stand whole in a damaged STORE.
+
+    STORE is a verdicts.db. It is left as it is. Put NEW in its place (or name it under `store:`) and run the same again: what
+    could not be saved is asked again.
+    """
+    from youden.judging.store.copying import salvage
+
+    saved = salvage(store, out)
+    if as_json:
+        show.print_json(asdict(saved))
+    else:
+        show.note(f"{saved.n_answers:,} answers saved from {store} in {out}")
+
+
+@click.group("store", cls=Suggesting)
+def store_command() -> None:
+    """Copy answers between stores; see which batches are under way."""
+
+
+@store_command.command("copy")
+@click.argument("source")
+@click.argument("target")
+@options.json
+def copy(source: str, target: str, as_json: bool) -> None:
+    """Put all that SOURCE holds into TARGET, made where there is none.
+
+    Each is a path, or postgresql://USER@HOST/DATABASE. What TARGET has stays; the same command goes on where it broke off.
+    """
+    _copied((source,), target, as_json=as_json)
+
+
+@store_command.command("merge")
+@click.argument("out")
+@click.argument("shards", nargs=-1, required=True)
+@options.json
+def merge(out: str, shards: tuple[str, ...], as_json: bool) -> None:
+    """Join the stores SHARDS in OUT, made where there is none.
+
+    Of two answers to one request the first stands. A run whose `store:` is OUT asks only what no shard holds.
+    """
+    _copied(shards, out, as_json=as_json)
+
+
+@store_command.command("batches")
+@click.argument("store")
+@click.option("--forget", metavar="BATCH", help="Give its answers up: its requests are asked again.")
+@options.json
+def batches(store: str, forget: str | None, as_json: bool) -> None:
+    """Show the batches that STORE knows to be under way at a provider.
+
+    Any host goes on with them: `youden judge CONFIG --mode batch` with this store waits for those that nobody waits for.
+    """
+    from youden.errors import ConfigError
+    from youden.judging.store.answers import open_store
+    from youden.judging.store.claims import noted_batches
+
+    with open_store(store, read_only=forget is None) as opened:
+        found = noted_batches(opened.place)
+        if forget is not None:
+            named = [one for one in found if forget in (one.batch, one.id)]
+            if not named:
+                raise ConfigError(
+                    f"{opened.name} knows of no batch {forget}. `youden store batches {opened.name}` names them.",
+                    slug="batch-none",
+                )
+            for one in named:
+                opened.place.forget_batch(one.id)
+            found = [one for one in found if one not in named]
+    if as_json:
+        show.print_json({"store": opened.name, "batches": [asdict(one) for one in found]})
+        return
+    for one in found:
+        show.note(f"{one.batch or one.id}: {one.n_requests:,} requests to {one.model} at {one.address}")
+    show.note(f"{len(found):,} batches are under way")
+
+
+def _copied(sources: tuple[str, ...], target: str, *, as_json: bool) -> None:
+    from youden.judging.store.copying import copy_stores
+    from youden.text.printable import shown
+
+    done = copy_stores(sources, target)
+    if as_json:
+        show.print_json({"store": shown(target), **asdict(done)})
+    else:
+        show.note(f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}")

@@ -1,0 +1,262 @@
+"""`youden study`: the paper's questions asked of a run.
+
+`youden study links RUN`: does the additive model hold, and on which link?
+
+`youden study paper RUN…`: the paper's tables again, beside its own figures.
+
+`youden study baselines RUN`: the additive model against others.
+
+`youden study …`: the paper's questions asked of a run, one file a question.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from youden.cli import options, show
+from youden.cli.options import Loading, Number, words
+from youden.cli.progress import progress_bar
+from youden.text.sentences import items_compared
+
+if TYPE_CHECKING:
+    from youden.nouns import ScoreKind, SplitRule
+    from youden.stats.curl.quantiles import Coincident
+    from youden.study.baseline_table import BaselinesStudy
+    from youden.study.link_curl import LinksStudy
+    from youden.study.paper import PaperStudy
+
+
+@click.command("links")
+@options.run
+@options.scores("row")
+@click.option(
+    "--draws",
+    type=click.IntRange(min=0),
+    default=500,
+    show_default=True,
+    help="Bootstrap resamples of agents and items; 0: none.",
+)
+@click.option(
+    "--coincident",
+    type=click.Choice(["drop", "keep"]),
+    default="drop",
+    show_default=True,
+    help="What becomes of rectangles whose agent or item was drawn twice. keep: the paper's way, biased to 0.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the resamples.")
+@options.json
+def links_command(
+    *, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool
+) -> None:
+    """Does ability − difficulty fit RUN, and on which link?
+
+    Exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles, raw and per SD of the
+    transformed scores, with the R² of the additive fit.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.link_curl import partners_share, study_links
+
+    folder = RunFolder(run)
+    study = study_links(
+        folder.read_scores(scores),
+        partners=partners_share(folder.read_rates(), scores) if folder.has("rates.parquet") else 1.0,
+        n_draws=draws,
+        coincident=coincident,
+        seed=seed,
+    )
+    signature = folder.read_signature().text
+    warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
+    if as_json:
+        show.print_json(study.to_json() | {"run": folder.path.name, "signature": signature, "warnings": list(warnings)})
+        return
+    show.warn(warnings)
+    _draw(study, folder.path.name)
+    for line in study.words:
+        click.echo(line)
+    show.note(f"signature: {signature}")
+
+
+def _draw(study: LinksStudy, name: str) -> None:
+    table = show.table(
+        f"{show.safe(name)}: curl of {study.scores} scores, {study.n_agents} agents × "
+        f"{items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
+        ["link"],
+        ["median", "P95", "median per SD", "P95 per SD", "R²"],
+    )
+    for link, row in study.links.items():
+        figures = [row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2]
+        table.add_row(link, *(show.fixed(figure) for figure in figures))
+    show.console().print(table)
+    if study.differences:
+        first = study.differences[0]
+        table = show.table(
+            f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, coincident: {first.coincident}",
+            ["links"],
+            ["exact", "mean of resamples", "low", "high"],
+        )
+        for gap in study.differences:
+            ends = (gap.exact, gap.mean, gap.low, gap.high)
+            table.add_row(f"{gap.first} − {gap.second}", *(show.fixed(end) for end in ends))
+        show.console().print(table)
+
+
+@click.command("paper")
+@options.runs
+@click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
+@click.option(
+    "--draws", type=click.IntRange(min=20), default=500, show_default=True, help="Bootstrap resamples of Table 2."
+)
+@click.option(
+    "--judges",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Runs of several judges on one pool, for Table 6; repeat it.",
+)
+@options.json
+def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Path, ...], as_json: bool) -> None:
+    """The paper's tables again, and where paper and data disagree.
+
+    Its figures stand beside ours. RUNs are imported, and recognised by the folder they were imported from: pubmed…, opus…,
+    peer_review….
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.agreement import study_judges
+    from youden.study.judged_runs import read_judged, side_by_side
+    from youden.study.paper import by_domain, study_paper
+    from youden.study.replay import open_world
+
+    folders = [RunFolder(run) for run in runs]
+    worlds = by_domain({folder.read_pool().source: open_world(folder) for folder in folders})
+    compared = None
+    if judges:
+        compared = study_judges(side_by_side([read_judged(RunFolder(run)) for run in judges], match="number"))
+    with progress_bar() as bar:
+        study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
+    signatures = [folder.read_signature().text for folder in folders]
+    if as_json:
+        show.print_json({"paper": study.to_json() | {"signatures": list(signatures)}})
+        return
+    _paper_draw(study)
+    for signature in signatures:
+        show.note(f"signature: {signature}")
+
+
+def _paper_draw(study: PaperStudy) -> None:
+    for number, rows in groupby(study.rows, key=lambda row: row.table):
+        table = show.table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"])
+        for row in rows:
+            figures = (show.fixed(row.paper), show.fixed(row.ours), show.fixed(row.sd))
+            table.add_row(show.safe(row.row), row.figure, *figures, show.fixed(row.sds, 1))
+        show.console().print(table)
+    for title, lines in (("Not made", study.missing), ("Where the paper and its data disagree", study.disagreements)):
+        click.echo(f"{title}:")
+        for line in lines:
+            click.echo(f"- {line}")
+
+
+@click.command("baselines")
+@options.run
+@click.option("--seeds", type=click.IntRange(min=1), default=10, show_default=True, help="Holdouts drawn.")
+@click.option(
+    "--c",
+    type=Number(min=0, min_open=True),
+    default=1.6,
+    show_default=True,
+    help="How many cells are seen: C of n log n.",
+)
+@options.held_out
+@click.option(
+    "--only", callback=words, metavar="NAMES", help="These baselines alone, separated by commas. [default: all]"
+)
+@options.rule
+@options.scores("row")
+@options.above
+@options.below
+@options.html
+@options.json
+def baselines_command(
+    *,
+    run: Path,
+    seeds: int,
+    c: float,
+    holdout: float,
+    only: tuple[str, ...] | None,
+    rule: SplitRule,
+    scores: ScoreKind,
+    above: tuple[str, ...],
+    below: tuple[str, ...],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Do other models predict held-out cells of RUN better?
+
+    The paper's Table 5, fair and paper settings side by side, on the same holdouts and cells.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.baseline_table import baselines_json, baselines_words, study_baselines
+    from youden.study.known_groups import contrast
+    from youden.study.replay import open_world
+
+    folder = RunFolder(run)
+    world = open_world(folder)
+    with progress_bar() as bar:
+        study = study_baselines(
+            world,
+            names=only,
+            n_seeds=seeds,
+            c=c,
+            holdout=holdout,
+            rule=rule,
+            kind=scores,
+            groups=contrast(world, above=above, below=below),
+            progress=bar,
+        )
+    signature = folder.read_signature().text
+    if html is not None:
+        from youden.report.charts.studies import baselines_figures
+        from youden.report.pages.writing import StudyPart, write_study
+
+        part = StudyPart(folder.path.name, signature, tuple(baselines_words(study)), baselines_figures(study))
+        write_study(html, "Baselines", [part])
+    if as_json:
+        show.print_json({"baselines": baselines_json(study), "run": folder.path.name, "signature": signature})
+        return
+    _baselines_draw(study, folder.path.name)
+    for line in baselines_words(study):
+        click.echo(line)
+    show.note(f"signature: {signature}")
+
+
+def _baselines_draw(study: BaselinesStudy, name: str) -> None:
+    table = show.table(
+        f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD)",
+        ["model"],
+        ["holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"],
+    )
+    table.columns[0].no_wrap = True
+    for row in study.rows:
+        first, behind, *others = (
+            "–" if spread is None else show.with_sd(spread.mean, spread.sd)
+            for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
+        )
+        table.add_row(row.name, first, behind, show.fixed(row.se_items, 4), show.fixed(row.se_seeds, 4), *others)
+    show.console().print(table)
+
+
+QUESTIONS = {
+    "links": "youden.cli.study:links_command",
+    "sparsity": "youden.cli.study_budgets:sparsity_command",
+    "baselines": "youden.cli.study:baselines_command",
+    "budget": "youden.cli.study_budgets:budget_command",
+    "judges": "youden.cli.reading:compare_command",
+    "paper": "youden.cli.study:paper_command",
+}
+
+
+@click.command("study", cls=Loading, groups={"Commands": QUESTIONS})
+def study_command() -> None:
+    """Ask the paper's questions of a run."""

@@ -1,0 +1,252 @@
+"""`youden study budget` and `sparsity`: what fewer calls would have given.
+
+`youden study budget RUN`: what each design would have bought at each number of calls.
+
+`youden study sparsity RUN…`: how few cells or calls are enough.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from youden.cli import options, show
+from youden.cli.options import Number, numbers, words
+from youden.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from youden.nouns import Json, ScoreKind, SplitRule
+    from youden.report.pages.writing import StudyPart
+    from youden.study.budget_curves import BudgetStudy
+    from youden.study.sparsity import SparsityStudy, Spread
+
+
+@click.command("budget")
+@options.run
+@click.option(
+    "--design",
+    "designs",
+    default="cyclic,nlogn",
+    show_default=True,
+    callback=words,
+    help="Designs, separated by commas.",
+)
+@click.option(
+    "--percent",
+    "percents",
+    callback=numbers,
+    metavar="NUMBERS",
+    help="Percents of the dense calls. [default: the first three of 1, 2, 5, 10, 20, 50, 100 that a design can be drawn at]",
+)
+@click.option("--trials", callback=numbers, metavar="NUMBERS", help="Trials an agent, as in 100,225,450.")
+@click.option(
+    "--width",
+    "widths",
+    callback=numbers,
+    metavar="NUMBERS",
+    help="Half widths of intervals: calls are asked until they are reached, as in 0.03,0.05.",
+)
+@click.option("--seeds", type=click.IntRange(min=1), default=100, show_default=True, help="Plans drawn of each.")
+@click.option(
+    "--target",
+    type=click.Choice(["symmetric", "row"]),
+    default="symmetric",
+    show_default=True,
+    help="The scores whose ranking is wanted. row: the paper's.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Whose recall --goal means: the top N. [default: 5, or one less than there are agents]",
+)
+@click.option(
+    "--goal",
+    default="rho=0.97",
+    show_default=True,
+    help="What to reach, as cheaply as can be: rho=…, recall=… or halfwidth=….",
+)
+@click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
+@options.html
+@options.json
+def budget_command(
+    *,
+    run: Path,
+    designs: tuple[str, ...],
+    percents: tuple[float, ...],
+    trials: tuple[float, ...],
+    widths: tuple[float, ...],
+    seeds: int,
+    target: ScoreKind,
+    top: int | None,
+    goal: str,
+    usd_per_call: float | None,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """What would each design have bought at each number of calls?
+
+    Plans are drawn again and again and answered from RUN: a dense run, or a pilot, from which a dense run is imagined. ρ is
+    the rank correlation with RUN's dense ranking. Recall is the share of its best 1, 3 and 5 that a plan finds. The ceiling
+    is how far two halves of its items agree with each other.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.budget_curves import study_budget
+    from youden.study.budget_goals import budget_json, budget_words, parse_goal
+    from youden.study.replay import read_dense_or_imagine
+    from youden.study.replay import usd_per_call as price_of
+
+    asked = parse_goal(goal)
+    folder = RunFolder(run)
+    world = read_dense_or_imagine(folder, seed=0)
+    with progress_bar() as bar:
+        study = study_budget(
+            world,
+            designs=designs,
+            percents=percents,
+            trials=trials,
+            widths=widths,
+            n_seeds=seeds,
+            target=target,
+            top=top,
+            usd_per_call=price_of(folder) if usd_per_call is None else usd_per_call,
+            progress=bar,
+        )
+    signature = folder.read_signature().text
+    if html is not None:
+        from youden.report.charts.studies import budget_figures
+        from youden.report.pages.writing import StudyPart, write_study
+
+        part = StudyPart(folder.path.name, signature, tuple(budget_words(study, asked)), budget_figures(study, asked))
+        write_study(html, "Budget", [part])
+    for line in world.words:
+        show.note(f"note: {line}")
+    if as_json:
+        show.print_json({"budget": budget_json(study, asked), "run": folder.path.name, "signature": signature})
+        return
+    _draw(study, folder.path.name)
+    for line in budget_words(study, asked):
+        click.echo(line)
+    show.note(f"signature: {signature}")
+
+
+def _draw(study: BudgetStudy, name: str) -> None:
+    recalls = [f"top-{k} recall" for k in study.tops]
+    table = show.table(
+        f"{show.safe(name)}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
+        f"ceiling {show.fixed(study.halves.rho)} ({show.fixed(study.halves.rho_sd)})",
+        ["design"],
+        ["asked for", "trials an agent", "calls", "USD", "cells", "ρ", "SD", *recalls, "coverage", "half width"],
+    )
+    for design, rows in study.designs.items():
+        for row in rows:
+            counts = [show.fixed(row.calls, 0), show.fixed(row.usd, 2), show.fixed(row.cells, 0)]
+            figures = [
+                row.rho_mean,
+                row.rho_sd,
+                *(row.recalls or dict.fromkeys(study.tops)).values(),
+                row.coverage,
+                row.halfwidth,
+            ]
+            table.add_row(
+                design, row.asked, show.fixed(row.trials, 0), *counts, *(show.fixed(figure) for figure in figures)
+            )
+    halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
+    table.add_row("half items", *[""] * 5, *map(show.fixed, halves), "", "")
+    show.console().print(table)
+
+
+@click.command("sparsity")
+@options.runs
+@click.option("--seeds", type=click.IntRange(min=1), default=20, show_default=True, help="Holdouts drawn.")
+@options.held_out
+@options.rule
+@options.scores("row")
+@options.above
+@options.below
+@options.html
+@options.json
+def sparsity_command(
+    *,
+    runs: tuple[Path, ...],
+    seeds: int,
+    holdout: float,
+    rule: SplitRule,
+    scores: ScoreKind,
+    above: tuple[str, ...],
+    below: tuple[str, ...],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """How few cells or calls predict held-out cells of RUNs?
+
+    And is the ranking kept? RUNs are dense. The paper's Tables 3 and 4 and Figure 2 over many holdouts: RMSE, ρ, τ and AUC of
+    every regime, against cells and calls.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.stats.curl.link_table import links_table
+    from youden.study.known_groups import contrast
+    from youden.study.link_curl import additivity_words
+    from youden.study.replay import open_world
+    from youden.study.sparsity import sparsity_json, sparsity_words, study_sparsity
+
+    found: dict[str, Json] = {}
+    parts: list[StudyPart] = []
+    for run in runs:
+        world = open_world(RunFolder(run))
+        groups = contrast(world, above=above, below=below)
+        with progress_bar() as bar:
+            study = study_sparsity(
+                world,
+                n_seeds=seeds,
+                rule=rule,
+                kind=scores,
+                holdout=holdout,
+                groups=groups,
+                progress=bar,
+            )
+        words = (*sparsity_words(study), *additivity_words(links_table(world.scores(scores))))
+        signature = RunFolder(run).read_signature().text
+        if html is not None:
+            from youden.report.charts.studies import sparsity_figures
+            from youden.report.pages.writing import StudyPart as Part
+
+            parts.append(Part(run.name, signature, words, sparsity_figures(study)))
+        found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
+        if as_json:
+            continue
+        _sparsity_draw(study, run.name)
+        for line in words:
+            click.echo(line)
+        show.note(f"signature: {signature}")
+    if html is not None:
+        from youden.report.pages.writing import write_study
+
+        write_study(html, "Sparsity", parts)
+    if as_json:
+        show.print_json({"sparsity": found})
+
+
+def _sparsity_draw(study: SparsityStudy, name: str) -> None:
+    table = show.table(
+        f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts",
+        ["regime"],
+        ["% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"],
+    )
+    table.columns[0].no_wrap = True
+    for row in (study.dense, *study.rows):
+        shares = [None if spread is None else 100 * spread.mean for spread in (row.of_all, row.of_train)]
+        calls = [None if spread is None else spread.mean for spread in (row.calls, row.calls_unordered)]
+        table.add_row(
+            row.label,
+            *(show.fixed(share, 1) for share in shares),
+            *(show.fixed(n, 0) for n in calls),
+            *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
+        )
+    show.console().print(table)
+
+
+def _with_sd(spread: Spread | None) -> str:
+    return "–" if spread is None else show.with_sd(spread.mean, spread.sd)

@@ -1,0 +1,250 @@
+"""Commands that try a judge or a pool: calibrate, stress.
+
+`youden calibrate POOL`: is a judge worth its calls?
+
+`youden stress POOL|RUN`: who could game this ranking, and would anything tell?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+from youden.cli import options, show
+from youden.cli.progress import progress_bar
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.practice.calibration import Calibration, Tried
+    from youden.practice.stressing import Stress
+    from youden.stats.base.metrics import Metric
+    from youden.stats.base.proportions import Proportion
+
+NONE_PASSES = 1
+
+
+@click.command("calibrate")
+@options.pool_or_config
+@click.option(
+    "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
+)
+@click.option("--calls", type=click.IntRange(min=50), default=150, show_default=True, help="Trials a judge is asked.")
+@click.option("--seed", type=click.IntRange(min=0), help="The run's seed. [default: the config's, or 0]")
+@options.store("the config's, else YOUDEN_STORE, else the run's own, runs/NAME/verdicts.db")
+@options.max_cost
+@options.grace
+@options.dry_run
+@options.json
+def calibrate_command(
+    *,
+    source: Path,
+    judges: tuple[str, ...],
+    calls: int,
+    seed: int | None,
+    store: str | None,
+    max_cost: float | None,
+    grace: float,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Try judges on trials of known truth, before the main spend.
+
+    The truth is known by construction. POOL is a pool; a run's CONFIG (.yaml) names pool, judge, design and seed. Random
+    paired and independent trials come from the plan of that run, so `youden run` finds their answers again. Further trials
+    are the paired ones in the other order and once more, trials in which length speaks against the truth, and planted texts:
+    a response against itself, against a clone of it, and against a template that says nothing.
+
+    Shows TPR, FPR and Youden's J with intervals; what order and repetition change; missing answers, seconds and dollars; go or
+    no-go with the rule behind it; and the cheapest judge that passes. A higher J does not make a better judge: one that overlooks
+    contradictions says yes more often.
+
+    --max-cost holds for all judges together.
+
+    Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
+    """
+    from youden.practice.calibration import asked_in_words, calibrate, plan_calibration, planned_json, to_json
+    from youden.run.precision import expected_words
+
+    said = {"seed": seed, "store": store, "max_cost": max_cost}
+    changes = {key: value for key, value in said.items() if value is not None}
+    calibration = plan_calibration(
+        source, judges=judges, calls=calls, changes=changes, usual_store=options.usual_store()
+    )
+    show.note(f"calibrate: {asked_in_words(calibration)}")
+    for judge, cost in zip(calibration.judges, calibration.costs, strict=True):
+        show.note(f"calibrate: {show.cost_in_words(cost, judge.name)}")
+    for line in expected_words(calibration.expected, n_agents=calibration.known.plan.n_agents):
+        show.note(f"the run: {line}")
+    if dry_run:
+        if as_json:
+            show.print_json(planned_json(calibration))
+        return 0
+    with progress_bar() as bar:
+        tried = calibrate(calibration, progress=bar, grace=grace)
+    if as_json:
+        show.print_json(to_json(calibration, tried))
+    else:
+        _show(calibration, tried)
+    return 0 if any(one.verdict.outcome == "go" for one in tried) else NONE_PASSES
+
+
+def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
+    from youden.practice.calibration import conclusion, judge_in_words
+    from youden.practice.judge_verdict import RULE
+
+    for one in tried:
+        show.warn(f"{one.judge}: {warning}" for warning in one.warnings)
+    show.console().print(_table(tried))
+    for one in tried:
+        click.echo()
+        for line in judge_in_words(one, most=calibration.known.most):
+            click.echo(printable(line))
+    click.echo(f"\nThe rule: {RULE}.\n{printable(conclusion(tried))}")
+
+
+def _table(tried: tuple[Tried, ...]) -> Table:
+    heads = ["", *(show.safe(one.judge) for one in tried)]
+    table = show.table("judges on trials of known truth, 95 % intervals", heads)
+    measures = [one.measures for one in tried]
+    bills = [one.bill for one in tried]
+    rows = {
+        "TPR": [_share(m.tpr) for m in measures],
+        "FPR": [_share(m.fpr) for m in measures],
+        "J": [_interval(m.j) for m in measures],
+        "J, length against it": [_interval(m.length_j) for m in measures],
+        "yes to itself": [_share(m.yes["itself"]) for m in measures],
+        "yes to a clone": [_share(m.yes["clone"]) for m in measures],
+        "yes to a template": [_share(m.yes["template"]) for m in measures],
+        "changed by order": [_share(m.changed) for m in measures],
+        "changed when asked again": [_share(m.changed_again) for m in measures],
+        "order beyond repetition": [_interval(m.beyond) for m in measures],
+        "longer text first": [_interval(m.longer_first) for m in measures],
+        **{f"missing, {arm}": [_missing(m.missing[arm]) for m in measures] for arm in measures[0].missing},
+        "seconds, median / P95": [
+            f"{show.fixed(bill.seconds_median, 2)} / {show.fixed(bill.seconds_p95, 2)}" for bill in bills
+        ],
+        "USD now / per 1,000 calls": [
+            f"{show.fixed(bill.usd, 4)} / {show.fixed(bill.usd_per_1000, 4)}" for bill in bills
+        ],
+    }
+    for name, cells in rows.items():
+        table.add_row(name, *cells)
+    return table
+
+
+def _share(share: Proportion) -> str:
+    if not share.n:
+        return "–"
+    return f"{share.value:.2f} \\[{share.low:.2f}, {share.high:.2f}] {share.n_yes:.0f}/{share.n:.0f}"
+
+
+def _interval(found: Metric) -> str:
+    return "–" if found.value != found.value else f"{found.value:.2f} \\[{found.low:.2f}, {found.high:.2f}]"
+
+
+def _missing(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "0"
+
+
+@click.command("stress")
+@click.argument("source", metavar="POOL|RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--attack", "attacks", multiple=True, metavar="NAME", help="Only this one; may be repeated. [default: all]"
+)
+@click.option(
+    "--attacker", metavar="AGENT", help="Whose answers attackers start from. [default: the last of the ranking]"
+)
+@click.option(
+    "--judge", help="A name in configs/judges/, or a path that ends in .yaml. [default: the run's, or lexical]"
+)
+@click.option("--calls", type=click.IntRange(min=1), help="Calls of a pool's own plan; a run keeps its trials.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws trials and attacks.")
+@options.store("the run's, else YOUDEN_STORE, else the run's own, runs/NAME/verdicts.db")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write stress.md, stress.json and stress.svg there."
+)
+@options.max_cost
+@options.grace
+@options.dry_run
+@options.json
+def stress_command(
+    *,
+    source: Path,
+    attacks: tuple[str, ...],
+    attacker: str | None,
+    judge: str | None,
+    calls: int | None,
+    seed: int,
+    store: str | None,
+    out: Path | None,
+    max_cost: float | None,
+    grace: float,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Plant attacks in a pool and see where they land.
+
+    The pool is POOL, or that of a judged RUN. Each attack is agents that game a ranking by agreement: clones, a ring with a
+    private word, templates, other agents' answers strung together or reworded, copied sources, words of the prompt, padding,
+    instructions to the judge, and more. Planted agents meet everybody as often as the pool's agents meet each other. Only
+    trials of theirs are asked anew; the pool's own come from the store. Without a judge that makes calls everything is
+    offline.
+
+    Shows where attackers land: in the plain ranking; in the robust one, in which agents that agree far beyond their abilities do
+    not score each other; and, where agents name families, in the family-balanced one. It also shows how far other agents move,
+    and what `check` and the alarms named.
+
+    --max-cost holds for all attacks together; where they would cost more, nothing is asked. Packages add attacks by the
+    entry-point group youden.attacks. The same command resumes.
+    """
+    from youden.practice.planned_stress import plan_stress
+    from youden.practice.stressing import asked_in_words, stress
+
+    planned = plan_stress(
+        source,
+        judge=judge,
+        attacks=attacks,
+        attacker=attacker,
+        calls=calls,
+        seed=seed,
+        store=store,
+        usual_store=options.usual_store(),
+        max_cost=max_cost,
+    )
+    show.note(f"stress: {asked_in_words(planned)}")
+    cost = show.dollars(planned.usd_left)
+    show.note(f"stress: {planned.n_new:,} calls to make with {planned.judge.name}, cost {cost}")
+    if dry_run:
+        if as_json:
+            show.print_json(planned.to_json())
+        return
+    with progress_bar() as bar:
+        found = stress(planned, progress=bar if planned.judge.makes_calls else None, grace=grace)
+    show.warn(found.warnings)
+    if out is not None:
+        from youden.report.pages.writing import write_stress
+
+        for file in write_stress(found, out):
+            show.note(f"stress: {file}")
+    if as_json:
+        show.print_json(found.to_json())
+    else:
+        _draw(found)
+
+
+def _draw(found: Stress) -> None:
+    from youden.practice.stressing import NOTES, columns, conclusion, rows
+
+    table = Table(title=f"attacks on {show.safe(found.name)}, judged by {show.safe(found.judge)}", title_justify="left")
+    for head in columns(found):
+        table.add_column(head, overflow="fold")
+    for row in rows(found):
+        table.add_row(*map(show.safe, row))
+    show.console().print(table)
+    for line in conclusion(found):
+        click.echo(printable(line))
+    show.note(NOTES)

@@ -1,0 +1,156 @@
+"""Writes a pool as one tidy table, a run's tables as CSV, JSONL, Parquet or DuckDB, and the JSON Schemas of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from youden.data.atomic import replacing
+from youden.data.exporters.export_files import Exported, Terms, check_files, fresh_folder, of_run
+from youden.data.folder.run_folder import RunFolder
+from youden.data.schemas import ENDING, build_schemas
+from youden.errors import ConfigError, RunFolderError
+from youden.nouns import Pool
+
+ENDINGS = (".csv", ".jsonl", ".parquet", ".duckdb")
+
+
+def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+    """A pool as one tidy table, which `youden run` reads again as .csv or .parquet; a run as ranking, items and trials."""
+    tables = {"responses": pool_table(source)} if isinstance(source, Pool) else run_tables(source)
+    check_files(files_of(out, tables), terms)
+    return Exported(write_tables(out, tables), {name: len(table) for name, table in tables.items()})
+
+
+def pool_table(pool: Pool) -> pa.Table:
+    """Columns agent, item, text, prompt, group; a row for each response, by agent, then item."""
+    rows = [
+        (agent.id, item.id, text, item.prompt, agent.group)
+        for agent, row in zip(pool.agents, pool.texts, strict=True)
+        for item, text in zip(pool.items, row, strict=True)
+        if text is not None
+    ]
+    names = ("agent", "item", "text", "prompt", "group")
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+
+
+def run_tables(folder: RunFolder) -> dict[str, pa.Table]:
+    """ranking, items and trials (verdicts, else rates) of a run's folder, as far as they are there.
+
+    Raises: RunFolderError [run-nothing] where none is.
+    """
+    # Ids are texts, whatever they look like, and only an empty field is none.
+    options = pc.ConvertOptions(
+        column_types=dict.fromkeys(_TEXTS, pa.string()), null_values=[""], strings_can_be_null=True
+    )
+    tables = {
+        name: pc.read_csv(
+            folder.file(file), convert_options=options, parse_options=pc.ParseOptions(newlines_in_values=True)
+        )
+        for name, file in _SHEETS.items()
+        if folder.has(file)
+    }
+    for file in ("verdicts.parquet", "rates.parquet"):
+        if folder.has(file):
+            tables["trials"] = _plain(pq.read_table(folder.file(file)))
+            break
+    if not tables:
+        raise RunFolderError(
+            f"{folder.path} holds no ranking, items or trials. Give a pool, or the folder of a judged run.",
+            slug="run-nothing",
+        )
+    return tables
+
+
+def files_of(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+    """Where tables are written by the ending of `path`.
+
+    .duckdb: one database with a table each. Else one file each: `path` itself for one table, `<stem>-<table>` for several.
+
+    Raises: ConfigError [export-format].
+    """
+    if path.suffix not in ENDINGS:
+        raise ConfigError(
+            f"'{path}' ends in {path.suffix!r}. Give a file that ends in {', '.join(ENDINGS)}.", slug="export-format"
+        )
+    if path.suffix == ".duckdb" or len(tables) == 1:
+        return (path,)
+    return tuple(path.with_stem(f"{path.stem}-{name}") for name in tables)
+
+
+def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
+    """Write tables as `files_of` places them; returns the files.
+
+    Raises: ConfigError [export-format]; [duckdb-missing] where `duckdb` is not installed.
+    """
+    files = files_of(path, tables)
+    if path.suffix == ".duckdb":
+        _write_duckdb(path, tables)
+        return files
+    for file, table in zip(files, tables.values(), strict=True):
+        with replacing(file) as fresh:
+            _WRITERS[path.suffix](fresh, table)
+    return files
+
+
+_SHEETS = {"ranking": "ranking.csv", "items": "items.csv"}
+_TEXTS = ("agent", "group", "item", "target")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Dictionary columns as strings, without our metadata."""
+    columns = {
+        field.name: table.column(field.name).cast(pa.string())
+        if pa.types.is_dictionary(field.type)
+        else table.column(field.name)
+        for field in table.schema
+    }
+    return pa.table(columns)
+
+
+def _write_jsonl(path: Path, table: pa.Table) -> None:
+    with path.open("wb") as file:
+        for chunk in table.to_batches(max_chunksize=10_000):
+            file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chunk.to_pylist())
+
+
+def _write_csv(path: Path, table: pa.Table) -> None:
+    pc.write_csv(table, path)
+
+
+def _write_parquet(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path, compression="zstd")
+
+
+_WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
+
+
+def _write_duckdb(path: Path, tables: Mapping[str, pa.Table]) -> None:
+    try:
+        duckdb = import_module("duckdb")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "DuckDB files are written by the package `duckdb`, which is not installed. Install youden[duckdb], or export "
+            "Parquet, which DuckDB reads as it is.",
+            slug="duckdb-missing",
+        ) from error
+    with replacing(path) as fresh, duckdb.connect(str(fresh)) as connection:
+        for name, table in tables.items():
+            connection.from_arrow(table).create(name)
+
+
+def export_schema(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Exported:
+    """A folder with `<file>.schema.json` for each file that the run has. Raises: ConfigError [export-source], [export-exists]."""
+    run = of_run(source, "schema")
+    there = {name: text for name, text in build_schemas().items() if run.has(name)}
+    with fresh_folder(out) as folder:
+        for name, text in there.items():
+            (folder / f"{name}{ENDING}").write_text(text, encoding="utf-8", newline="\n")
+    return Exported((out,), {"schemas": len(there)})

@@ -1,0 +1,199 @@
+"""Opens other people's files (which ones, in which encoding, as JSON) and tells agents apart by where their files lie."""
+
+from __future__ import annotations
+
+import codecs
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import orjson
+
+from youden.data.pools.spool import shown
+from youden.errors import ImportFormatError
+from youden.nouns import Json
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def wrong(place: Path | str, problem: str, *, slug: str) -> ImportFormatError:
+    """The error that names the place first."""
+    return ImportFormatError(f"{place}: {problem}", slug=slug)
+
+
+def files_of(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> list[Path]:
+    """The files given, and those in folders given (at any depth) whose names fit a pattern, by path.
+
+    Raises: ImportFormatError [import-not-found], [import-empty] where there are none.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            inside = sorted({file for pattern in patterns for file in path.rglob(pattern) if file.is_file()})
+            if not inside:
+                raise wrong(
+                    path,
+                    f"no file in this folder fits {', '.join(patterns)}. Give {what}, or a folder that holds some.",
+                    slug="import-empty",
+                )
+            found.update(dict.fromkeys(inside))
+        elif path.is_file():
+            found[path] = None
+        else:
+            raise wrong(path, f"there is no such file or folder. Give {what}.", slug="import-not-found")
+    return list(found)
+
+
+def read_text(path: Path) -> str:
+    """The file's text, in the encoding its byte order mark names, else UTF-8.
+
+    Raises: ImportFormatError [import-encoding] with line and byte, [import-not-found].
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise wrong(path, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found") from error
+    encoding = "utf-8"
+    for mark, named in _MARKS:
+        if raw.startswith(mark):
+            raw, encoding = raw.removeprefix(mark), named
+            break
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise wrong(
+            f"{path}, line {line}",
+            f"byte 0x{raw[error.start]:02x} is not {encoding.upper()}. Save the file as UTF-8.",
+            slug="import-encoding",
+        ) from error
+
+
+def read_json(path: Path) -> Json:
+    """The file's one value. Raises: ImportFormatError [import-json]."""
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str | bytes, place: Path | str) -> Json:
+    """The value that `text` spells. Raises: ImportFormatError [import-json] with line and column."""
+    try:
+        value: Json = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise wrong(
+            place,
+            f"it is no JSON ({error.msg}, line {error.lineno}, column {error.colno}). Give the file as the tool wrote it.",
+            slug="import-json",
+        ) from error
+    return value
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Json]]]:
+    """(place, object) of each line that is not blank. Raises: ImportFormatError [import-json]."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line or line.isspace():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise wrong(
+                place,
+                f"it is no JSON ({error.msg}, column {error.colno}). Write one object a line.",
+                slug="import-json",
+            ) from error
+        yield place, as_object(value, place)
+
+
+def as_object(value: Json, place: Path | str) -> dict[str, Json]:
+    """`value`, if it is an object. Raises: ImportFormatError [import-format]."""
+    if not isinstance(value, dict):
+        raise wrong(
+            place, f"it is {shown(value)}, no object. Give the file as the tool wrote it.", slug="import-format"
+        )
+    return value
+
+
+def as_list(value: Json, place: Path | str) -> list[Json]:
+    """`value`, if it is a list. Raises: ImportFormatError [import-format]."""
+    if not isinstance(value, list):
+        raise wrong(place, f"it is {shown(value)}, no list. Give the file as the tool wrote it.", slug="import-format")
+    return value
+
+
+def inner(value: Json, *keys: str | int) -> Json:
+    """The value at a path of keys and positions; None where the path ends early."""
+    for key in keys:
+        if isinstance(key, str) and isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(key, int) and isinstance(value, list) and -len(value) <= key < len(value):
+            value = value[key]
+        else:
+            return None
+    return value
+
+
+def suffixes(paths: Sequence[Path]) -> list[str]:
+    """For each path the shortest end that no other path has, without the part in which all end alike.
+
+    >>> suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
+    ['plain', 'new/hot', 'old/hot']
+    >>> suffixes([Path("runs/one"), Path("runs/two"), Path("runs/two")])
+    ['one', 'two', 'two']
+    """
+    parts = [path.resolve().parts for path in paths]
+    end = 0
+    if len(set(parts)) > 1:
+        while end < min(map(len, parts)) - 2 and len({part[-end - 1] for part in parts}) == 1:
+            end += 1
+    kept = [part[: len(part) - end] for part in parts]
+    sharing: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for part in kept:
+        for depth in range(1, len(part) + 1):
+            sharing.setdefault(part[-depth:], set()).add(part)
+    lengths = [next(depth for depth in range(1, len(part) + 1) if len(sharing[part[-depth:]]) == 1) for part in kept]
+    return ["/".join(part[-depth:]) for part, depth in zip(kept, lengths, strict=True)]
+
+
+def apart(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """What has to stand behind each name: the end of its path, or nothing where one path has that name.
+
+    >>> apart(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
+    ['a', 'b', '']
+    """
+    behind = [""] * len(names)
+    places: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        places.setdefault(name, []).append(at)
+    for alike in places.values():
+        ends = suffixes([paths[at] for at in alike])
+        if len(set(ends)) > 1:
+            for at, end in zip(alike, ends, strict=True):
+                behind[at] = end
+    return behind
+
+
+def distinct(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """A name for each path: as given where no two are alike, else with the end of the path.
+
+    >>> distinct(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
+    ['m (a)', 'm (b)', 'n']
+    """
+    return [f"{name} ({end})" if end else name for name, end in zip(names, apart(names, paths), strict=True)]
+
+
+def spelled_alike(names: Iterable[str]) -> list[list[str]]:
+    """Groups of names that differ by spaces, case or the way an accent is written, and by nothing else.
+
+    >>> spelled_alike(["GPT 4", "gpt4", "other"])
+    [['GPT 4', 'gpt4']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault("".join(unicodedata.normalize("NFC", name).split()).casefold(), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]

@@ -1,0 +1,261 @@
+"""Imports outputs of AlpacaEval, FastChat (MT-Bench, Arena-Hard) and promptfoo; annotations and judgements are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from youden.data.importers.foreign_files import (
+    as_list,
+    as_object,
+    distinct,
+    files_of,
+    inner,
+    read_json,
+    read_lines,
+    suffixes,
+    wrong,
+)
+from youden.data.importers.loose_table import separated
+from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
+from youden.nouns import Json
+
+RESULTS = "results"
+"""The folder of AlpacaEval's leaderboard, which calls a model by its folder in there."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    place: str
+    instruction: Json
+    output: Json
+    generator: str | None
+
+
+def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """Each file is a list of {instruction, output, generator}. Files are joined by instruction; items are numbered.
+
+    One file a folder in `results/`, or files of one generator each in several folders: agents are called by the folder, as the
+    leaderboard calls them, and the generator is an alias. Else they are called by the generator. An instruction that an agent has
+    twice is two items.
+
+    Raises: ImportFormatError naming file and row.
+    """
+    files = files_of(paths, ("model_outputs*.json",), what="a model_outputs.json of AlpacaEval")
+    rows = {file: list(_rows(file)) for file in files}
+    generators = {file: {row.generator for row in said} for file, said in rows.items()}
+    names = _names(generators)
+    joiner, items = Joiner(paths[0].stem), ItemsByPrompt()
+    for file, said in rows.items():
+        for row in said:
+            if not isinstance(row.instruction, str) or not row.instruction.strip():
+                joiner.leave_out("no instruction", row.place)
+                continue
+            agent = names.get(file) or row.generator or file.resolve().parent.name
+            if row.generator not in (None, agent) and len(generators[file]) == 1:
+                joiner.alias(agent, str(row.generator))
+            item = items.item(agent, row.instruction)
+            joiner.add(agent, item, row.output, prompt=row.instruction, place=row.place)
+    return joiner.pool()
+
+
+def _rows(file: Path) -> Iterator[_Row]:
+    for number, value in enumerate(as_list(read_json(file), file), 1):
+        place = f"{file}, row {number}"
+        row = as_object(value, place)
+        generator = row.get("generator")
+        yield _Row(place, row.get("instruction"), row.get("output"), None if not generator else str(generator))
+
+
+def _names(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """The agent of each file that is one agent's; none where a file of several generators lies outside of `results/`."""
+    files = list(generators)
+    folders = [file.resolve().parent for file in files]
+    single = [file for file in files if len(generators[file]) == 1]
+    if len(set(folders)) < len(folders):
+        names = [next(iter(generators[file])) or file.resolve().parent.name for file in single]
+        return dict(zip(single, distinct(names, [file.with_suffix("") for file in single]), strict=True))
+    return {
+        file: name
+        for file, folder, name in zip(files, folders, suffixes(folders), strict=True)
+        if folder.parent.name == RESULTS or (file in single and len(files) > 1)
+    }
+
+
+QUESTIONS = "question.jsonl"
+LEVELS_UP = 4
+"""How far above an answer its questions may lie: `model_answer/<model>/results.jsonl` has them two folders up."""
+NOT_ANSWERS = ("reference_answer", "model_judgment")
+"""Folders beside `model_answer`, which hold no agent's answers."""
+
+
+def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """One line an answer: {question_id, model_id, choices: [{turns}]}, or Arena-Hard's {uid, model, messages}.
+
+    The first turn is the item `<question>`, later ones `<question>#2`, … Of several choices the first is taken, the others are
+    dropped. Prompts come from each `question.jsonl` among the files, and from the nearest in the folders above an answer. In a
+    folder given, `reference_answer` and `model_judgment` are not read. An answer without a model belongs to its file.
+
+    Raises: ImportFormatError naming file and line.
+    """
+    files = files_of(paths, ("*.jsonl",), what="a model_answer JSONL")
+    elsewhere = {
+        file for path in paths if path.is_dir() for name in NOT_ANSWERS for file in path.rglob(f"{name}/**/*.jsonl")
+    }
+    answers = [file for file in files if file.name != QUESTIONS and file not in elsewhere]
+    if not answers:
+        raise wrong(paths[0], "there are questions but no answers. Give a folder model_answer.", slug="import-empty")
+    above = filter(None, map(_nearest_questions, answers))
+    prompts = _prompts(sorted({*(file for file in files if file.name == QUESTIONS), *above}))
+    joiner = Joiner(paths[0].stem)
+    if elsewhere:
+        joiner.note(f"{len(elsewhere)} files of {' or '.join(NOT_ANSWERS)} were not read: they hold no agent's answers")
+    for file, name in zip(answers, suffixes([file.with_suffix("") for file in answers]), strict=True):
+        for place, row in read_lines(file):
+            agent = row.get("model_id") or row.get("model") or name
+            question = row.get("question_id", row.get("uid"))
+            turns = list(_turns(row))
+            if not turns:
+                joiner.leave_out("an answer without turns", place)
+            choices = row.get("choices")
+            if isinstance(choices, list):
+                joiner.drop(agent, "a further choice (the first is taken)", place, n=len(choices[1:]))
+            for number, text in enumerate(turns, 1):
+                item = question if number == 1 else f"{question}#{number}"
+                joiner.add(agent, item, text, prompt=prompts.get((str(question), number)), place=place)
+    return joiner.pool()
+
+
+def _nearest_questions(answer: Path) -> Path | None:
+    folders = list(answer.resolve().parents)[:LEVELS_UP]
+    return next((folder / QUESTIONS for folder in folders if (folder / QUESTIONS).is_file()), None)
+
+
+def _turns(row: dict[str, Json]) -> Iterator[Json]:
+    messages = row.get("messages")
+    if isinstance(messages, list):
+        said = [inner(message, "content") for message in messages if inner(message, "role") == "assistant"]
+        yield from (inner(content, "answer") if isinstance(content, dict) else content for content in said)
+        return
+    turns = inner(row, "choices", 0, "turns")
+    if isinstance(turns, list):
+        yield from (inner(turn, "content") if isinstance(turn, dict) else turn for turn in turns)
+
+
+def _prompts(files: Sequence[Path]) -> dict[tuple[str, int], Json]:
+    found: dict[tuple[str, int], Json] = {}
+    for file in files:
+        for _, row in read_lines(file):
+            question = str(row.get("question_id", row.get("uid")))
+            turns = row.get("turns", row.get("prompt"))
+            for number, turn in enumerate(turns if isinstance(turns, list) else [turns], 1):
+                found[question, number] = inner(turn, "content") if isinstance(turn, dict) else turn
+    return found
+
+
+_OUTPUT = re.compile(r"\[(?P<provider>.*?)\] ?(?P<prompt>.*)", re.DOTALL)
+_STATUS = "Status"
+
+
+@dataclass(frozen=True)
+class _Result:
+    place: str
+    provider: str
+    label: str
+    test: int
+    output: Json
+    failed: bool
+    prompt: Json = None
+
+
+def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """Agents are providers by label or id (with the prompt's label, where a file has several prompts); items `test-<testIdx>`.
+
+    Where results carry no test number, tests are told apart by their variables; in a CSV they are numbered by row. An output that
+    is no string is written as JSON. A CSV holds no prompts.
+
+    Raises: ImportFormatError naming file and result.
+    """
+    joiner = Joiner(paths[0].stem)
+    by_variables: dict[bytes, int] = {}
+    for file in files_of(
+        paths, ("*.json", "*.jsonl", "*.csv"), what="a results file of promptfoo (.json, .jsonl or .csv)"
+    ):
+        results = list(_of_csv(file) if file.suffix.lower() == ".csv" else _of_json(file, by_variables))
+        if not results:
+            raise wrong(file, "its list of results is empty. Run the evaluation, then import.", slug="import-empty")
+        several = len({result.label for result in results}) > 1
+        for result in results:
+            if result.output is None:
+                joiner.leave_out("the call failed" if result.failed else "no text (null)", result.place)
+                continue
+            joiner.add(
+                f"{result.provider} · {result.label}" if several else result.provider,
+                f"test-{result.test:03d}",
+                result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode(),
+                prompt=None if several else result.prompt,
+                place=result.place,
+            )
+    return joiner.pool()
+
+
+def _of_json(file: Path, by_variables: dict[bytes, int]) -> Iterator[_Result]:
+    for place, row in read_lines(file) if file.suffix.lower() == ".jsonl" else _listed(file):
+        at = row.get("testIdx")
+        if not isinstance(at, int):
+            key = orjson.dumps(row.get("vars"), option=orjson.OPT_SORT_KEYS)
+            at = by_variables.setdefault(key, len(by_variables))
+        yield _Result(
+            place,
+            provider=_provider(row.get("provider")),
+            label=str(inner(row, "prompt", "label") or inner(row, "promptIdx") or ""),
+            test=at,
+            output=inner(row, "response", "output"),
+            failed=bool(row.get("error")),
+            prompt=inner(row, "prompt", "raw"),
+        )
+
+
+def _listed(file: Path) -> Iterator[tuple[str, dict[str, Json]]]:
+    whole = as_object(read_json(file), file)
+    rows = inner(whole, "results", "results")
+    if not isinstance(rows, list):
+        rows = as_list(whole.get("results"), f"{file}, results")
+    for number, row in enumerate(rows, 1):
+        place = f"{file}, result {number}"
+        yield place, as_object(row, place)
+
+
+def _of_csv(file: Path) -> Iterator[_Result]:
+    """A row a test; an output's column is called `[provider] prompt`, and the next one says its status."""
+    rows = separated(file, ",")
+    _, header = next(rows, ("", []))
+    outputs = [
+        (at, found)
+        for at, name in enumerate(header[:-1])
+        if header[at + 1] == _STATUS and (found := _OUTPUT.fullmatch(name))
+    ]
+    if not outputs:
+        raise wrong(
+            file,
+            f"no column is called '[provider] prompt' and followed by '{_STATUS}', so promptfoo did not write it. Give its file, "
+            "or use the format `table`.",
+            slug="import-format",
+        )
+    for test, (place, record) in enumerate(row for row in rows if row[1]):
+        if len(record) != len(header):
+            raise wrong(
+                place, f"it has {len(record)} fields, the header {len(header)}. Export it again.", slug="import-csv"
+            )
+        for at, found in outputs:
+            failed = record[at + 1] == "ERROR"
+            yield _Result(place, found["provider"], found["prompt"], test, None if failed else record[at], failed)
+
+
+def _provider(provider: Json) -> str:
+    name = provider if isinstance(provider, str) else inner(provider, "label") or inner(provider, "id")
+    return str(name or "")

@@ -1,0 +1,159 @@
+"""Imports tables whose columns are called as they like: CSV, TSV, JSONL, Parquet, and folders that Hugging Face
+`datasets` saved.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from youden.data.importers.foreign_files import (
+    as_list,
+    as_object,
+    files_of,
+    inner,
+    read_json,
+    read_lines,
+    read_text,
+    suffixes,
+    wrong,
+)
+from youden.data.importers.loose_columns import Columns
+from youden.data.importers.pool_joiner import ImportedPool, Joiner
+from youden.nouns import Json
+
+_MAX_FIELD = 2**31 - 1
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+Rows = Iterator[tuple[str, Mapping[str, Json]]]
+
+
+def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """Rows with an item and a text, or several (`rows.py`, `layouts.py`). Without a column for the agent, each file is an agent,
+    called by its name, and by its folder where two names are alike.
+
+    Raises: ImportFormatError naming file and line (or row).
+    """
+    joiner = Joiner(paths[0].stem)
+    patterns = ("*.csv", "*.tsv", "*.jsonl", "*.parquet")
+    files = files_of(paths, patterns, what="a .csv, .tsv, .jsonl or .parquet")
+    for file, name in zip(files, suffixes([file.with_suffix("") for file in files]), strict=True):
+        said: Columns | None = None
+        for place, row in table_rows(file):
+            said = said or Columns.of(file, row, columns=columns, agent=name, joiner=joiner)
+            said.add(row, joiner, place=place)
+    return joiner.pool()
+
+
+def table_rows(file: Path) -> Rows:
+    """(place, row by column) of a .csv, .tsv, .jsonl or .parquet.
+
+    Raises: ImportFormatError [import-format], [import-csv], [import-json], [import-encoding], [import-not-found].
+    """
+    match file.suffix.lower():
+        case ".csv" | ".tsv":
+            return _separated(file, _SEPARATORS[file.suffix.lower()])
+        case ".jsonl":
+            return read_lines(file)
+        case ".parquet":
+            return _parquet(file)
+    raise wrong(file, "it is no .csv, .tsv, .jsonl or .parquet. Convert it.", slug="import-format")
+
+
+def separated(file: Path, separator: str) -> Iterator[tuple[str, list[str]]]:
+    """(place, fields) of each record, the header first; a blank line is an empty list.
+
+    Raises: ImportFormatError [import-csv], and as `read_text`.
+    """
+    before = csv.field_size_limit(_MAX_FIELD)
+    start = 1
+    try:
+        reader = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=separator, strict=True)
+        for record in reader:
+            place = f"{file}, line {start}"
+            start = reader.line_num + 1
+            yield place, record
+    except csv.Error as error:
+        raise wrong(
+            f"{file}, line {start}", f"it is no CSV ({error}). Close every double quote.", slug="import-csv"
+        ) from error
+    finally:
+        csv.field_size_limit(before)
+
+
+def _separated(file: Path, separator: str) -> Rows:
+    records = separated(file, separator)
+    _, header = next(records, ("", []))
+    if twice := [name for name in dict.fromkeys(header) if header.count(name) > 1]:
+        raise wrong(file, f"the column {twice[0]!r} is there twice. Rename one of them.", slug="import-csv")
+    for place, record in records:
+        if not record:
+            yield place, dict.fromkeys(header)
+            continue
+        if len(record) != len(header):
+            raise wrong(
+                place,
+                f"it has {len(record)} fields, the header {len(header)}. Put texts with separators in double quotes.",
+                slug="import-csv",
+            )
+        yield place, dict(zip(header, record, strict=True))
+
+
+def _parquet(file: Path) -> Rows:
+    try:
+        table = pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        raise wrong(file, f"it is no Parquet file ({error}).", slug="import-format") from error
+    with table:
+        number = 0
+        for chunk in table.iter_batches(batch_size=10_000):
+            for row in chunk.to_pylist():
+                number += 1
+                yield f"{file}, row {number}", row
+
+
+def read_hf_dataset(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """Rows of all splits, of one response or several (`rows.py`, `layouts.py`). Without a column for the agent, each split (or
+    dataset) is an agent, called by its folder, and by those above it where two are alike.
+
+    Raises: ImportFormatError for a folder that `save_to_disk` did not write, or whose columns do not say item and text.
+    """
+    joiner = Joiner(paths[0].stem)
+    folders = [split for path in paths for split in _splits(path)]
+    for folder, name in zip(folders, suffixes(folders), strict=True):
+        state = as_object(read_json(folder / "state.json"), folder / "state.json")
+        said: Columns | None = None
+        number = 0
+        for entry in as_list(state.get("_data_files"), folder / "state.json"):
+            file = folder / str(inner(entry, "filename"))
+            try:
+                with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
+                    for chunk in stream:
+                        for row in chunk.to_pylist():
+                            number += 1
+                            said = said or Columns.of(folder, row, columns=columns, agent=name, joiner=joiner)
+                            said.add(row, joiner, place=f"{folder}, row {number}")
+            except (pa.ArrowException, OSError) as error:
+                raise wrong(
+                    file, f"it is no Arrow stream ({error}). Save the dataset again.", slug="import-format"
+                ) from error
+    return joiner.pool()
+
+
+def _splits(path: Path) -> list[Path]:
+    if (path / "state.json").is_file():
+        return [path]
+    if (path / "dataset_dict.json").is_file():
+        names = inner(read_json(path / "dataset_dict.json"), "splits")
+        return [path / str(name) for name in as_list(names, path / "dataset_dict.json")]
+    raise wrong(
+        path,
+        "there is neither state.json nor dataset_dict.json, so it is no folder of `save_to_disk`. "
+        "Give that folder; for files of rows use the format `table`.",
+        slug="import-format",
+    )

@@ -1,0 +1,246 @@
+"""Joins responses from many files on the item, keeps account of what could not be used, and writes the pool where it may
+stand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from youden.data.importers.foreign_files import spelled_alike
+from youden.data.pools.pool_reader import RESPONSES, read_pool, write_pool
+from youden.errors import ImportFormatError
+from youden.nouns import Agent, Item, Pool
+from youden.nouns.pool import Bools
+from youden.text.printable import acts
+
+LISTED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedPool:
+    """A pool from other people's files.
+
+    left_out: reason → rows that were not used. dropped: those of them that hold a response, in words, by reason with agents and
+    the first place; n_dropped: how many. unaligned: items that not every agent answered. notes: all of it in words, and whatever
+    else a reader of the pool has to know.
+    """
+
+    pool: Pool
+    left_out: Mapping[str, int]
+    unaligned: tuple[str, ...]
+    notes: tuple[str, ...]
+    n_dropped: int = 0
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def share_dropped(self) -> float:
+        """The share of all responses that were not used, 0 to 1."""
+        return self.n_dropped / (self.n_dropped + int(self.pool.present.sum()))
+
+
+@dataclass
+class Joiner:
+    """Takes rows in any order; agents and items keep the order in which they first appear."""
+
+    name: str
+    _cells: dict[tuple[int, int], str] = field(default_factory=dict)
+    _agents: dict[str, str | None] = field(default_factory=dict)
+    _items: dict[str, str | None] = field(default_factory=dict)
+    _agent_at: dict[str, int] = field(default_factory=dict)
+    _item_at: dict[str, int] = field(default_factory=dict)
+    _aliases: dict[str, str] = field(default_factory=dict)
+    _left_out: Counter[str] = field(default_factory=Counter)
+    _dropped: dict[str, Counter[str]] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)
+    _prompts: dict[str, str] = field(default_factory=dict)
+    _notes: list[str] = field(default_factory=list)
+
+    def leave_out(self, reason: str, place: str) -> None:
+        """Count a row that holds no response; the first place of each reason is kept."""
+        self._left_out[reason] += 1
+        self._places.setdefault(reason, place)
+
+    def drop(self, agent: object, reason: str, place: str, *, n: int = 1) -> None:
+        """Count responses that are there and cannot be used."""
+        if n > 0:
+            self._left_out[reason] += n
+            self._dropped.setdefault(reason, Counter())[str(agent)] += n
+            self._places.setdefault(reason, place)
+
+    def alias(self, agent: str, name: str) -> None:
+        """Another name that an agent goes by."""
+        self._aliases[agent] = name
+
+    def note(self, text: str) -> None:
+        """What a reader of the pool has to know; said once."""
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def add(
+        self,
+        agent: object,
+        item: object,
+        text: object,
+        *,
+        place: str,
+        prompt: object = None,
+        group: object = None,
+    ) -> None:
+        """One response. Ids may be numbers. A null is left out; dropped are a text that is no string, an empty id, and
+        another response to an item that the agent has answered."""
+        if text is None:
+            self.leave_out("no text (null)", place)
+            return
+        agent_id, item_id = _id(agent), _id(item)
+        if agent_id is None or item_id is None:
+            self.drop(agent, "no agent id" if agent_id is None else "no item id", place)
+            return
+        if problem := acts(agent_id) or acts(item_id):
+            self.drop(agent_id, f"the id {agent_id if acts(agent_id) else item_id!r} {problem}", place)
+            return
+        if not isinstance(text, str):
+            self.drop(agent_id, f"the text is no string but {type(text).__name__}", place)
+            return
+        at = (
+            self._agent_at.setdefault(agent_id, len(self._agent_at)),
+            self._item_at.setdefault(item_id, len(self._item_at)),
+        )
+        if at in self._cells:
+            if self._cells[at] == text:
+                self.leave_out("the same response once more", place)
+            else:
+                self.drop(agent_id, "a second response of the same agent to the same item", place)
+            return
+        self._cells[at] = text
+        self._agents[agent_id] = self._agents.get(agent_id) or _words(group)
+        known = self._items.get(item_id)
+        said = _words(prompt)
+        if known and said and known != said:
+            self._prompts[place] = item_id
+        self._items[item_id] = known or said
+
+    def pool(self) -> ImportedPool:
+        """What was added. Raises: ImportFormatError [import-empty] where that is nothing."""
+        account = [
+            f"{n:,} left out: {reason} (first: {self._places[reason]})" for reason, n in self._left_out.most_common()
+        ]
+        if not self._cells:
+            raise ImportFormatError(
+                f"'{self.name}' gives no response. {'; '.join(account) or 'There are no rows'}. "
+                "Give files with at least one response as text.",
+                slug="import-empty",
+            )
+        if self._prompts:
+            place, first = next(iter(self._prompts.items()))
+            account.append(
+                f"{len(self._prompts):,} responses came with another prompt than their item's first one; they are kept "
+                f"(first: '{first}', {place})"
+            )
+        texts = np.full((len(self._agent_at), len(self._item_at)), None, dtype=np.object_)
+        for (agent, item), text in self._cells.items():
+            texts[agent, item] = text
+        pool = Pool(
+            agents=tuple(
+                Agent(name, group, {"alias": self._aliases[name]} if name in self._aliases else {})
+                for name, group in self._agents.items()
+            ),
+            items=tuple(Item(name, prompt) for name, prompt in self._items.items()),
+            texts=texts,
+            name=self.name,
+        )
+        account += _told_apart("agent", pool.present, self._agent_at)
+        account += _told_apart("item", pool.present.T, self._item_at)
+        missing = ~pool.present
+        unaligned = tuple(pool.items[j].id for j in np.flatnonzero(missing.any(axis=0)))
+        if unaligned:
+            lines = (
+                f"'{pool.items[j].id}' lacks "
+                + ", ".join(f"'{pool.agents[k].id}'" for k in np.flatnonzero(missing[:, j])[:LISTED])
+                for j in np.flatnonzero(missing.any(axis=0))[:LISTED]
+            )
+            more = f"; and {len(unaligned) - LISTED:,} more" if len(unaligned) > LISTED else ""
+            account.append(
+                f"{len(unaligned):,} of {pool.n_items:,} items do not line up between agents: {'; '.join(lines)}{more}"
+            )
+        return ImportedPool(
+            pool,
+            left_out=dict(self._left_out),
+            n_dropped=sum(agents.total() for agents in self._dropped.values()),
+            dropped=tuple(self._dropped_words()),
+            unaligned=unaligned,
+            notes=(*self._notes, *account),
+        )
+
+    def _dropped_words(self) -> Iterator[str]:
+        for reason, agents in sorted(self._dropped.items(), key=lambda said: -said[1].total()):
+            named = ", ".join(f"{agent!r} {n:,}" for agent, n in agents.most_common(LISTED))
+            more = f" and {len(agents) - LISTED:,} more agents" if len(agents) > LISTED else ""
+            yield f"{agents.total():,} {reason} ({named}{more}; first: {self._places[reason]})"
+
+
+class ItemsByPrompt:
+    """Items that have no id: they are numbered by their prompt, and one that an agent answers twice is two items."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._times: Counter[tuple[str, str]] = Counter()
+
+    def item(self, agent: str, prompt: str) -> str:
+        """The item that the agent's next response to this prompt belongs to."""
+        self._times[agent, prompt] += 1
+        return f"item-{self._numbers.setdefault((prompt, self._times[agent, prompt]), len(self._numbers)):04d}"
+
+
+def _told_apart(noun: str, present: Bools, at: Mapping[str, int]) -> Iterator[str]:
+    """Words on ids that only spaces or case tell apart. present: bool[ids, others].
+
+    Raises: ImportFormatError [import-alike] where nothing met two of them, so that they are one, spelled in two ways.
+    """
+    other = "item" if noun == "agent" else "agent"
+    for alike in spelled_alike(at):
+        if not (present[[at[name] for name in alike]].sum(axis=0) > 1).any():
+            raise ImportFormatError(
+                f"The {noun}s {', '.join(map(repr, alike[:LISTED]))} differ by spaces or case alone, and no {other} has two of "
+                f"them, so they are one, spelled in several ways. Spell them alike in the files; if they are several, give one "
+                "another name.",
+                slug="import-alike",
+            )
+        yield f"The {noun}s {', '.join(map(repr, alike[:LISTED]))} differ by spaces or case alone; they are kept apart"
+
+
+def _id(value: object) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _words(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
+
+
+def refuse_run(out: Path, files: tuple[str, ...] = RUN_FILES) -> None:
+    """Raises: ImportFormatError [import-other] where `out` has one of a run's files."""
+    if any((out / file).exists() for file in files):
+        raise ImportFormatError(
+            f"{out} holds a run already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
+
+
+def write_imported(pool: Pool, out: Path) -> None:
+    """Write `pool` into the folder `out`. Raises: ImportFormatError [import-other] where a run or another pool is there."""
+    refuse_run(out)
+    if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
+        raise ImportFormatError(
+            f"{out} holds another pool already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
+    write_pool(pool, out)

@@ -1,0 +1,177 @@
+"""Reads tables that somebody has of agents: labels (numbers, one column each) and families."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+
+from youden.data.importers.loose_table import table_rows
+from youden.data.pools.spool import shown
+from youden.errors import ImportFormatError
+from youden.nouns.pool import Floats, freeze
+
+_NOUNS = ("agent", "item", "alias")
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """One row an agent, or an agent on an item.
+
+    agents: str[N]; items: str[N], None where labels are of agents alone; names: str[L], one a label; value: float[N, L], NaN
+    where a row says nothing. left_out: columns without a single number. aliases: str or None [N], the agent's other name. called:
+    name in the file → agent of the run, where they differ. digest: sha256 (hex) of the file.
+    """
+
+    source: str
+    digest: str
+    agents: tuple[str, ...]
+    items: tuple[str, ...] | None
+    names: tuple[str, ...]
+    value: Floats
+    left_out: tuple[str, ...]
+    aliases: tuple[str | None, ...]
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze([self.value])
+
+
+def read_labels(path: Path) -> LabelTable:
+    """Labels from a .csv, .tsv, .jsonl or .parquet with the columns agent, perhaps item and alias, and numbers.
+
+    true and false are 1 and 0; an empty field, null and NaN say nothing.
+
+    Raises: ImportFormatError naming file and line (Parquet: row): [labels-columns], [labels-value] for text among numbers or an
+    infinite one, [labels-id], [labels-duplicate], [labels-empty], and what reading the file raises.
+    """
+    where: dict[tuple[str, ...], str] = {}
+    rows: list[Mapping[str, object]] = []
+    columns: dict[str, None] = {}
+    for place, row in table_rows(path):
+        if all(_blank(value) for value in row.values()):
+            continue
+        if "agent" not in row:
+            raise _wrong(
+                place,
+                f"there is no column agent; it has {shown(', '.join(row))}. Name the columns agent, item (for labels of "
+                "agents on items) and, for each label, as you like.",
+                slug="labels-columns",
+            )
+        if bool(rows) and ("item" in row) != ("item" in rows[0]):
+            raise _wrong(place, "some rows have an item and some have none. Give two files.", slug="labels-columns")
+        key = tuple(_id(row[noun], noun, place) for noun in ("agent", "item") if noun in row)
+        if key in where:
+            raise _wrong(
+                place,
+                f"{' on '.join(map(repr, key))} is labelled in {where[key]} already. Keep one row.",
+                slug="labels-duplicate",
+            )
+        where[key] = place
+        rows.append(row)
+        columns.update(dict.fromkeys(row))
+    if not rows:
+        raise _wrong(path, "it has no rows. Give one line for each agent, or agent and item.", slug="labels-empty")
+    found = {name: [row.get(name) for row in rows] for name in columns if name not in _NOUNS}
+    numbers = {
+        name: values
+        for name, values in found.items()
+        if name.strip() and any(_number(value) is not None for value in values)
+    }
+    if not numbers:
+        raise _wrong(
+            path,
+            f"no column but agent and item holds numbers; there is {shown(', '.join(found)) if found else 'none'}. "
+            "Add one, such as accuracy.",
+            slug="labels-columns",
+        )
+    keys = list(where)
+    return LabelTable(
+        source=str(path),
+        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+        agents=tuple(key[0] for key in keys),
+        items=tuple(key[1] for key in keys) if len(keys[0]) > 1 else None,
+        names=tuple(numbers),
+        value=np.array(
+            [
+                [_value(value, name, place) for value, place in zip(values, where.values(), strict=True)]
+                for name, values in numbers.items()
+            ]
+        ).T,
+        left_out=tuple(name for name in found if name not in numbers),
+        aliases=tuple(None if _blank(row.get("alias")) else str(row.get("alias")) for row in rows),
+    )
+
+
+def _value(value: object, name: str, place: str) -> float:
+    if _blank(value):
+        return math.nan
+    number = _number(value)
+    if number is None or math.isinf(number):
+        raise _wrong(
+            place,
+            f"{name} is {shown(value)}, no finite number. Write a number, or nothing where there is no label.",
+            slug="labels-value",
+        )
+    return number
+
+
+def _blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _number(value: object) -> float | None:
+    """The number that a field says; None for anything else."""
+    if isinstance(value, str):
+        if (truth := _TRUTH.get(value.strip().lower())) is not None:
+            return truth
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, int | float | Decimal) else None
+
+
+def _id(value: object, noun: str, place: str) -> str:
+    name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(name, str) or not name.strip():
+        raise _wrong(place, f"the {noun} is {shown(value)}. Write its id as in the pool.", slug="labels-id")
+    return name
+
+
+def _wrong(place: Path | str, problem: str, *, slug: str) -> ImportFormatError:
+    return ImportFormatError(f"{place}: {problem}", slug=slug)
+
+
+def read_families(path: Path) -> dict[str, str]:
+    """Agent → family, from a .csv, .tsv, .jsonl or .parquet with the columns agent and family; an empty family says nothing.
+
+    Raises: ImportFormatError [families-columns], [families-twice] where an agent has two, [families-empty], and what reading the
+    file raises.
+    """
+    found: dict[str, str] = {}
+    for place, row in table_rows(path):
+        if "agent" not in row or "family" not in row:
+            raise ImportFormatError(
+                f"{place}: the columns are {', '.join(map(str, row))}. A table of families has the columns agent and family.",
+                slug="families-columns",
+            )
+        agent, family = (str(row[name] if row[name] is not None else "").strip() for name in ("agent", "family"))
+        if not agent or not family:
+            continue
+        if found.setdefault(agent, family) != family:
+            raise ImportFormatError(
+                f"{place}: '{agent}' is of the family '{family}' here and of '{found[agent]}' before. Keep one line an agent.",
+                slug="families-twice",
+            )
+    if not found:
+        raise ImportFormatError(
+            f"{path} names no agent with a family. Give lines of agent and family.", slug="families-empty"
+        )
+    return found

@@ -1,0 +1,386 @@
+"""Asks a whole plan through a provider's Batch API: a batch is noted in the store before anything of it leaves the
+machine, and forgotten once its end is certain and its results are in the store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from youden.errors import JudgeError, ShortRunError, YoudenError
+from youden.judging.asking.calling import Unsaid, worst_price
+from youden.judging.asking.endings import GIVEN_UP_AT_START, away_too_long, out_of_money, too_many, too_many_missing
+from youden.judging.asking.sight import Sight
+from youden.judging.asking.terms import Asking, Batching
+from youden.judging.call.budget import Budget
+from youden.judging.call.failures import CallError, Failure, ends_the_run, fate, is_silence
+from youden.judging.call.reply import Usage, believed, with_usage
+from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.outside.batch_claims import Holding, Patience
+from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
+from youden.judging.outside.lines import Line, parts, request_line, results
+from youden.judging.question.parsing import Reading, no_reading
+from youden.judging.question.questions import Questions
+from youden.judging.store.answers import Store, payment_of
+from youden.judging.store.arriving import Known, VerdictColumns, look_up
+from youden.judging.store.claims import Job, Jobs
+from youden.nouns import Completion, Plan, Pool
+
+NOT_FOUND = 404
+
+
+def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: str) -> YoudenError:
+    """A step that failed for good. job: the batch it was about, where there is one. noted_in: the store."""
+    if job is not None and error.status == NOT_FOUND:
+        return JudgeError(
+            f"{config.address} does not know the batch {job.batch} of {len(job.keys):,} requests ({error.reason}). "
+            f"Use the account that sent it; to give its answers up: `youden store batches {noted_in} --forget {job.batch}`. Then "
+            "run the same again.",
+            slug="batch-unknown",
+        )
+    if job is not None and is_silence(error):
+        return away_too_long(error, judge=config.name, address=config.address, outage=config.fetching.outage)
+    if error.kind == "retry" and error.status is not None:
+        return JudgeError(
+            f"The batches of '{config.name}' at {config.address} cannot be reached for now: {error.reason} "
+            "What was sent is kept there; run the same again to go on.",
+            slug="batch-unreachable",
+        )
+    return ends_the_run(error, judge=config.name, address=config.address)
+
+
+def refused(job: Job, state: BatchState, *, judge: str) -> JudgeError:
+    """A batch that was not taken as a whole."""
+    reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"
+    return JudgeError(
+        f"The provider of '{judge}' did not take the batch {job.batch} of {len(job.keys):,} requests: {reasons}. "
+        "Nothing of it was asked or paid. Correct the judge's config, or wait where a limit is named, and run the same again.",
+        slug="batch-refused",
+    )
+
+
+def cancelled(job: Job, *, n_kept: int) -> ShortRunError:
+    """A batch that somebody stopped."""
+    return ShortRunError(
+        f"The batch {job.batch} was cancelled at the provider: {n_kept:,} of {len(job.keys):,} results came and are kept. "
+        "Run the same again to ask for the rest.",
+        slug="batch-cancelled",
+    )
+
+
+def turned_down(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, CallError]]:
+    """(key, error) of the lines for which the provider did not take the batch."""
+    for error in errors:
+        if error.line is not None and 0 < error.line <= len(job.keys):
+            kind = fate(400, error.code)
+            yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
+
+
+def cost_of(outcome: Completion | CallError, config: JudgeConfig, *, worst: float) -> float:
+    """USD of a line; `worst` where the provider does not say what was used, or did the work and lost it."""
+    if isinstance(outcome, CallError):
+        return 0.0 if outcome.free else worst
+    told = outcome.tokens_in or outcome.tokens_out
+    return price(config, outcome.tokens_in, outcome.tokens_out) if told else worst
+
+
+class InBatches:
+    """One run over a plan. Make it, `await go()`, read `columns`. `config` has the prices of a batch."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: Pool,
+        *,
+        provider: BatchProvider,
+        config: JudgeConfig,
+        questions: Questions,
+        store: Store,
+        jobs: Jobs,
+        budget: Budget,
+        asking: Asking,
+        batching: Batching,
+        sight: Sight,
+    ) -> None:
+        self.columns = VerdictColumns(len(plan))
+        self._plan = plan
+        self._pool = pool
+        self._provider = provider
+        self._patience = Patience(provider, batching, outage=config.fetching.outage, tell=self._tell)
+        self._config = config
+        self._questions = questions
+        self._store = store
+        self._budget = budget
+        self._asking = asking
+        self._batching = batching
+        self._sight = sight
+        self._jobs = jobs
+        self._tries: Counter[str] = Counter()
+        self.unsaid = Unsaid()
+        self._usd: defaultdict[str, float] = defaultdict(float)
+        self._answers: dict[str, Completion] = {}
+        self._early: dict[str, Failure] = {}
+        self._holding = Holding(store, jobs)
+        self._n_merged = 0
+        self._n_missing = 0
+        self._unreserved = 0.0
+        self._short_of_money = False
+        self._why: YoudenError | None = None
+
+    async def go(self) -> None:
+        """Send, wait and merge until every trial has an answer or a reason why not.
+
+        Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged.
+        """
+        async with self._holding.kept(failed=self._end):
+            await self._ask()
+            if self._why is None:
+                self._keep_failures(all_of_them=True)
+        self._put_everything()
+        if self._why is not None:
+            raise self._why
+        if self._too_many(self.columns.n_missing, self.columns.n_done):
+            raise too_many_missing(
+                self.columns.n_missing,
+                self.columns.n_done,
+                why=self.columns.missing_in_words(),
+                max_missing=self._asking.max_missing,
+            )
+        if self._short_of_money:
+            raise out_of_money(self._budget, n_done=self.columns.n_done, n=len(self._plan))
+
+    async def _ask(self) -> None:
+        while self._goes_on():
+            self._holding.elsewhere = False
+            under_way = await self._taken_up() or await self._send()
+            await self._merge_all(list(under_way))
+            if not under_way:
+                if not self._holding.elsewhere:
+                    return
+                await self._batching.sleep(self._batching.poll)
+
+    def _goes_on(self) -> bool:
+        return self._why is None and not self._too_many(self._n_missing, self._n_merged)
+
+    async def _taken_up(self) -> list[Job]:
+        """Batches that an earlier process sent and left, begun where that was not reached."""
+        found: list[Job] = []
+        for left in self._holding.left():
+            unpriced = math.isnan(left.usd) and self._budget.cap < math.inf
+            job = replace(left, usd=self._budget.cap) if unpriced else left
+            self._budget.take(job.usd)
+            if job.batch is not None:
+                self._tell(f"batch {job.batch}: {len(job.keys):,} requests were sent earlier")
+                found.append(job)
+            elif (begun := await self._begun(job, perhaps_before=True)) is not None:
+                found.append(begun)
+        return found
+
+    async def _send(self) -> list[Job]:
+        """Everything that has to be asked and that the cap allows, as batches under way."""
+        self._short_of_money = False
+        self._unreserved = 0.0
+        sent: list[Job] = []
+        for part in parts(self._lines(), self._batching.limits):
+            fresh = self._holding.without_sent([line.key for line in part])
+            lines = [line for line in part if line.key in fresh]
+            self._unreserved -= math.fsum(line.usd for line in part)
+            if not lines:
+                continue
+            job = await self._sent(lines)
+            if job is None:
+                break
+            sent.append(job)
+        return sent
+
+    def _lines(self) -> Iterator[Line]:
+        seen: set[str] = set()
+        for chunk in self._chunks():
+            wanted = [known for known in chunk if known.key not in seen and self._is_wanted(known)]
+            seen |= {known.key for known in wanted}
+            mine = self._holding.take(wanted)
+            for n, known in enumerate(mine):
+                line = request_line(known.key, known.request, usd=worst_price(self._config, known.request))
+                if not self._budget.fits(self._unreserved + line.usd):
+                    self._short_of_money = True
+                    self._holding.let_go([later.key for later in mine[n:]])
+                    return
+                self._unreserved += line.usd
+                yield line
+
+    def _is_wanted(self, known: Known) -> bool:
+        return self._settled(known) is None and self._tries[known.key] < self._config.max_tries
+
+    async def _sent(self, part: list[Line]) -> Job | None:
+        """The batch of these lines, None where it could not be begun; then the run ends."""
+        job = Job(math.fsum(line.usd for line in part), tuple(line.key for line in part))
+        self._holding.note(job)
+        self._budget.take(job.usd)
+        try:
+            file = await self._provider.upload(b"".join(line.text for line in part))
+        except CallError as error:
+            self._lose(job, error)
+            return None
+        return await self._begun(self._jobs.uploaded(job, file), perhaps_before=False)
+
+    async def _begun(self, job: Job, *, perhaps_before: bool) -> Job | None:
+        self._holding.check()
+        try:
+            batch = await self._provider.start(job.file or "", perhaps_begun=perhaps_before)
+        except CallError as error:
+            self._lose(job, error, for_good=error.kind != "retry")
+            return None
+        self._tell(f"batch {batch}: {len(job.keys):,} requests sent")
+        return self._jobs.started(job, batch)
+
+    def _lose(self, job: Job, error: CallError, *, for_good: bool = True) -> None:
+        """End the run; a batch that may have been begun is looked for by the next one."""
+        if for_good:
+            self._jobs.forget(job)
+        self._end(self._ending(error))
+
+    async def _merge_all(self, jobs: list[Job]) -> None:
+        """Wait for every batch, and merge each as it ends."""
+        seen: dict[str, str] = {}
+        while jobs:
+            for job in list(jobs):
+                state = await self._state(job)
+                if state is None:
+                    return
+                shown = f"{state.status}, {state.n_done:,} of {len(job.keys):,} done"
+                if seen.get(job.batch or "") != shown:
+                    seen[job.batch or ""] = shown
+                    self._tell(f"batch {job.batch}: {shown}")
+                if state.ended:
+                    await self._merge(job, state)
+                    jobs.remove(job)
+            if jobs:
+                await self._batching.sleep(self._batching.poll)
+
+    async def _state(self, job: Job) -> BatchState | None:
+        try:
+            return await self._patience.look(job.batch or "")
+        except CallError as error:
+            self._end(self._ending(error, job))
+            return None
+
+    async def _merge(self, job: Job, state: BatchState) -> None:
+        """Results into the store, and only then forget the batch. A request without a result is sent again."""
+        try:
+            texts = [await self._patience.fetch(file) for file in state.files]
+        except CallError as error:
+            self._end(self._ending(error, job))
+            return
+        came = {key: outcome for text in texts for key, outcome in results(text)}
+        came |= dict(self._believed(came))
+        lost = CallError(
+            f"The batch {state.status} without a result for it.", kind="retry", free=state.status != "completed"
+        )
+        told = dict(turned_down(job, state.errors))
+        asked = job.keys if state.status != "failed" else told
+        self._holding.check()
+        spent = [
+            self._keep(key, came.get(key) or told.get(key) or lost, worst=job.usd / len(job.keys)) for key in asked
+        ]
+        self._keep_failures()
+        self._store.flush()
+        self._jobs.forget(job)
+        self._budget.settle(job.usd, math.fsum(spent))
+        if state.status == "failed" and not told:
+            self._end(refused(job, state, judge=self._config.name))
+        elif state.status == "cancelled":
+            self._end(cancelled(job, n_kept=sum(isinstance(one, Completion) for one in came.values())))
+
+    def _believed(self, came: Mapping[str, Completion | CallError]) -> Iterator[tuple[str, Completion]]:
+        """(key, answer) of this plan's answers, each with what is believed of its use."""
+        for _, key, request in self._questions.all(self._plan, self._pool):
+            self._holding.renew()  # nothing else runs meanwhile
+            outcome = came.get(key)
+            if isinstance(outcome, Completion):
+                usage = believed(outcome, request, answer_limit=self._config.answer_limit)
+                if usage == Usage(0, 0, usage.doubt):
+                    self.unsaid.count(worst_price(self._config, request), usage.doubt)
+                yield key, with_usage(outcome, usage)
+
+    def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
+        """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
+        usd = cost_of(outcome, self._config, worst=worst)
+        completion = outcome if isinstance(outcome, Completion) else None
+        if self._asking.books is not None and (usd or completion is not None):
+            self._store.pay(self._asking.books.payer, key, payment_of(usd, completion))
+        self._usd[key] += usd
+        self._tries[key] += 1
+        if isinstance(outcome, Completion):
+            self._n_merged += 1
+            self._n_missing += not self._is_answer(outcome)
+            self._store.add(key, outcome, again=self._asking.retry_failed)
+            self._answers[key] = outcome
+        elif outcome.kind == "stop":
+            self._end(self._ending(outcome))
+        elif outcome.kind == "rejected" or self._tries[key] >= self._config.max_tries:
+            self._n_merged += 1
+            self._n_missing += 1
+            self._early[key] = Failure(outcome.kind, outcome.status, outcome.reason)
+        return usd
+
+    def _keep_failures(self, *, all_of_them: bool = False) -> None:
+        """Keep what failed once anything was answered: until then it may be the provider's fault, and no trial's own."""
+        if self._answers or all_of_them:
+            for key, failure in self._early.items():
+                self._store.add(key, failure, again=self._asking.retry_failed)
+            self._early.clear()
+        elif len(self._early) >= min(GIVEN_UP_AT_START, len(self._plan)):
+            last = list(self._early.values())[-1]
+            error = CallError(last.reason, kind=last.kind, status=last.status)
+            self._end(ends_the_run(error, judge=self._config.name, address=self._config.address))
+
+    def _chunks(self) -> Iterator[list[Known]]:
+        of = self._plan, self._pool
+        keys = self._asking.keys(self._questions, *of)
+        return look_up(keys, self._store, ask=lambda row, key: self._questions.request_under(key, *of, row))
+
+    def _settled(self, known: Known) -> Reading | None:
+        """What is known without a batch; None where the judge has to be asked."""
+        asked_again = self._asking.retry_failed and not self._tries[known.key]
+        outcome = known.settled(self._is_answer, retry_failed=asked_again)
+        if isinstance(outcome, Completion):
+            return self._questions.read(outcome)
+        if outcome is not None or known.key in self._early:
+            return no_reading("failed")
+        return None if self._questions.fits(known.request) else no_reading("not_asked")
+
+    def _is_answer(self, completion: Completion) -> bool:
+        return self._questions.read(completion).missing == "answered"
+
+    def _put_everything(self) -> None:
+        """Fill the columns from the store; what was neither answered nor given up on is left out."""
+        for known in chain.from_iterable(self._chunks()):
+            reading = self._settled(known)
+            if reading is None and self._tries[known.key] >= self._config.max_tries:
+                reading = no_reading("failed")
+            if reading is None:
+                continue
+            usd = self._usd.pop(known.key, 0.0)
+            completion = self._answers.pop(known.key, known.completion)
+            fresh = self._tries[known.key] > 0
+            self.columns.put(known.rows, known.key, reading, completion=completion, stored=not fresh)
+            self._sight.advance(len(known.rows), missing=reading.missing, usd=usd, stored=not fresh)
+            if fresh:
+                self.columns.bill(known.rows[0], usd=usd, completion=completion)
+
+    def _too_many(self, n_missing: int, n_done: int) -> bool:
+        return too_many(n_missing, n_done, max_missing=self._asking.max_missing)
+
+    def _end(self, why: YoudenError) -> None:
+        """Send no more. The first reason stands."""
+        self._why = self._why or why
+
+    def _ending(self, error: CallError, job: Job | None = None) -> YoudenError:
+        return ending(error, config=self._config, job=job, noted_in=self._jobs.place)
+
+    def _tell(self, what: str) -> None:
+        self._batching.say(what)
+        self._sight.tell("batch", says=what)

@@ -1,0 +1,163 @@
+"""What a place that keeps answers must do, and the tables it keeps them in.
+
+What a place has to offer in which answers are kept. It keeps rows; what they mean is the `Store`'s affair.
+
+Every method is one transaction, called by one thread at a time, and raises JudgeError with a way on where it fails. A place on
+another machine waits for it a while when it is away. Times are seconds by one clock for all who use the place.
+
+The tables of a store in PostgreSQL, and their version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Kept = Literal["answers", "failures", "judges", "served", "paid", "batches"]
+COLUMNS: dict[Kept, tuple[tuple[str, ...], int]] = {
+    "answers": (("key", "completion", "created"), 1),
+    "failures": (("key", "kind", "status", "reason", "created"), 1),
+    "judges": (("config", "created"), 1),
+    "served": (("judge", "name", "created"), 2),
+    "paid": (("payer", "key", "usd", "tokens_in", "tokens_out", "seconds"), 2),
+    "batches": (("id", "address", "model", "usd", "file", "batch", "keys", "created"), 1),
+}
+"""Of what can be copied from place to place: the columns, and how many of the first ones make a row's name."""
+
+Row = tuple[str | int | float | None, ...]
+FailureRow = tuple[str, str, int | None, str]
+PaymentRow = tuple[str, str, float | None, int, int, float]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is written together. answers: (key, JSON); again: keys that were asked again, whose outcome replaces what is there."""
+
+    answers: Sequence[tuple[str, str]]
+    failures: Sequence[FailureRow]
+    payments: Sequence[PaymentRow]
+    again: Collection[str] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for key, _ in self.answers] + [row[0] for row in self.failures]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of those who ask a run. granted, spent: of the run's cap, in millionths of a millionth of a USD. expires: when its
+    place in the run ends unless it is renewed. asks: whether it makes calls, and so takes a part of their rate."""
+
+    name: str
+    leads: bool
+    granted: int
+    spent: int
+    answered: int
+    expires: float
+    asks: bool = True
+
+
+Change = Callable[[float, Sequence[Member]], Sequence[Member]]
+
+
+class Place(Protocol):
+    """See the module. name: what may be shown of where it is: never a password."""
+
+    name: str
+
+    def count(self) -> int:
+        """How many answers there are."""
+        ...
+
+    def known(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
+        """(key, JSON) of those of `keys` that are answered, and the failures of those that failed."""
+        ...
+
+    def since(self, mark: int) -> tuple[int, list[tuple[str, str]]]:
+        """(key, JSON) of what was written after `mark` (0 for all), and the next mark. A row that a transaction under way
+        commits later comes with a later mark."""
+        ...
+
+    def write(self, batch: Batch) -> set[str]:
+        """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure.
+
+        Returns the keys that somebody else had answered before.
+        """
+        ...
+
+    def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:
+        """(key, USD, tokens in, tokens out, seconds): all that `payer` paid."""
+        ...
+
+    def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
+        """Claim `keys` for `owner`. Returns those that are its now: they were free, its own, past their end, or of one `gone`."""
+        ...
+
+    def owners(self) -> list[str]:
+        """Who holds claims."""
+        ...
+
+    def renew(self, owner: str, *, seconds: float) -> None:
+        """Let all claims of `owner` hold for so long from now."""
+        ...
+
+    def release(self, owner: str, keys: Collection[str] | None) -> None:
+        """Give up the owner's claims on `keys`, None for all."""
+        ...
+
+    def members(self, run: str, change: Change) -> Sequence[Member]:
+        """Who asks `run`, replaced by what `change` makes of them and of the time now; one such change at a time.
+
+        `change` may be called again where the first call's outcome was lost. Returns what it made.
+        """
+        ...
+
+    def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
+        """The next `n` rows in the order of their names, after the one so named; None for the first ones."""
+        ...
+
+    def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
+        """Keep rows whose names are new. Returns how many that were."""
+        ...
+
+    def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
+        """Set what the provider calls the row `number` of `batches`. Returns whether it is still there."""
+        ...
+
+    def forget_batch(self, number: str) -> None:
+        """Take that row out."""
+        ...
+
+    def batches(self) -> list[str]:
+        """The names of the rows of `batches`, in order."""
+        ...
+
+    def close(self) -> None: ...
+
+
+VERSION = 2
+TABLES = ("answers", "failures", "judges", "served", "claims", "paid", "members", "writers", "batches")
+
+SCHEMA = (
+    "CREATE TABLE youden.version (version int NOT NULL)",
+    """CREATE TABLE youden.answers (key text PRIMARY KEY, completion text NOT NULL, created float8 NOT NULL,
+       written xid8 NOT NULL DEFAULT pg_current_xact_id())""",
+    "CREATE INDEX answers_written ON youden.answers (written)",
+    """CREATE TABLE youden.failures
+       (key text PRIMARY KEY, kind text NOT NULL, status bigint, reason text NOT NULL, created float8 NOT NULL)""",
+    "CREATE TABLE youden.judges (config text PRIMARY KEY, created float8 NOT NULL)",
+    "CREATE TABLE youden.served (judge text, name text, created float8 NOT NULL, PRIMARY KEY (judge, name))",
+    "CREATE TABLE youden.claims (key text PRIMARY KEY, owner text NOT NULL, expires float8 NOT NULL)",
+    "CREATE INDEX claims_owner ON youden.claims (owner)",
+    """CREATE TABLE youden.paid
+       (payer text NOT NULL, key text NOT NULL, usd float8, tokens_in bigint NOT NULL, tokens_out bigint NOT NULL,
+        seconds float8 NOT NULL, PRIMARY KEY (payer, key))""",
+    """CREATE TABLE youden.members
+       (run text, name text, leads boolean, granted bigint, spent bigint, answered bigint, expires float8, asks boolean,
+        PRIMARY KEY (run, name))""",
+    """CREATE TABLE youden.batches
+       (id text PRIMARY KEY, address text NOT NULL, model text NOT NULL, usd float8, file text, batch text, keys text NOT NULL,
+        created float8 NOT NULL)""",
+    "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
+)

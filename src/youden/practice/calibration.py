@@ -1,0 +1,271 @@
+"""Judges tried on a pool before the main spend: trials of known truth are asked, measured and decided on."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from youden.data.folder.run_config import RunConfig, load_run_config, with_usual_store
+from youden.errors import ConfigError
+from youden.judging.asking.endings import run_until_stopped
+from youden.judging.asking.terms import Asking, check_cap
+from youden.judging.call.budget import Budget
+from youden.judging.config.reading import JudgeConfig, load_judge_config, price
+from youden.judging.estimate import estimate
+from youden.judging.registry import REPLAY
+from youden.judging.store.answers import open_store
+from youden.nouns import Cost, Json, Progress, Verdicts
+from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
+from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
+from youden.run.books import books_of_calibration
+from youden.run.pipeline import ask
+from youden.run.plan import draw_run_plan
+from youden.run.precision import Expected, expected_of
+from youden.text.printable import shown
+
+CALLS = 150
+"""Trials a judge is asked where the user names no number."""
+
+_CONFIGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A calibration up to its trials: nothing has been asked. costs: of asking each of `judges` all of them.
+
+    expected: what the run's own plan will buy.
+    """
+
+    config: RunConfig
+    known: KnownTruth
+    judges: tuple[JudgeConfig, ...]
+    costs: tuple[Cost, ...]
+    expected: Expected
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What one judge answered, what that took, and whether to go on with it."""
+
+    judge: str
+    backend: str
+    measures: Measures
+    bill: Bill
+    verdict: Verdict
+    warnings: tuple[str, ...]
+
+
+def plan_calibration(
+    source: Path,
+    *,
+    judges: Sequence[str] = (),
+    calls: int = CALLS,
+    changes: Mapping[str, Json] | None = None,
+    usual_store: str | None = None,
+) -> Calibration:
+    """Trials for the run of `source`: a run's config (.yaml), or a pool, whose run is called like it.
+
+    judges: as in a run's config, whose own is tried where none is named. changes: to the run's config, by key (seed, store,
+    max_cost). usual_store: where answers are kept when neither says it.
+
+    Raises: ConfigError [judge-twice] for two judges of one name, and as configs and judges do; PoolError; PlanError.
+    """
+    config = with_usual_store(_run_config(source, changes or {}), usual_store)
+    configs = tuple(load_judge_config(one) for one in judges or (config.judge,))
+    names = [one.name for one in configs]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(
+            f"Two judges are called '{twice[0]}'. Name each once, or give one another `name:` in its config.",
+            slug="judge-twice",
+        )
+    pool, plan = draw_run_plan(config)
+    known = draw_known_truth(plan, pool, calls=calls, seed=config.seed)
+    place = config.store_place
+    costs = tuple(estimate(known.plan, known.pool, one, store=place) for one in configs)
+    return Calibration(config, known, configs, costs, expected_of(plan))
+
+
+def calibrate(
+    calibration: Calibration, *, progress: Progress | None = None, grace: float = Asking.grace
+) -> tuple[Tried, ...]:
+    """Ask every judge every trial that the run's store does not hold, under one cap for all, and decide.
+
+    Missing answers stop nothing here: they are what is looked for. grace: seconds for calls in flight once it is told to stop.
+
+    Raises: ConfigError before any call where a cap does not fit; as `judge_async`; answers that came are kept.
+    """
+    known = calibration.known
+    config = calibration.config
+    books = books_of_calibration(config)
+    asking = Asking(config.max_cost, max_missing=1.0, progress=progress, grace=grace, books=books)
+    check_cap(calibration.judges, asking.max_cost)
+    tried, budget = [], Budget(config.max_cost)
+    for one in calibration.judges:
+        before = budget.spent
+        result = run_until_stopped(
+            ask(known.plan, known.pool, judge=one, store=config.store_place, asking=asking, budget=budget)
+        )
+        bill = _bill(calibration, one, result, usd=budget.spent - before)
+        measures = measure(known, result)
+        verdict = decide(measures, n_calls=len(result))
+        tried.append(Tried(one.name, one.backend, measures, bill, verdict, result.warnings))
+    return tuple(tried)
+
+
+def _run_config(source: Path, changes: Mapping[str, Json]) -> RunConfig:
+    if source.suffix.lower() in _CONFIGS:
+        return load_run_config(source, changes)
+    name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100]
+    return RunConfig.model_validate({"name": name or "pool", "pool": str(source), **changes})
+
+
+def _bill(calibration: Calibration, config: JudgeConfig, result: Verdicts, *, usd: float) -> Bill:
+    """What the calls behind the answers took, whenever they were made; of a jury, a call is one of each judge. usd: now."""
+    known, place = calibration.known, calibration.config.store_place
+    seconds: list[float] = []
+    usd_a_call = 0.0
+    for member in config.judges or (config,):
+        if not member.needs_store:
+            continue
+        if member.makes_calls:
+            keys = {key for _, key, _ in member.questions().all(known.plan, known.pool)}
+        else:
+            keys = set() if result.key is None else {key.decode() for key in result.key.tolist()}
+        with open_store(place, read_only=config.backend == REPLAY) as store:
+            found = store.answers(sorted(keys)).values()
+        seconds += [completion.seconds for completion in found if completion.seconds > 0]
+        paid = [price(member, completion.tokens_in, completion.tokens_out) for completion in found]
+        usd_a_call += float(np.mean(paid)) if paid else np.nan
+    median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if seconds else (None, None)
+    return Bill(median, p95, *(None if np.isnan(value) else value for value in (usd, 1000 * usd_a_call)))
+
+
+BASELINES = {
+    "lexical": "It is a free similarity baseline and no model: it counts shared words, is blind to contradiction and paraphrase, "
+    "and is fond of length. Its rates say that texts of one item share words here, and nothing of what a model would say."
+}
+"""What has to be said of judges without a model, by backend, whatever they reach."""
+
+_STEADY = 0.9
+
+
+def asked_in_words(calibration: Calibration) -> str:
+    """How many trials, of which kinds, and how many of them the run makes anyway."""
+    known, config = calibration.known, calibration.config
+    kinds = ", ".join(f"{len(known.rows(kind))} {kind}" for kind in KINDS)
+    found = ""
+    if any(one.needs_store for one in calibration.judges):
+        found = f" and finds their answers in {shown(config.store_place)}"
+    return (
+        f"{len(known.plan):,} trials of known truth a judge ({kinds}); the run '{config.name}' (seed {config.seed}) makes "
+        f"{int(known.in_run.sum()):,} of them as well{found}"
+    )
+
+
+def cheapest(tried: Sequence[Tried]) -> Tried | None:
+    """The judge with a model that passes and costs least a call; an unknown price is the highest."""
+    passing = [one for one in tried if one.verdict.outcome == "go" and one.backend not in BASELINES]
+    return min(
+        passing, key=lambda one: math.inf if one.bill.usd_per_1000 is None else one.bill.usd_per_1000, default=None
+    )
+
+
+def judge_in_words(one: Tried, *, most: int) -> list[str]:
+    """The verdict with what it rests on, then what a user of this judge has to know. most: calls that the plan has trials for."""
+    verdict, measures = one.verdict, one.measures
+    against = "; ".join(rule.says for rule in verdict.rules if rule.outcome == verdict.outcome)
+    if verdict.outcome == "go":
+        against = f"{verdict.rules[0].says}, and nothing speaks against it"
+    lines = [f"{one.judge}: {verdict.outcome.upper()}. {against}."]
+    if verdict.outcome == "not sure":
+        lines.append(_more_calls(verdict.calls, most=most))
+    if one.backend in BASELINES:
+        lines.append(BASELINES[one.backend])
+    if measures.longer_first.low > 0 or measures.longer_first.high < 0 or measures.beyond.low > 0:
+        lines.append(
+            f"The order matters to it: {measures.changed.value:.0%} of pairs change their answer, and the share of yeses is "
+            f"{measures.longer_first.value:+.2f} with the longer text first. Both orders and symmetric scores, the defaults, "
+            "average that out."
+        )
+    if measures.changed_again.value > 1 - _STEADY:
+        lines.append(
+            f"Asked again, it answered {measures.changed_again.value:.0%} of trials otherwise: set its temperature to 0, or plan "
+            "more calls an agent."
+        )
+    return lines
+
+
+def conclusion(tried: Sequence[Tried]) -> str:
+    """The cheapest judge that passes, or that there is none."""
+    best = cheapest(tried)
+    if best is not None:
+        usd = best.bill.usd_per_1000
+        price = "at an unknown price" if usd is None else f"at ${usd:.4f} per 1,000 calls"
+        return f"The cheapest judge that passes is {best.judge}, {price}."
+    if any(one.verdict.outcome == "go" for one in tried):
+        return "Only a baseline passes. Try a model before concluding anything: --judge gpt-4o-mini, or --judge local."
+    if any(one.verdict.outcome == "not sure" for one in tried):
+        return "No judge passes yet. Ask those that are not sure more, or try another."
+    return "No judge passes. Do not spend on a run with one of these."
+
+
+def to_json(calibration: Calibration, tried: Sequence[Tried]) -> dict[str, Json]:
+    """One object; NaN is null."""
+    best, known = cheapest(tried), calibration.known
+    judges = [
+        asdict(one) | {"passes": one.verdict.outcome == "go", "words": judge_in_words(one, most=known.most)}
+        for one in tried
+    ]
+    return {
+        **planned_json(calibration),
+        "judges": cast(list[Json], [_plain(one) for one in judges]),
+        "cheapest": None if best is None else best.judge,
+        "rule": RULE,
+        "conclusion": conclusion(tried),
+    }
+
+
+def planned_json(calibration: Calibration) -> dict[str, Json]:
+    """What would be asked, and what it would cost, as one object."""
+    known, config = calibration.known, calibration.config
+    trials: dict[str, Json] = {
+        kind: {"n": len(known.rows(kind)), "in_run": int(known.in_run[known.rows(kind)].sum()), "means": MEANS[kind]}
+        for kind in KINDS
+    }
+    costs: dict[str, Json] = {
+        one.name: cast(Json, asdict(cost)) for one, cost in zip(calibration.judges, calibration.costs, strict=True)
+    }
+    return {
+        "run": config.name,
+        "pool": config.pool,
+        "seed": config.seed,
+        "store": shown(config.store_place),
+        "trials": trials,
+        "costs": costs,
+    }
+
+
+def _more_calls(calls: int | None, *, most: int) -> str:
+    if calls is None:
+        return "More calls would hardly settle it: a rate is too near to its bound."
+    if calls > most:
+        return (
+            f"If the rates stay, about {calls:,} calls would settle it; the plan of this run has trials for {most:,}."
+        )
+    return f"If the rates stay, about {calls:,} calls settle it four times in five (--calls {calls}); the answers so far count."
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return cast(Json, value)

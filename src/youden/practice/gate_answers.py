@@ -1,0 +1,246 @@
+"""What a run's answers say of the difference of two agents, and how much surer more calls would be."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.data.folder.run_folder import RunFolder
+from youden.judging.config.reading import load_judge_config
+from youden.judging.registry import JURY, REPLAY
+from youden.nouns import PAIRED, Plan, Rates, Scores, Target, Verdicts
+from youden.nouns.pool import Bools, Floats, Positions
+from youden.protocol.blocks import extensions_of, first_in_slots
+from youden.protocol.scores import tally, train_scores
+from youden.run.ability import Abilities
+from youden.run.estimators import abilities_of, answers_of, fitted_abilities, trial_weights
+from youden.run.extended import learned_from
+from youden.stats.additive.cells import agent_components
+from youden.stats.additive.clipped_linear import ClippedLinear, item_moves
+from youden.stats.additive.trial_fit import Blocks, trial_fit
+from youden.stats.base.clusters import NOTHING
+from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
+from youden.stats.trials.trial_errors import ItemContributions, Left, item_contributions, variance_left
+from youden.study.replay import usd_per_call
+
+BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
+BY_FIT = "abilities fitted to trials, residuals summed by item, events not seen yet allowed for, Student t"
+UNLINKED = QuietDifference(math.nan, math.nan, 0, math.nan, math.nan)
+_STEPS = 4000
+
+
+class Outlook(NamedTuple):
+    """A difference of abilities now, its variance NaN where nothing says how two agents compare.
+
+    calls: int64[n], calls more, up to all there are; left: what they leave of the items' own part of the variance and of the
+    noise; items_then: int64[n].
+    """
+
+    now: QuietDifference
+    calls: Positions
+    left: Left
+    items_then: Positions
+
+
+@dataclass(frozen=True, eq=False)
+class GateAnswers:
+    """A run as a gate sees it. judged: bool[K]; digest: sha256 (hex) of the answers; n_calls: None where it was imported.
+
+    extends: whether its design goes on from where it is, as slots do.
+    """
+
+    agent_ids: tuple[str, ...]
+    n_items: int
+    judged: Bools
+    outlook: Callable[[int, int], Outlook]
+    method: str
+    digest: str
+    signature: str
+    n_calls: int | None
+    extends: bool
+    usd_a_call: float | None
+
+
+def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
+    """The answers in `folder`. target: what a difference speaks of. Raises: RunFolderError where it is not judged and fitted."""
+    if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
+        return _imported(folder, target)
+    plan = folder.read_plan()
+    result = folder.read_verdicts(plan)
+    used = (plan.arm == PAIRED) & result.answered
+    judged = np.bincount(np.append(plan.first[used], plan.second[used]), minlength=plan.n_agents) > 0
+    hasher = hashlib.sha256(plan.digest.encode())
+    hasher.update(np.ascontiguousarray(result.answer).tobytes())
+    return GateAnswers(
+        agent_ids=plan.agent_ids,
+        n_items=plan.n_items,
+        judged=judged,
+        outlook=outlooks(result, target=target),
+        method=_method(fitted=abilities_of(result) is None, target=target),
+        digest=hasher.hexdigest(),
+        signature=folder.read_signature().text,
+        n_calls=len(plan),
+        extends=plan.rounds is None and (first_in_slots(plan) or bool(extensions_of(plan).steps)),
+        usd_a_call=_usd_a_call(folder, plan),
+    )
+
+
+def outlooks(result: Verdicts, *, target: Target = "items-like-these") -> Callable[[int, int], Outlook]:
+    """The outlook on (new, old), positions of two agents, by the estimator that ranks the plan."""
+    found = abilities_of(result, target=target)
+    if found is None:
+        return _by_fit(tally(result), result.plan, target)
+    outlook = _by_trials(result, found.ability)
+    return outlook if target == "items-like-these" else _on_these(found, outlook)
+
+
+def _method(*, fitted: bool, target: Target) -> str:
+    method = BY_FIT if fitted else BY_TRIALS
+    return method if target == "items-like-these" else f"{method.split(',')[0]}, errors as in the ranking, Student t"
+
+
+def _on_these(found: Abilities, kind: Callable[[int, int], Outlook]) -> Callable[[int, int], Outlook]:
+    """The same outlook, with the variance that the ranking has on these items: more calls on them take it all away.
+
+    It is forecast to go as one over the calls, and does so at least.
+    """
+
+    def outlook(new: int, old: int) -> Outlook:
+        than, C = kind(new, old), found.covariance.covariance
+        variance = max(float(C[new, new] + C[old, old] - 2 * C[new, old]), 0.0)
+        now = than.now._replace(variance=variance, noise=variance, hidden=0.0)
+        return Outlook(now, than.calls, Left(than.left.noise, than.left.noise), than.items_then)
+
+    return outlook
+
+
+def _imported(folder: RunFolder, target: Target) -> GateAnswers:
+    rates = folder.read_rates()
+    judged = np.bincount(np.append(rates.first, rates.second), minlength=rates.n_agents) > 0
+    return GateAnswers(
+        agent_ids=rates.agent_ids,
+        n_items=rates.n_items,
+        judged=judged,
+        outlook=_by_fit(rates, None, target),
+        method=_method(fitted=True, target=target),
+        digest=rates.digest,
+        signature=folder.read_signature().text,
+        n_calls=None,
+        extends=False,
+        usd_a_call=None,
+    )
+
+
+def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
+    plan, weight = result.plan, trial_weights(result.plan)
+    used = learned_from(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
+    found = item_contributions(
+        plan.first[used],
+        plan.second[used],
+        plan.item[used],
+        result.answer[used],
+        ability=ability,
+        first_weight=weight.first[used],
+        second_weight=weight.second[used],
+        n_items=plan.n_items,
+    ).matrices()
+    n_slots = found.n_trials.sum(axis=1) / 2
+    ways = 2 if plan.options.get("pairs") == "unordered" else 1
+    most = plan.n_items * (extensions_of(plan).anchors - 1) // ways
+
+    def outlook(new: int, old: int) -> Outlook:
+        now = max(1, round(float(n_slots[[new, old]].mean())))
+        slots = _steps(now, most)
+        calls = (slots - now) * calls_a_slot(plan, n_agents=2)
+        left = variance_left(slots, now=now, n_items=plan.n_items)
+        return Outlook(quiet_difference(found, new, old), calls, left, np.minimum(slots, plan.n_items))
+
+    return outlook
+
+
+def calls_a_slot(plan: Plan, *, n_agents: int) -> int:
+    """Calls of both arms that a slot takes which counts for some agents alone, each once first and once second."""
+    return 2 * n_agents * (2 if plan.independent == "twin" else 1)
+
+
+def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, int], Outlook]:
+    """Variances go as one over the paired calls: on the two agents alone where the plan has slots, else on everybody."""
+    scores = train_scores(rates, None if plan is None else plan.split, kind="symmetric")
+    model = ClippedLinear().fit(scores)
+    more: Positions = np.empty(0, dtype=np.int64)
+    ratio: Floats = np.empty(0)
+    if plan is not None and first_in_slots(plan):
+        now = max(1, round(int((plan.arm == PAIRED).sum()) / plan.n_agents))
+        then = _steps(now, plan.n_items * (plan.n_agents - 1))
+        more, ratio = (then - now) * calls_a_slot(plan, n_agents=2), now / then
+    elif plan is not None:
+        on_item = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
+        now = int((plan.arm == PAIRED).sum())
+        then = _steps(now, int((on_item * (on_item - 1)).sum()))
+        more, ratio = (then - now) * (2 if plan.independent == "twin" else 1), now / then
+
+    answers = answers_of(rates, None if plan is None else plan.split)
+    groups = contributions_of_fit(answers, n_agents=rates.n_agents, n_items=rates.n_items) or cell_contributions(
+        model, scores
+    )
+
+    def outlook(new: int, old: int) -> Outlook:
+        both = (of for of in groups if not np.isnan(of.ability[[new, old]]).any())
+        of = next(both, None)
+        now = UNLINKED if of is None else quiet_difference(of, new, old)
+        return Outlook(now, more, Left(ratio, ratio), np.full(len(more), now.n_items))
+
+    if target == "these-items":
+        return _on_these(fitted_abilities(model, scores, answers, fpr=None, target=target), outlook)
+    return outlook
+
+
+def contributions_of_fit(answers: Blocks, *, n_agents: int, n_items: int) -> tuple[ItemContributions, ...]:
+    """What items contribute to abilities that were fitted to trials; empty where trials do not link all agents."""
+    found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
+    if found is None:
+        return ()
+    by_item, _, weight = (np.concatenate(table, axis=1) for table in zip(*found.moves(), strict=True))
+    share = weight / np.maximum(found.weight, np.finfo(np.float64).tiny)[:, None]
+    return (ItemContributions(found.ability, by_item, share, weight, np.full(n_agents, np.nan)),)
+
+
+def cell_contributions(model: ClippedLinear, scores: Scores) -> tuple[ItemContributions, ...]:
+    """What items contribute to fitted abilities, once for each set of agents that more than one cell links.
+
+    A score of ±1 that the fit overshoots says nothing.
+    """
+    error = np.nan_to_num(model.residual_)
+    weight = np.where((np.abs(scores.value) == 1) & (error * scores.value < -NOTHING), 0.0, scores.weight)
+    linked = agent_components(*np.nonzero(weight), n_agents=weight.shape[0], n_items=weight.shape[1])
+    found = []
+    for moves in item_moves(weight, np.where(weight > 0, error, 0.0), component=linked):
+        ability: Floats = np.full(len(weight), np.nan)
+        ability[moves.agents] = model.ability_[moves.agents]
+        by_item, share, n_trials = np.zeros((3, *weight.shape))
+        by_item[moves.agents], share[moves.agents] = moves.by_item, moves.share
+        n_trials[moves.agents] = np.where(moves.share > 0, weight[moves.agents], 0.0)
+        found.append(ItemContributions(ability, by_item, share, n_trials, np.full(len(weight), np.nan)))
+    return tuple(found)
+
+
+def _steps(now: int, most: int) -> Positions:
+    """Numbers above `now` up to `most`, all of them or some thousands: int64[n]."""
+    if most <= now:
+        return np.empty(0, dtype=np.int64)
+    return np.unique(np.geomspace(now + 1, most, _STEPS).round().astype(np.int64))
+
+
+def _usd_a_call(folder: RunFolder, plan: Plan) -> float | None:
+    """What a call of the run cost, or else would cost by its judge's prices; None where neither is known."""
+    paid = usd_per_call(folder)
+    if paid is not None or not folder.has("config.yaml"):
+        return paid
+    judge = load_judge_config(folder.read_config().judge)
+    usd = None if judge.backend in (JURY, REPLAY) else plan.cost(judge).usd
+    return None if usd is None else usd / len(plan)

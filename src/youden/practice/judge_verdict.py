@@ -1,0 +1,246 @@
+"""What answers to trials of known truth say of a judge, and whether it is worth its calls: the measures, the rule and
+its bounds.
+
+A judge passes on this pool, or it does not: nothing is said of other pools, and a judge that agrees with no one never
+passes.
+
+It passes where every interval lies wholly on the right side of its bound. It fails where an estimate is on the wrong
+side. In between it is not sure. The bounds lie between what useless judges reach and what real ones do. A constant, a
+coin and a judge by length have J near 0 (by length at most .07 on SAMSum), most of them with FPR .3 to 1.
+GPT-4o-mini's graded answers on SAMSum, only full grades as yes, have J .39, whose interval at 150 calls begins at .21
+in the median, and FPR near 0; `lexical` has J .8 to .9, FPR .04 to .13.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from youden.nouns import MISSING_REASONS, Verdicts
+from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.practice.known_truth import KINDS, PLANTED, Kind, KnownTruth
+from youden.stats.base.metrics import Metric
+from youden.stats.base.proportions import Proportion, difference, paired_difference, proportion
+
+ARMS: Mapping[str, tuple[Kind, ...]] = {
+    "paired": ("paired", "reversed", "again", "uneven"),
+    "independent": ("independent", "even"),
+    "planted": PLANTED,
+}
+
+
+@dataclass(frozen=True)
+class Measures:
+    """A judge's yes-or-no answers against what is known. Intervals are at 95 %; NaN where nothing was answered.
+
+    tpr, fpr, j: yeses on random paired and independent trials of the run, and their difference, Youden's J.
+    yes: share of yeses by kind of trial. length_j: J on the trials in which length speaks against the truth.
+    changed: pairs whose answer changed with the order of the texts; changed_again: trials whose answer changed when asked again;
+    beyond: the one less the other. longer_first: share of yeses with the longer text first less with the shorter one first.
+    missing: arm → reason → how many. no_answer: trials without an answer, of all.
+    """
+
+    tpr: Proportion
+    fpr: Proportion
+    j: Metric
+    yes: Mapping[Kind, Proportion]
+    copies: Proportion
+    length_j: Metric
+    changed: Proportion
+    changed_again: Proportion
+    beyond: Metric
+    longer_first: Metric
+    missing: Mapping[str, Mapping[str, int]]
+    no_answer: Proportion
+
+
+@dataclass(frozen=True)
+class Bill:
+    """seconds_median, seconds_p95: of a call, when it was made; None where none was timed. usd: spent now; usd_per_1000: what a
+    thousand such calls cost; both None where a price is unknown."""
+
+    seconds_median: float | None
+    seconds_p95: float | None
+    usd: float | None
+    usd_per_1000: float | None
+
+
+def measure(known: KnownTruth, result: Verdicts) -> Measures:
+    """What the answers to `known.plan` say of who gave them."""
+    yes = {kind: _share(result.hard[known.rows(kind)]) for kind in KINDS}
+    reversed_, again = known.rows("reversed"), known.rows("again")
+    changed = _changes(result.hard, known.of[reversed_], reversed_)
+    changed_again = _changes(result.hard, known.of[again], again)
+    return Measures(
+        tpr=yes["paired"],
+        fpr=yes["independent"],
+        j=difference(yes["paired"], yes["independent"]),
+        yes=yes,
+        copies=_share(result.hard[known.rows("itself", "clone")]),
+        length_j=difference(yes["uneven"], yes["even"]),
+        changed=changed,
+        changed_again=changed_again,
+        beyond=difference(changed, changed_again),
+        longer_first=_longer_first(known, result.hard, reversed_),
+        missing={arm: _reasons(result, known.rows(*kinds)) for arm, kinds in ARMS.items()},
+        no_answer=proportion(int((~result.answered).sum()), len(result)),
+    )
+
+
+def _share(hard: Floats) -> Proportion:
+    answered = hard[~np.isnan(hard)]
+    return proportion(int((answered == 1).sum()), len(answered))
+
+
+def _changes(hard: Floats, before: Ids, after: Positions) -> Proportion:
+    both = ~np.isnan(hard[before]) & ~np.isnan(hard[after])
+    return proportion(int((hard[before] != hard[after])[both].sum()), int(both.sum()))
+
+
+def _longer_first(known: KnownTruth, hard: Floats, after: Positions) -> Metric:
+    """Pairs of texts that are equally long say nothing of it and are left out."""
+    before, texts, plan = known.of[after], known.pool.texts, known.plan
+    one, two = (
+        np.array([len(text) for text in texts[agent[before], plan.item[before]]], dtype=np.int64)
+        for agent in (plan.first, plan.second)
+    )
+    longer = np.where(one > two, hard[before], hard[after])
+    shorter = np.where(one > two, hard[after], hard[before])
+    said: Bools = (one != two) & ~np.isnan(longer) & ~np.isnan(shorter)
+    return paired_difference(int((longer > shorter)[said].sum()), int((longer < shorter)[said].sum()), int(said.sum()))
+
+
+def _reasons(result: Verdicts, rows: Positions) -> dict[str, int]:
+    counts = np.bincount(result.missing[rows], minlength=len(MISSING_REASONS)).tolist()
+    return {reason: n for reason, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
+
+
+LEAST_J = 0.1
+MOST_FPR = 0.3
+LEAST_COPIES = 0.5
+MOST_TEMPLATES = 0.5
+MOST_MISSING = 0.05
+
+RULE = (
+    f"go where 95 % intervals lie wholly on the right side: J above {LEAST_J:g}, FPR below {MOST_FPR:g}, yes to copies (a "
+    f"response against itself or its clone) above {LEAST_COPIES:g}, yes to a template below {MOST_TEMPLATES:g}, missing answers "
+    f"below {MOST_MISSING:g}; and J does not lie below 0 where length speaks against the truth"
+)
+
+MOST_TIMES = 10.0
+"""Where even so many times the calls would settle nothing, a rate is too near to its bound, and no number is named."""
+
+_POWER = ((1.9599640 + 0.8416212) / 1.9599640) ** 2
+"""How many times the calls that would settle a rule at the measured rates settle it four times in five."""
+
+Outcome = Literal["go", "not sure", "no-go"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One part of the rule: what it is about and what came of it."""
+
+    what: str
+    outcome: Outcome
+    says: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """outcome: the worst of the rules'. calls: how many in all would settle it four times in five at the measured rates, where
+    it is not sure; None where no reasonable number would."""
+
+    outcome: Outcome
+    rules: tuple[Rule, ...]
+    calls: int | None = None
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A share or difference, the bound, and the interval's end towards it with `times` as many calls at the same rates."""
+
+    what: str
+    value: float
+    low: float
+    high: float
+    bound: float
+    above: bool
+    end: Callable[[float], float]
+
+    def clears(self, times: float = 1.0) -> bool:
+        return self._right(self.end(times))
+
+    def _right(self, value: float) -> bool:
+        return value > self.bound if self.above else value < self.bound
+
+    def outcome(self) -> Outcome:
+        return "no-go" if not self._right(self.value) else "go" if self.clears() else "not sure"
+
+    def times(self) -> float:
+        """How many times the calls would clear the bound at the same rates; infinite beyond MOST_TIMES."""
+        times = 1.0
+        while not self.clears(times):
+            times *= 1.05
+            if times > MOST_TIMES:
+                return math.inf
+        return times
+
+    def says(self) -> str:
+        asked = f"{'above' if self.above else 'below'} {self.bound:g}"
+        if math.isnan(self.value):
+            return f"{self.what} is unknown, for nothing was answered (has to be {asked})"
+        return f"{self.what} {self.value:.2f} [{self.low:.2f}, {self.high:.2f}] (has to be {asked})"
+
+
+def decide(measures: Measures, *, n_calls: int) -> Verdict:
+    """The rule applied to a judge that was asked `n_calls` times."""
+    yes = measures.yes
+    bounds = [
+        _Bound(
+            "J",
+            *_interval(measures.j),
+            LEAST_J,
+            above=True,
+            end=lambda times: difference(_times(measures.tpr, times), _times(measures.fpr, times)).low,
+        ),
+        _below("FPR", measures.fpr, MOST_FPR),
+        _Bound(
+            "yes to copies",
+            *_interval(measures.copies),
+            LEAST_COPIES,
+            above=True,
+            end=lambda times: _times(measures.copies, times).low,
+        ),
+        _below("yes to a template", yes["template"], MOST_TEMPLATES),
+        _below("missing answers", measures.no_answer, MOST_MISSING),
+    ]
+    rules = [Rule(bound.what, bound.outcome(), bound.says()) for bound in bounds]
+    rules.append(_by_length(measures.length_j))
+    outcomes = {rule.outcome for rule in rules}
+    if "no-go" in outcomes or "not sure" not in outcomes:
+        return Verdict("no-go" if "no-go" in outcomes else "go", tuple(rules))
+    times = max(bound.times() for bound in bounds) * _POWER
+    return Verdict("not sure", tuple(rules), math.ceil(n_calls * times) if times < math.inf else None)
+
+
+def _below(what: str, share: Proportion, bound: float) -> _Bound:
+    return _Bound(what, *_interval(share), bound, above=False, end=lambda times: _times(share, times).high)
+
+
+def _by_length(found: Metric) -> Rule:
+    """One-sided: 10 and 10 trials can show a judge by length, whose J is near −1 there, and not that another is free of it."""
+    value, low, high = _interval(found)
+    said = f"J {value:.2f} [{low:.2f}, {high:.2f}] where length speaks against the truth (may not lie below 0)"
+    return Rule("length", "no-go" if high < 0 else "go", said)
+
+
+def _interval(found: Metric | Proportion) -> tuple[float, float, float]:
+    return found.value, found.low, found.high
+
+
+def _times(share: Proportion, times: float) -> Proportion:
+    return proportion(share.n_yes * times, share.n * times, level=share.level)

@@ -1,0 +1,242 @@
+"""Trials whose truth is known by construction, from a run's own plan and beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from youden.errors import PlanError
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Pool, Split, Trials
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
+from youden.protocol.independent import characters, pooled, probes_of
+from youden.streams import own_stream, stream
+from youden.text.transforms import Extension, apply_steps
+
+Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+OF_150: dict[Kind, int] = {
+    "paired": 36,
+    "reversed": 36,
+    "again": 10,
+    "independent": 30,
+    "uneven": 10,
+    "even": 10,
+    "itself": 6,
+    "clone": 6,
+    "template": 6,
+}
+"""What becomes of 150 calls; of more or fewer, in proportion."""
+
+MEANS: dict[Kind, str] = {
+    "paired": "two agents on one item, at random from the run's plan: yes",
+    "reversed": "the same, the other text first: yes",
+    "again": "the same, asked once more: yes",
+    "independent": "two agents on two items: no",
+    "uneven": "two agents on one item, of most unlike length: yes",
+    "even": "two agents on two items, long and of most alike length: no",
+    "itself": "a response against itself: yes",
+    "clone": "a response against its sentences in another order, as a list: yes",
+    "template": "a response against a text that says nothing of any item: no",
+}
+
+PLANTED: tuple[Kind, ...] = ("itself", "clone", "template")
+
+LEAST = 10
+"""Paired and independent trials without which nothing can be said of a judge."""
+
+_MORE = 400
+"""Independent trials drawn beside a run's own, for where it has too few."""
+_CHOICE = 30
+"""Trials by length are chosen among the run's own alone where it has at least so many, else among those drawn beside it too."""
+_CLONE = (Extension("reorder"), Extension("bullets"))
+
+
+@dataclass(frozen=True, eq=False)
+class KnownTruth:
+    """A calibration's trials.
+
+    plan: all of them; pool: the run's, with two planted agents after its own where they are asked about.
+    kind: int8[N], index into KINDS. of: int32[N], the row that a reversed trial or one asked again repeats, −1 elsewhere.
+    in_run: bool[N], whether the run's plan asks the same. most: calls that could be made of this plan.
+    """
+
+    plan: Plan
+    pool: Pool
+    kind: Codes
+    of: Ids
+    in_run: Bools
+    most: int
+
+    def __post_init__(self) -> None:
+        freeze([self.kind, self.of, self.in_run])
+
+    def rows(self, *kinds: Kind) -> Positions:
+        """Positions of the trials of these kinds, ascending."""
+        return np.flatnonzero(np.isin(self.kind, [KINDS.index(kind) for kind in kinds]))
+
+
+class _Some(NamedTuple):
+    """Trials of one kind, and of which trial each is a repetition: int32[n], −1 for none."""
+
+    kind: Kind
+    trials: Trials
+    of: Ids
+
+
+def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownTruth:
+    """About `calls` trials in the proportions of OF_150, drawn from `plan` where it has them; fewer where the pool is small.
+
+    Paired and independent trials are simple random samples of the plan's, no pair of agents twice on an item and no probe among
+    them; more calls contain the trials of fewer. Planted texts are made of responses at least as long as the median one.
+
+    Raises: PlanError [calibrate-small] under 10 paired or independent trials.
+    """
+    rng = stream("known truth", seed)
+    n = {kind: round(calls * count / 150) for kind, count in OF_150.items()}
+    length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
+    shortest, middle = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
+    paired, uneven = _parted(_distinct_pairs(plan, rng.permutation(np.flatnonzero(plan.arm == PAIRED))))
+    independent, even = _parted(rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & ~probes_of(plan))))
+    drawn_from = _with_more_independent(plan, pool, stream("known independent trials", seed))
+    more = np.arange(len(plan), len(drawn_from))
+    independent = np.append(independent, more[0::2])
+    if len(even) < _CHOICE:
+        even = np.append(even, more[1::2])
+    # texts under the lower quartile may say too little for anybody; long ones of two items are what a judge by length mistakes
+    uneven = _by_length(drawn_from, uneven, length, least=shortest, unlike=True)
+    even = _by_length(drawn_from, even, length, least=middle, unlike=False)
+    drawn = _of_plan("paired", plan, paired[: n["paired"]])
+    parts = [
+        drawn,
+        _repeated("reversed", drawn, n["reversed"]),
+        _repeated("again", drawn, n["again"]),
+        _of_plan("independent", drawn_from, independent[: n["independent"]]),
+        _of_plan("uneven", plan, uneven[: n["uneven"]]),
+        _of_plan("even", drawn_from, even[: n["even"]]),
+        *_planted(pool, length >= max(1.0, middle), n, stream("planted texts", seed)),
+    ]
+    kind = np.repeat([KINDS.index(part.kind) for part in parts], [len(part.trials) for part in parts]).astype(np.int8)
+    n_paired, n_independent = (int((kind == KINDS.index(name)).sum()) for name in ("paired", "independent"))
+    if min(n_paired, n_independent) < LEAST:
+        raise PlanError(
+            f"The pool '{pool.name}' is too small to calibrate a judge on: its run has {n_paired} paired and {n_independent} "
+            f"independent trials to draw from, and {LEAST} of each are the least. "
+            "Add agents or items, raise the run's calls, or calibrate on a larger pool of the same kind.",
+            slug="calibrate-small",
+        )
+    augmented = _with_planted(pool, parts[-2].trials, parts[-1].trials)
+    asked = _as_plan(plan, augmented, parts)
+    return KnownTruth(
+        plan=asked,
+        pool=augmented,
+        kind=kind,
+        of=np.concatenate([part.of for part in parts]),
+        in_run=_also_in(plan, asked),
+        most=150 * min(len(paired) // OF_150["paired"], len(independent) // OF_150["independent"]),
+    )
+
+
+def _parted(rows: Positions) -> tuple[Positions, Positions]:
+    """One half for random trials, the other to choose from by length, so that the random ones stay random."""
+    return rows[: -(-len(rows) // 2)], rows[-(-len(rows) // 2) :]
+
+
+def _with_more_independent(plan: Plan, pool: Pool, rng: np.random.Generator) -> Plan:
+    """The plan with independent trials after its own, for where it has too few."""
+    return replace(plan, trials=Trials.concat([plan.trials, pooled(pool.present, _MORE, rng)]))
+
+
+def _distinct_pairs(plan: Plan, rows: Positions) -> Positions:
+    """`rows` in their order without those that compare two agents a second time on an item."""
+    low, high = np.minimum(plan.first, plan.second)[rows], np.maximum(plan.first, plan.second)[rows]
+    _, kept = np.unique(np.stack([plan.item[rows], low, high]), axis=1, return_index=True)
+    return rows[np.sort(kept)]
+
+
+def _some(kind: Kind, trials: Trials, *, of: Ids | None = None) -> _Some:
+    """Without slots; asked once, or a second time where the kind is `again`."""
+    n = len(trials)
+    none, times = np.full(n, -1, dtype=np.int32), np.full(n, kind == "again", dtype=np.int32)
+    return _Some(kind, replace(trials, replicate=times, slot=none), none if of is None else of)
+
+
+def _of_plan(kind: Kind, plan: Plan, rows: Positions) -> _Some:
+    return _some(kind, plan.trials.take(rows))
+
+
+def _repeated(kind: Kind, drawn: _Some, n: int) -> _Some:
+    """The first n of the paired trials, which stand at the plan's start, reversed or as they are."""
+    some = drawn.trials.take(slice(n))
+    if kind == "reversed":
+        some = replace(some, first=some.second, second=some.first)
+    return _some(kind, some, of=np.arange(len(some), dtype=np.int32))
+
+
+def _by_length(plan: Plan, rows: Positions, length: Floats, *, least: float, unlike: bool) -> Positions:
+    """`rows` whose texts are most unlike, or most alike, in length first; those with a text under `least` characters last."""
+    other = np.where(plan.other_item[rows] >= 0, plan.other_item[rows], plan.item[rows])
+    one, two = length[plan.first[rows], plan.item[rows]], length[plan.second[rows], other]
+    ratio = np.abs(np.log((one + 1) / (two + 1)))
+    return rows[np.lexsort([-ratio if unlike else ratio, np.minimum(one, two) < least])]
+
+
+def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.Generator) -> list[_Some]:
+    """Responses against themselves, against their clones (each on an item of its own) and against the template."""
+    agent, item = (index.astype(np.int32) for index in np.nonzero(pool.present & telling))
+    order = rng.permutation(len(item))
+    clones = order[np.sort(np.unique(item[order], return_index=True)[1])]
+    rest = order[~np.isin(order, clones)]
+    itself, clone, template = rest[0::2][: n["itself"]], clones[: n["clone"]], rest[1::2][: n["template"]]
+    planted = [np.full(len(cells), pool.n_agents + k, dtype=np.int32) for k, cells in enumerate((clone, template))]
+    return [
+        _some("itself", Trials.paired(item[itself], agent[itself], agent[itself])),
+        _some("clone", Trials.paired(item[clone], agent[clone], planted[0])),
+        _some("template", Trials.paired(item[template], agent[template], planted[1])),
+    ]
+
+
+def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
+    """The pool with the agents that are planted, who respond where they are asked about only."""
+    texts = np.full((pool.n_agents + 2, pool.n_items), None, dtype=object)
+    texts[: pool.n_agents] = pool.texts
+    for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
+        texts[pool.n_agents, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
+    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Extension("template")], own_stream(0))
+    return replace(pool, agents=(*pool.agents, Agent("planted clone"), Agent("planted template")), texts=texts)
+
+
+def _also_in(plan: Plan, asked: Plan) -> Bools:
+    """bool[N]: which trials of `asked` stand in `plan`."""
+    there = np.isin(plan.item, asked.item)
+    planned = set(_trials(plan, there))
+    return np.array([trial in planned for trial in _trials(asked, np.ones(len(asked), dtype=np.bool_))])
+
+
+def _trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
+    columns = (plan.item, plan.first, plan.second, plan.other_item, plan.replicate)
+    return zip(*(column[rows].tolist() for column in columns), strict=True)
+
+
+def _as_plan(plan: Plan, pool: Pool, parts: Sequence[_Some]) -> Plan:
+    trials = Trials.concat([part.trials for part in parts])
+    return replace(
+        plan,
+        trials=trials,
+        n_agents=pool.n_agents,
+        split=Split(pool.present.copy(), np.zeros_like(pool.present), "shared", 0.0, plan.seed),
+        design="calibration",
+        options={},
+        n_independent=None,
+        n_probes=0,
+        rounds=None,
+        extensions=None,
+        asked=None,
+        pool_digest=pool.digest,
+        agent_ids=tuple(agent.id for agent in pool.agents),
+        characters=characters(pool, trials),
+        notes=(),
+    )

@@ -1,0 +1,254 @@
+"""A stress test made: each attack is asked, ranked and looked over, beside the pool without it; what got through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from youden.errors import ReplayMissError
+from youden.judging.asking.endings import run_until_stopped
+from youden.judging.asking.terms import Asking
+from youden.nouns import PAIRED, Json, Plan, Pool, Progress, Verdicts
+from youden.nouns.pool import Floats
+from youden.pools.look.check import agent_findings
+from youden.pools.look.findings import Finding, LookedAt
+from youden.pools.look.plain_facts import lengths
+from youden.practice.attacks import Planted
+from youden.practice.planned_stress import Landing, PlannedAttack, PlannedStress, abilities, check_cost, land, place_of
+from youden.run.pipeline import ask
+from youden.run.ranking import alarms_of
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What became of one attack.
+
+    agents: who was planted. n_new: calls that only this attack asked, n_missing of which have no answer. landings: by way of
+    ranking, those that rank them; empty where it was left out, then `why_not` says why. named: what `check` says of them, slug →
+    planted agents; accused: others whom it names only now. alarms: planted agents in a false-positive alarm.
+    """
+
+    attack: str
+    what: str
+    agents: tuple[str, ...]
+    n_new: int
+    n_missing: int
+    landings: Mapping[str, Landing]
+    named: Mapping[str, tuple[str, ...]]
+    accused: tuple[str, ...]
+    alarms: tuple[str, ...]
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class Stress:
+    """A gaming audit.
+
+    n_compared: items on which the pool's own trials have an answer. weak: the agent whose answers attackers start from;
+    because: why it. places: its own, by way of ranking, None where that ranks nobody, as where all are linked.
+    """
+
+    name: str
+    judge: str
+    n_agents: int
+    n_items: int
+    n_compared: int
+    n_trials: int
+    weak: str
+    because: str
+    places: Mapping[str, int | None]
+    attacks: tuple[Landed, ...]
+    warnings: tuple[str, ...]
+    usd: float
+
+    def to_json(self) -> dict[str, Json]:
+        """The same as one JSON object."""
+        data: dict[str, Json] = asdict(self)
+        return data
+
+
+def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: float = Asking.grace) -> Stress:
+    """Ask what is new under one cap for all attacks, and say where each lands.
+
+    Missing answers stop nothing here: an attack may confuse a judge. grace: seconds for calls in flight once told to stop.
+
+    Raises: ConfigError [stress-cost] before any call where the cap does not cover what is expected; as `judge_async`; answers
+    that came are kept, and the same call goes on from there.
+    """
+    check_cost(planned)
+    asking = Asking(planned.max_cost, max_missing=1.0, progress=progress, grace=grace)
+    spent = 0.0
+
+    def answered(plan: Plan, pool: Pool) -> Verdicts:
+        nonlocal asking, spent
+        result = run_until_stopped(ask(plan, pool, judge=planned.judge, store=planned.store, asking=asking))
+        spent += result.total_usd
+        if planned.max_cost is not None:
+            asking = replace(asking, max_cost=max(0.0, planned.max_cost - spent))
+        return result
+
+    own = answered(planned.plan, planned.pool)
+    findings = _looked(planned.pool)
+    before, accused = abilities(own, families=planned.families, clones=_clones(findings)), _accused(findings)
+    landed = []
+    for one in planned.attacks:
+        if one.planted is None or one.plan is None:
+            landed.append(_left_out(one, one.why_not or ""))
+            continue
+        try:
+            result = answered(one.plan, one.planted.pool)
+        except ReplayMissError:
+            landed.append(_left_out(one, "Its answers were never recorded, and this judge only repeats what was."))
+            continue
+        landed.append(_landed(planned, one, one.planted, result, before=before, accused=accused))
+    agents = planned.pool.agents
+    return Stress(
+        name=planned.name,
+        judge=str(own.judge.get("name", planned.judge.name)),
+        n_agents=len(agents),
+        n_items=planned.pool.n_items,
+        n_compared=len(np.unique(own.plan.item[(own.plan.arm == PAIRED) & own.answered])),
+        n_trials=len(planned.plan),
+        weak=agents[planned.weak].id,
+        because=planned.because,
+        places={name: place_of(ability, planned.weak) for name, ability in before.items()},
+        attacks=tuple(landed),
+        warnings=own.warnings,
+        usd=spent,
+    )
+
+
+def _landed(
+    planned: PlannedStress,
+    one: PlannedAttack,
+    planted: Planted,
+    result: Verdicts,
+    *,
+    before: Mapping[str, Floats],
+    accused: frozenset[tuple[str, str]],
+) -> Landed:
+    ids = tuple(agent.id for agent in planned.pool.agents)
+    findings = _looked(planted.pool)
+    after = abilities(result, families=planned.families, clones=_clones(findings))
+    named: dict[str, tuple[str, ...]] = {}
+    for finding in findings:
+        if caught := [agent for agent in finding.agents if agent in planted.ids]:
+            named[finding.slug] = (*named.get(finding.slug, ()), *caught)
+    fresh = {agent for _, agent in _accused(findings) - accused} - {*planted.ids, ids[planned.weak]}
+    places = {name: land(before[name], after[name], weak=planned.weak, ids=ids) for name in before}
+    alarmed = {k for alarm in alarms_of(result) for k in alarm.agents}
+    return Landed(
+        attack=one.name,
+        what=one.attack.what,
+        agents=planted.ids,
+        n_new=len(result) - len(planned.plan),
+        n_missing=int((~result.answered[len(planned.plan) :]).sum()),
+        landings={name: place for name, place in places.items() if place is not None},
+        named=named,
+        accused=tuple(agent for agent in ids if agent in fresh),
+        alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
+    )
+
+
+def _left_out(one: PlannedAttack, why_not: str) -> Landed:
+    return Landed(one.name, one.attack.what, (), 0, 0, {}, {}, (), (), why_not)
+
+
+def _looked(pool: Pool) -> list[Finding]:
+    return agent_findings(LookedAt.of(pool), lengths(pool))
+
+
+def _accused(findings: list[Finding]) -> frozenset[tuple[str, str]]:
+    return frozenset((finding.slug, agent) for finding in findings for agent in finding.agents)
+
+
+def _clones(findings: list[Finding]) -> list[tuple[str, ...]]:
+    return [finding.agents for finding in findings if finding.slug == "clones"]
+
+
+GAINED = 3.0
+"""An attack got through where its agents stand so many places above the weak agent and nothing names them."""
+
+
+def asked_in_words(planned: PlannedStress) -> str:
+    """Before anything is asked."""
+    left_out = [one.name for one in planned.attacks if one.plan is None]
+    said = (
+        f"{len(planned.attacks) - len(left_out)} attacks on {planned.pool.n_agents} agents × {planned.pool.n_items} items; "
+        f"attackers start from the answers of {planned.pool.agents[planned.weak].id} ({planned.because})"
+    )
+    return said + (f"; left out: {', '.join(left_out)}" if left_out else "")
+
+
+def conclusion(found: Stress) -> tuple[str, ...]:
+    """What got through, attack by attack, the highest first; then what was left out."""
+    through = sorted(
+        (one for one in found.attacks if one.landings and gained(found, one) >= GAINED),
+        key=lambda one: one.landings["plain"].place,
+    )
+    unseen = [one for one in through if not seen(one)]
+    lines = [
+        f"Without an attack {found.weak} stands {found.places['plain']} of {found.n_agents}. {len(through)} of "
+        f"{sum(bool(one.landings) for one in found.attacks)} attacks rise {GAINED:.0f} places or more in the plain ranking; "
+        f"check or an alarm names {len(through) - len(unseen)} of them."
+    ]
+    lines += [
+        f"{one.attack} reaches place {one.landings['plain'].place:g} of {one.landings['plain'].of} and nothing names "
+        f"it: {one.what}."
+        for one in unseen
+    ]
+    lines += [f"{one.attack} was left out. {one.why_not}" for one in found.attacks if one.why_not is not None]
+    return tuple(lines)
+
+
+def gained(found: Stress, one: Landed) -> float:
+    """How many places the best planted agent stands above the weak agent, in the plain ranking."""
+    return (found.places["plain"] or found.n_agents) - one.landings["plain"].place
+
+
+def seen(one: Landed) -> bool:
+    """Whether check or an alarm names a planted agent."""
+    return bool(one.named or one.alarms)
+
+
+NOTES = (
+    "place: where the best planted agent stands, 1 is first, the weak agent left out. others move: places that another "
+    "agent moves among the others, in the mean (the most). check: what it says of planted agents, and whom it names beside them "
+    "that it did not name before; alarm: the judge called their texts on unrelated items the same source. Planted agents name no "
+    "family."
+)
+
+
+def columns(found: Stress) -> tuple[str, ...]:
+    """The table's heads."""
+    ways = tuple(found.places)
+    return ("attack", "agents", *ways, *(f"others move ({way})" for way in ways), "check", "alarm", "new calls")
+
+
+def rows(found: Stress) -> Iterator[tuple[str, ...]]:
+    """The table, a row an attack; those that were left out are not in it."""
+    for one in found.attacks:
+        if not one.landings:
+            continue
+        landings = [one.landings.get(way) for way in found.places]
+        yield (
+            one.attack,
+            str(len(one.agents)),
+            *("–" if landing is None else f"{landing.place:g}" for landing in landings),
+            *(_moved(landing) for landing in landings),
+            _named(one),
+            f"{len(one.alarms)} of {len(one.agents)}" if one.alarms else "–",
+            f"{one.n_new:,}",
+        )
+
+
+def _moved(landing: Landing | None) -> str:
+    return "–" if landing is None else f"{landing.shift:.2f} ({landing.most})"
+
+
+def _named(one: Landed) -> str:
+    said = [slug if len(caught) == len(one.agents) else f"{slug} ({len(caught)})" for slug, caught in one.named.items()]
+    said += [f"beside them {', '.join(one.accused)}"] if one.accused else []
+    return ", ".join(said) or "silent"

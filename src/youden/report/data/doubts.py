@@ -1,0 +1,389 @@
+"""What speaks against a ranking.
+
+What a ranking may follow instead of ability: length, one group's presence, a coalition, or nothing at all.
+
+Who agrees with whom beside what their abilities explain of it, best agents first, and the pairs that agree far beyond.
+
+When not to believe a ranking: everything that was looked at, what speaks against it, and what says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from youden.nouns.pool import Bools, Floats, freeze
+from youden.report.data.evidence import Evidence
+from youden.report.data.grids import binned, edges
+from youden.report.data.summary import Summary
+from youden.stats.base.clusters import effects_of_pairs
+from youden.stats.base.metrics import ranks
+from youden.stats.robust.linked_agents import Linked, PairMeans, linked_pairs
+
+FEWEST = 5
+"""With fewer agents a rank correlation says nothing."""
+
+
+@dataclass(frozen=True)
+class WithoutGroup:
+    """The ranking with one group's agents scoring nobody. correlation: Spearman, of the agents outside it; most: places."""
+
+    group: str
+    n_agents: int
+    correlation: float
+    moved: str
+    most: int
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """How large a coalition that always agrees has to be for a group to stand below it.
+
+    inside, across: mean agreement in the group, and with the others; others: of these with each other, as they answer now.
+    share: of the pool, in [0, 1]; None where the group agrees less inside than with others, and needs no coalition to lose.
+    """
+
+    group: str
+    n_agents: int
+    inside: float
+    across: float
+    others: float
+    share: float | None
+
+
+def length_correlation(ability: Floats, length: Floats | None) -> float | None:
+    """Spearman of ability and mean length; None where lengths are unknown or fewer than 5 agents have both."""
+    if length is None:
+        return None
+    return _spearman(ability, length)
+
+
+def without_groups(of: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> tuple[WithoutGroup, ...]:
+    """One line for each named group beside which 5 agents are left; agents are scored by pairs' effects.
+
+    With a the additive effects of all pairs, partners P say θ_i = mean of m_ik − a_k over k in P that i met.
+    """
+    effect = _effects(of)
+    rest = of.mean - effect
+    found = []
+    for group, inside in _members(groups):
+        outside = ~inside
+        if inside.all() or not inside.any() or outside.sum() < FEWEST:
+            continue
+        whole, part = (_mean(rest[:, partners], of.met[:, partners]) for partners in (outside | inside, outside))
+        correlation = _spearman(whole[outside], part[outside])
+        if correlation is None:
+            continue
+        moved = np.abs(ranks(whole[outside]) - ranks(part[outside]))
+        most = int(np.argmax(moved))
+        agent = int(np.flatnonzero(outside)[most])
+        found.append(WithoutGroup(group, int(inside.sum()), correlation, agents[agent], int(moved[most])))
+    return tuple(found)
+
+
+def breakdowns(of: PairMeans, groups: Sequence[str | None]) -> tuple[Breakdown, ...]:
+    """p* = (FF − FB)/((FF − FB) + (BB − FB)) of each named group of two or more: F its agents, B a coalition.
+
+    A share p of the pool that always agrees (BB = 1), and with the group as the others do (FB), then scores as high as the group:
+    (1 − p)·FF + p·FB = (1 − p)·FB + p·BB.
+
+    Source: none in the paper.
+    """
+    found = []
+    for group, inside in _members(groups):
+        means = [_over(of, one, two) for one, two in ((inside, inside), (inside, ~inside), (~inside, ~inside))]
+        if np.isnan(means[:2]).any() or means[1] >= 1:
+            continue
+        inside_mean, across, others = means
+        gap = inside_mean - across
+        share = gap / (gap + (1 - across)) if gap > 0 else None
+        found.append(Breakdown(group, int(inside.sum()), inside_mean, across, others, share))
+    return tuple(found)
+
+
+def agreeing_share(of: PairMeans, *, least: float) -> float | None:
+    """Share of the pairs that met whose agreement is `least` or more; None without a pair."""
+    pairs = np.triu(of.met, 1)
+    return float((of.mean[pairs] >= least).mean()) if pairs.any() else None
+
+
+def _members(groups: Sequence[str | None]) -> list[tuple[str, Bools]]:
+    named = dict.fromkeys(group for group in groups if group is not None)
+    return [(group, np.array([one == group for one in groups], dtype=np.bool_)) for group in named]
+
+
+def _effects(of: PairMeans) -> Floats:
+    """a of m_ik = a_i + a_k, least squares over pairs that met."""
+    return effects_of_pairs(of.met.astype(np.float64), np.where(of.met, of.mean, 0.0).sum(axis=1))
+
+
+def _mean(value: Floats, met: Bools) -> Floats:
+    n = met.sum(axis=1)
+    total = np.where(met, value, 0.0).sum(axis=1)
+    mean: Floats = np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)
+    return mean
+
+
+def _over(of: PairMeans, one: Bools, two: Bools) -> float:
+    pairs = of.met & one[:, None] & two
+    return float(of.mean[pairs].mean()) if pairs.any() else float("nan")
+
+
+def _spearman(one: Floats, two: Floats) -> float | None:
+    both = ~np.isnan(one + two)
+    if both.sum() < FEWEST:
+        return None
+    first, second = rankdata(one[both]), rankdata(two[both])
+    if not (np.ptp(first) and np.ptp(second)):
+        return None
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+MOST_A_SIDE = 100
+"""Above so many agents the matrices are drawn in bins, and say so."""
+
+
+@dataclass(frozen=True)
+class BeyondPair:
+    """Two linked agents: how often they agree, and how far that is above a_i + a_k; both may be NaN for clones told by texts."""
+
+    first: str
+    second: str
+    agreement: float
+    residual: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairGrid:
+    """float[n, n] each, agents best first, by `agents_per_row`; NaN where two never met.
+
+    agreement: of pairs, both orders, items' own means taken off; residual: less a_i + a_k; linked: bool[n, n], a tile with a
+    linked pair. names: at the edges. clusters: agents linked to each other; beyond: their pairs, the largest residual first.
+    """
+
+    names: tuple[str, ...]
+    agreement: Floats
+    residual: Floats
+    linked: Bools
+    agents_per_row: int
+    clusters: tuple[tuple[str, ...], ...]
+    beyond: tuple[BeyondPair, ...]
+
+    def __post_init__(self) -> None:
+        freeze([self.agreement, self.residual, self.linked])
+
+
+def pair_grid(
+    of: PairMeans, found: Linked, agents: Sequence[str], ranked: Sequence[str], *, most: int = MOST_A_SIDE
+) -> PairGrid:
+    """agents: ids in matrix order; ranked: the same, best first."""
+    place = {agent: k for k, agent in enumerate(agents)}
+    order = np.array([place[agent] for agent in ranked], dtype=np.int64)
+    square = np.ix_(order, order)
+    size = max(1, -(-len(order) // most))
+    off = ~np.eye(len(order), dtype=np.bool_)
+    agreement, residual = (np.where(off, matrix[square], np.nan) for matrix in (of.mean, found.residual))
+    first, second = np.nonzero(np.triu(found.linked & ~np.eye(len(agents), dtype=np.bool_)))
+    beyond = [
+        BeyondPair(agents[i], agents[k], float(of.mean[i, k]), float(found.residual[i, k]))
+        for i, k in zip(first.tolist(), second.tolist(), strict=True)
+    ]
+    return PairGrid(
+        names=edges(ranked, size),
+        agreement=binned(agreement, size, size),
+        residual=binned(residual, size, size),
+        linked=binned((found.linked[square] & off).astype(np.float64), size, size) > 0,
+        agents_per_row=size,
+        clusters=tuple(tuple(agents[k] for k in cluster) for cluster in found.clusters),
+        beyond=tuple(sorted(beyond, key=lambda pair: -np.nan_to_num(pair.residual))),
+    )
+
+
+LIKE_LENGTH = 0.7
+"""Spearman with length from which the ranking is told to be mostly that of length, either way round."""
+HALVES = 0.8
+WITHOUT = 0.9
+"""Spearman below which random halves of the partners, or a group's absence, change too much."""
+AGREED, MOSTLY = 0.8, 0.5
+"""Where this share of the pairs agrees on this share of the items or more there is no spread. ICLR has .72, the paper's other
+domains at most .30."""
+MANY = 5
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One thing that was looked at. speaks: whether it speaks against the ranking."""
+
+    slug: str
+    title: str
+    text: str
+    speaks: bool
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """A user-named group's breakdown and the ranking without it, None where one of them was not made."""
+
+    group: str
+    n_agents: int
+    inside: float | None
+    across: float | None
+    share: float | None
+    correlation: float | None
+    moved: str | None
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class Doubts:
+    """pairs: None where no two agents met. doubts: those that speak against the ranking first."""
+
+    pairs: PairGrid | None
+    without: tuple[WithoutGroup, ...]
+    breakdowns: tuple[Breakdown, ...]
+    doubts: tuple[Doubt, ...]
+
+    @property
+    def groups(self) -> tuple[GroupLine, ...]:
+        """Group by group."""
+        broken = {line.group: line for line in self.breakdowns}
+        without = {line.group: line for line in self.without}
+        return tuple(_group_line(broken.get(group), without.get(group)) for group in dict.fromkeys((*broken, *without)))
+
+    @property
+    def against(self) -> tuple[Doubt, ...]:
+        return tuple(doubt for doubt in self.doubts if doubt.speaks)
+
+    @property
+    def silent(self) -> tuple[Doubt, ...]:
+        return tuple(doubt for doubt in self.doubts if not doubt.speaks)
+
+
+def _group_line(one: Breakdown | None, two: WithoutGroup | None) -> GroupLine:
+    return GroupLine(
+        group=one.group if one is not None else two.group if two is not None else "",
+        n_agents=one.n_agents if one is not None else two.n_agents if two is not None else 0,
+        inside=None if one is None else one.inside,
+        across=None if one is None else one.across,
+        share=None if one is None else one.share,
+        correlation=None if two is None else two.correlation,
+        moved=None if two is None else two.moved,
+        most=0 if two is None else two.most,
+    )
+
+
+def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
+    """From the answers, the ranking and what the run knows of its texts."""
+    agents, pairs = evidence.agent_ids, evidence.pairs
+    group_of = {agent.id: agent.group for agent in evidence.pool.agents}
+    groups = [group_of.get(agent) for agent in agents]
+    ability_of = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
+    ability = np.array([ability_of[agent] for agent in agents])
+    if pairs is None:
+        return Doubts(None, (), (), ())
+    without = without_groups(pairs, groups, agents)
+    lost = breakdowns(pairs, groups)
+    grid = pair_grid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
+    found = [
+        _agreeing(grid, summary),
+        *_length(length_correlation(ability, evidence.pool.mean_length)),
+        *_halves(summary),
+        *_without(without),
+        *_coalition(lost),
+        *_spread(agreeing_share(pairs, least=AGREED)),
+    ]
+    return Doubts(grid, without, lost, tuple(sorted(found, key=lambda doubt: not doubt.speaks)))
+
+
+def _agreeing(grid: PairGrid, summary: Summary) -> Doubt:
+    title = "Pairs that agree far beyond their abilities"
+    if not grid.beyond:
+        robust = summary.facts.standings.get("robust")
+        if robust is None or not robust.groups:
+            return Doubt("pairs", title, "No pair agrees far beyond what its two abilities explain.", speaks=False)
+        alike = "; ".join(", ".join(group) for group in robust.groups)
+        return Doubt(
+            "pairs",
+            "Agents that are alike in their texts",
+            f"The robust ranking counts as one partner, for their texts are alike: {alike}. By the answers, no pair of them "
+            "agrees far beyond what its two abilities explain.",
+            speaks=True,
+        )
+    named = "; ".join(
+        f"{pair.first} and {pair.second} ({pair.agreement:.2f}, {pair.residual:+.2f} beyond)"
+        for pair in grid.beyond[:MANY]
+    )
+    more = f" and {len(grid.beyond) - MANY} more" if len(grid.beyond) > MANY else ""
+    return Doubt(
+        "pairs",
+        title,
+        f"Pairs that agree far beyond their abilities: {named}{more}. Copies, a shared template or a private word look like "
+        "this, and so do agents of one family. They lift each other: read their texts, and rank with `--robust`.",
+        speaks=True,
+    )
+
+
+def _length(rho: float | None) -> Iterator[Doubt]:
+    if rho is None:
+        return
+    longer = "longer" if rho >= 0 else "shorter"
+    if abs(rho) >= LIKE_LENGTH:
+        text = (
+            f"The ranking correlates with mean length at ρ = {rho:.2f}: {longer} answers stand higher. Whether they are better "
+            "or only easier to match, agreement cannot tell."
+        )
+    else:
+        text = f"The ranking correlates with mean length at ρ = {rho:.2f}."
+    yield Doubt("length", "Length", text, speaks=abs(rho) >= LIKE_LENGTH)
+
+
+def _halves(summary: Summary) -> Iterator[Doubt]:
+    if summary.partners is not None and summary.facts.partners is not None:
+        speaks = summary.facts.partners.correlation < HALVES
+        yield Doubt("halves", "Random halves of the partners", summary.partners, speaks=speaks)
+
+
+def _without(lines: tuple[WithoutGroup, ...]) -> Iterator[Doubt]:
+    if not lines:
+        return
+    worst = min(lines, key=lambda line: line.correlation)
+    text = (
+        f"Without one group as partners the other agents rank alike at ρ = {worst.correlation:.2f} or more; least without "
+        f"“{worst.group}”" + (f", where {worst.moved} moves {worst.most} places." if worst.most else ".")
+    )
+    yield Doubt("groups", "Each group's presence", text, speaks=worst.correlation < WITHOUT)
+
+
+def _coalition(lines: tuple[Breakdown, ...]) -> Iterator[Doubt]:
+    if not lines:
+        return
+    shares = [line for line in lines if line.share is not None]
+    lost = [line.group for line in lines if line.share is None]
+    text = "; ".join(
+        f"“{line.group}” would lose to agents that always agree from {line.share:.0%} of the pool" for line in shares
+    )
+    if lost:
+        text += (
+            "; " if text else ""
+        ) + f"{', '.join(f'“{group}”' for group in lost)} agree less inside than with others"
+    now = [line.group for line in shares if line.others > line.inside]
+    if now:
+        text += f". As they answer now, agents outside {', '.join(f'“{group}”' for group in now)} agree more than those inside"
+    yield Doubt("coalition", "How large a coalition would win", f"{text}.", speaks=False)
+
+
+def _spread(share: float | None) -> Iterator[Doubt]:
+    if share is None:
+        return
+    text = f"{share:.0%} of all pairs agree on {AGREED:.0%} of the items or more"
+    if share >= MOSTLY:
+        text += (
+            ": there is hardly any spread in this pool. What is left to rank may be length or style; harder items, or a judge "
+            "that looks closer, would tell more."
+        )
+        yield Doubt("spread", "No spread in the pool", text, speaks=True)
+    else:
+        yield Doubt("spread", "Spread in the pool", f"{text}.", speaks=False)

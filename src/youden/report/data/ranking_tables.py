@@ -1,0 +1,209 @@
+"""The tables of agents, items and labels.
+
+Other people's text as a page may show it: characters that deceive a reader are made visible.
+
+Markup is escaped later, where the text is drawn.
+
+The ranking as it is shown: intervals as bars, places, and who cannot be told from whom.
+
+Items by difficulty, with the text of the hardest and the easiest.
+
+Whether a ranking was held against labels, and whether what was found is still about this ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import regex
+
+from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
+from youden.nouns import RankedBy, Validation
+from youden.report.data.evidence import Texts, Told
+from youden.stats.base.metrics import ranks
+from youden.text.printable import printable
+
+_ACTING = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
+
+
+def readable(text: str) -> str:
+    r"""`text` with controls, lone surrogates and marks that turn the direction of reading spelt out; line breaks stay.
+
+    >>> readable("a\u202eb\x00\n")
+    'a\\u202eb\\x00\n'
+    """
+    return _ACTING.sub(lambda match: printable(match.group()), text.replace("\r\n", "\n"))
+
+
+def clipped(text: str, limit: int) -> str:
+    """`readable` text of at most `limit` characters, saying how much is left out.
+
+    >>> clipped("abcdef", 4)
+    'abcd … (2 more characters)'
+    """
+    if len(text) <= limit:
+        return readable(text)
+    return f"{readable(text[:limit])} … ({len(text) - limit:,} more characters)"
+
+
+Tied = Mapping[str, tuple[str, ...] | None]
+"""For each agent those it is not told apart from, best first; None where nothing says how it compares."""
+
+
+@dataclass(frozen=True)
+class IntervalBar:
+    """Where an interval is drawn, in percent of the axis that holds all intervals of the ranking."""
+
+    low: float
+    width: float
+    middle: float
+
+
+@dataclass(frozen=True)
+class RankedAgent(RankingRow):
+    """One line of the ranking. length_place: the agent's place by mean response length alone, None where unknown."""
+
+    length_place: int | None = None
+    bar: IntervalBar | None = None
+
+    @property
+    def place_range(self) -> tuple[int, int]:
+        """The best and the worst place this agent can hold."""
+        return self.place_low, self.place_high
+
+    @property
+    def places(self) -> str:
+        """`3` or `3–5`: the places this agent can hold."""
+        return _range(*self.place_range)
+
+    @property
+    def places_at_once(self) -> str:
+        """The same, so that all agents' are true at once."""
+        return _range(self.rank_low, self.rank_high)
+
+
+def headed_by(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
+    """The rows with the numbers of the ranking that heads the run."""
+    if ranked_by == "plain":
+        return tuple(rows)
+    return tuple(replace(row, **vars(row.standings[ranked_by])) if ranked_by in row.standings else row for row in rows)
+
+
+def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAgent, ...]:
+    """The lines of `ranking.csv` with what is drawn beside them, in the same order."""
+    lengths = _length_places(pool)
+    ends = [end for row in rows for end in (row.low, row.high, row.ability) if end is not None]
+    left, span = (min(ends), (max(ends) - min(ends)) or 1.0) if ends else (0.0, 1.0)
+
+    def bar(row: RankingRow) -> IntervalBar | None:
+        if row.ability is None or row.low is None or row.high is None:
+            return None
+        low, middle, high = (100 * (end - left) / span for end in (row.low, row.ability, row.high))
+        return IntervalBar(low=low, width=high - low, middle=middle)
+
+    return tuple(RankedAgent(**vars(row), length_place=lengths.get(row.agent), bar=bar(row)) for row in rows)
+
+
+def headline(ranking: Sequence[RankedAgent], *, best: str | None, level: float) -> str:
+    """Who is best and how sure that is, in one sentence."""
+    sure = [agent for agent in ranking if agent.low is not None and agent.high is not None]
+    if not sure:
+        return "No agent has an interval, so nobody can be called best."
+    if best is not None:
+        return (
+            f"{best} is best: it is told apart from every other agent by their difference, with an error of at most "
+            f"{1 - level:.0%}."
+        )
+    first = [agent.agent for agent in sure if agent.place_range[0] == 1]
+    if len(first) == 1:
+        return f"{first[0]} may be first, but is not told apart from all others, so nobody is called best."
+    rest = len(first) - 3
+    names = ", ".join(first[:3]) + f" and {rest} more" if rest > 0 else ", ".join(first[:-1]) + f" and {first[-1]}"
+    return f"{names} can each be first: nobody is told apart from everybody at {level:.0%}, so nobody is called best."
+
+
+def tied_by_difference(told: Told, agent_ids: Sequence[str], ranking: Sequence[RankedAgent]) -> Tied:
+    """Who is told apart from whom by the error of their difference."""
+    at = {agent: position for position, agent in enumerate(agent_ids)}
+    order = np.array([at[agent.agent] for agent in ranking], dtype=np.int64)
+    alike: dict[str, tuple[str, ...] | None] = {}
+    for one in order.tolist():
+        others = order[~told.apart[one, order] & (order != one)].tolist()
+        alike[agent_ids[one]] = tuple(agent_ids[other] for other in others) if told.known[one] else None
+    return alike
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _length_places(pool: PoolSummary) -> Mapping[str, int]:
+    if pool.mean_length is None:
+        return {}
+    places = ranks(pool.mean_length)
+    return {agent.id: int(place) for agent, place in zip(pool.agents, places, strict=True)}
+
+
+N_SHOWN = 5
+EXCERPT = 600
+"""Characters shown of an item's prompt."""
+
+
+@dataclass(frozen=True)
+class ItemLine:
+    """One item. difficulty: in score units, None where it was never seen; text: its prompt's beginning, None where unknown."""
+
+    item: str
+    difficulty: float | None
+    n_trials: int
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Items:
+    """All items easiest first (unseen ones last), and the ends of that list with their texts."""
+
+    ordered: tuple[ItemLine, ...]
+    hardest: tuple[ItemLine, ...]
+    easiest: tuple[ItemLine, ...]
+
+
+def order_items(folder: RunFolder, texts: Texts) -> Items:
+    """The items of `items.csv` by difficulty. Raises: RunFolderError."""
+    prompts = {item.id: item.prompt for item in texts.pool.items} if texts.pool else {}
+    lines = [
+        ItemLine(row.item, row.difficulty, row.n_trials, _excerpt(prompts.get(row.item))) for row in folder.read_items()
+    ]
+    known = sorted((line for line in lines if line.difficulty is not None), key=lambda line: line.difficulty or 0.0)
+    unknown = [line for line in lines if line.difficulty is None]
+    n = min(N_SHOWN, len(known) // 2)
+    return Items(
+        ordered=tuple(known + unknown),
+        hardest=tuple(reversed(known[len(known) - n :])),
+        easiest=tuple(known[:n]),
+    )
+
+
+def _excerpt(prompt: str | None) -> str | None:
+    return clipped(prompt, EXCERPT) if prompt else None
+
+
+LABELS = "labels.json"
+
+
+def current_labels(folder: RunFolder) -> tuple[Validation | None, str | None]:
+    """What labels.json says, if it is about the ranking that stands there now; else None, and why not, if there is one.
+
+    Raises: RunFolderError where it is damaged.
+    """
+    if not folder.has(LABELS):
+        return None, None
+    found = folder.read_labels()
+    if found.tables == folder.tables_digest():
+        return found, None
+    return None, (
+        f"{LABELS} is about an earlier ranking and is left out. Compare again: "
+        f"youden fit {folder.path} --labels {found.source}"
+    )

@@ -1,0 +1,289 @@
+"""Pages from their data: a run's report, a gate's, a stress test's.
+
+Draws pages as self-contained HTML. Nothing is computed here.
+
+A gate's outcome as Markdown for a pull request and as JUnit XML for a CI's list of tests.
+
+Agents' names are other people's: no character of them acts.
+
+A gaming audit as Markdown. Agents' names are other people's: no character of them acts.
+
+Writes a run's report where it is wanted, in the form that is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from youden.data.atomic import replacing
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Json
+from youden.practice.gate import Gate, footing, interval, sentence, to_do
+from youden.practice.stressing import NOTES, Stress, columns, conclusion, rows
+from youden.report.charts import vega
+from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
+from youden.report.data.comparison import Comparison, compare_runs
+from youden.report.data.report import ReportData, build_report
+from youden.report.data.summary import ABILITY, Summary
+from youden.report.pages import embed
+from youden.report.pages.markdown import render_markdown as markdown_of
+from youden.run.analysis import Analysis
+from youden.stats.trials.noninferiority import Verdict
+from youden.text.printable import printable
+from youden.text.sentences import items_compared, quoted
+
+if TYPE_CHECKING:
+    from youden.report.charts.marks import Figure
+
+
+@dataclass(frozen=True)
+class StudyPart:
+    """A study of one run: its words and its figures."""
+
+    name: str
+    signature: str
+    words: tuple[str, ...]
+    figures: tuple[Figure, ...]
+
+
+RunLine = tuple[str, str, str, Summary | None, str | None]
+"""A run in the viewer's list: name, its name in an address, state, what it says if it is fitted, what is wrong with it."""
+
+
+def render_page(data: ReportData, *, live: str | None = None, home: str | None = None) -> str:
+    """A run's report. Everything from outside is escaped, and shown with its control characters spelt out.
+
+    live: path under which the viewer serves this run's trials, None for a file that has only its sample; home: the viewer's
+    list of runs.
+    """
+    return _render(
+        "report.html",
+        figures=embed.report_figures(data),
+        trials=embed.trial_data(data.trials, data.agents.agents, data.item_ids, sampled=live is None),
+        live=live,
+        home=home,
+        report=data,
+        run=data.summary,
+        ability=ABILITY,
+        agent_json=embed.json_text(embed.agent_data(data)),
+        scripts_of=("agents.js",),
+    )
+
+
+def render_comparison(data: Comparison, *, live: str | None = None, home: str | None = None) -> str:
+    """Two runs side by side."""
+    return _render(
+        "comparison.html",
+        figures=embed.comparison_figures(data),
+        trials=embed.trial_data(data.trials, data.agent_ids, data.item_ids, sampled=live is None),
+        live=live,
+        home=home,
+        report=data,
+    )
+
+
+def render_study(title: str, parts: Sequence[StudyPart]) -> str:
+    """A study's figures and words, run by run. Needs the chart library."""
+    figures: dict[str, Json] = {}
+    shown = []
+    for number, part in enumerate(parts, start=1):
+        named = {f"{figure.slug}-{number}": embed.figure_json(figure) for figure in part.figures}
+        figures |= named
+        shown.append((part.name, part.signature, part.words, list(named)))
+    return _render("study.html", figures=figures, live=None, home=None, title=title, parts=shown)
+
+
+def render_runs(lines: Sequence[RunLine]) -> str:
+    """The viewer's list of runs."""
+    return _render("runs.html", live=None, home="/", lines=lines)
+
+
+def render_live(name: str, address: str) -> str:
+    """A run under way. address: the run's path in the viewer."""
+    return _render("live.html", figures={}, live=address, home="/", name=name, charts=True)
+
+
+def _render(
+    template: str,
+    *,
+    live: str | None,
+    home: str | None,
+    figures: Mapping[str, Json] | None = None,
+    trials: Mapping[str, Json] | None = None,
+    charts: bool = False,
+    scripts_of: Sequence[str] = (),
+    **content: object,
+) -> str:
+    drawn = (charts or bool(figures)) and embed.has_charts()
+    names = ["page.js", *(["figures.js"] if drawn else []), *(["trials.js"] if trials else []), *scripts_of]
+    used = embed.scripts(*names, *(["live.js"] if template == "live.html" else []), charts=drawn)
+    return (
+        embed.environment()
+        .get_template(template)
+        .render(
+            content,
+            figures=figures or {},
+            figure_json=embed.json_text(dict(figures or {})),
+            trial_json=embed.json_text(dict(trials) if trials else None),
+            live=live,
+            home=home,
+            scripts=used,
+            policy=embed.policy(used, served=home is not None),
+        )
+    )
+
+
+_MARKS: dict[Verdict, str] = {"better": "✅", "no worse": "✅", "worse": "❌", "undecided": "❔"}
+
+
+def gate_markdown(gate: Gate) -> str:
+    """Verdict, a row an agent, and what to do."""
+    lines = [
+        f"## {_MARKS[gate.verdict]} {gate.verdict}: {_named(gate)} against {quoted(gate.baseline)}",
+        "",
+        "| | agent | verdict | difference | interval | level | items |",
+        "| --- | --- | --- | --: | --- | --: | --: |",
+    ]
+    lines += [
+        f"| {_MARKS[row.verdict]} | {quoted(row.agent)} | {row.verdict} | {row.difference:+.3f} | {interval(row)} "
+        f"| {row.level:.2%} | {row.n_items:,} |"
+        for row in gate.agents
+    ]
+    lines += ["", *(f"- {quoted(sentence(gate, row))}" for row in gate.agents if row.verdict == "undecided")]
+    command = to_do(gate)
+    if command is not None:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+        lines += ["", f"{fence}sh", printable(command), fence]
+    return "\n".join([*lines, "", quoted(footing(gate)), "", f"<sub>{quoted(gate.signature)}</sub>", ""])
+
+
+def render_junit(gate: Gate) -> str:
+    """One test an agent: worse fails, undecided is an error, all else passes."""
+    verdicts = [row.verdict for row in gate.agents]
+    counts = {
+        "tests": str(len(verdicts)),
+        "failures": str(verdicts.count("worse")),
+        "errors": str(verdicts.count("undecided")),
+        "skipped": "0",
+        "time": "0",
+    }
+    root = ET.Element("testsuites", counts)
+    suite = ET.SubElement(root, "testsuite", {"name": "youden gate", **counts})
+    properties = ET.SubElement(suite, "properties")
+    for name, value in {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}.items():
+        ET.SubElement(properties, "property", {"name": name, "value": printable(value)})
+    for row in gate.agents:
+        said = printable(sentence(gate, row))
+        against = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
+        case = ET.SubElement(suite, "testcase", {**against, "time": "0"})
+        if row.verdict in ("worse", "undecided"):
+            kind = "failure" if row.verdict == "worse" else "error"
+            ET.SubElement(case, kind, {"type": row.verdict, "message": said}).text = printable(to_do(gate) or "")
+        ET.SubElement(case, "system-out").text = said
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _named(gate: Gate) -> str:
+    return quoted(gate.agents[0].agent) if len(gate.agents) == 1 else f"{len(gate.agents)} agents"
+
+
+def stress_markdown(found: Stress) -> str:
+    """What got through, and a row an attack."""
+    heads = columns(found)
+    lines = [
+        f"## What gaming does to the ranking of {quoted(found.name)}",
+        "",
+        f"{found.n_agents} agents × {items_compared(found.n_items, found.n_compared)}, judged by "
+        f"{quoted(found.judge)} ({found.n_trials:,} trials). "
+        f"Attackers start from the answers of {quoted(found.weak)}, {quoted(found.because)}.",
+        "",
+        *(f"- {quoted(line)}" for line in conclusion(found)),
+        "",
+        f"| {' | '.join(heads)} |",
+        f"| {' | '.join('---' for _ in heads)} |",
+        *(f"| {' | '.join(quoted(cell) for cell in row)} |" for row in rows(found)),
+        "",
+        NOTES,
+        "",
+        *(f"> {quoted(line)}" for line in found.warnings),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def write_report(folder: RunFolder, fitted: Analysis | None = None) -> ReportData:
+    """Build the report of a fitted run, write it as report.html, and hand its data back.
+
+    fitted: what `fit_run` has just made of the run, so that nothing of it is made twice.
+
+    Raises: RunFolderError naming the file that is missing and the command that makes it.
+    """
+    return write_page(folder, fitted=fitted)[1]
+
+
+def write_page(
+    folder: RunFolder, *, out: Path | None = None, fitted: Analysis | None = None
+) -> tuple[Path, ReportData]:
+    """The report as HTML, at `out` or as the folder's report.html. Raises: RunFolderError."""
+    data = build_report(folder, learned=None if fitted is None else fitted.learned)
+    path = folder.file("report.html") if out is None else out
+    write_file(path, render_page(data))
+    return path, data
+
+
+def write_comparison(one: RunFolder, two: RunFolder, *, out: Path | None = None) -> Path:
+    """Both runs side by side, at `out` or in the first one's folder. Raises: RunFolderError."""
+    path = one.file(f"against-{two.path.resolve().name}.html") if out is None else out
+    write_file(path, render_comparison(compare_runs(one, two)))
+    return path
+
+
+def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
+    """One figure. Raises: RunFolderError; ConfigError [unknown-chart], [charts-missing]."""
+    vega.need_charts()
+    path = folder.file(f"{slug}.{kind}") if out is None else out
+    drawn = draw(picture_spec(build_report(folder), slug), kind)
+    with replacing(path) as fresh:
+        fresh.write_bytes(drawn)
+    return path
+
+
+def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
+    """A study as HTML. The caller has checked `vega.need_charts`."""
+    write_file(path, render_study(title, parts))
+
+
+def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
+    """stress.md, stress.json and, with the chart library, stress.svg in the folder `out`, made where it is missing."""
+    texts = {
+        "stress.md": stress_markdown(found),
+        "stress.json": json.dumps(found.to_json(), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
+    }
+    if vega.has_charts():
+        texts["stress.svg"] = draw(stress_spec(found), "svg").decode()
+    for name, text in texts.items():
+        write_file(out / name, text)
+    return tuple(out / name for name in texts)
+
+
+def markdown(folder: RunFolder) -> str:
+    """A summary as Markdown. Raises: RunFolderError."""
+    return markdown_of(build_report(folder))
+
+
+def ranking_csv(folder: RunFolder) -> str:
+    """The ranking as the folder has it. Raises: RunFolderError."""
+    folder.read_ranking()
+    return folder.file("ranking.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace a file in one step, UTF-8."""
+    with replacing(path) as fresh:
+        fresh.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,190 @@
+"""A run that others ask: an engine of one's own, more processes, a Ray cluster.
+
+Lets any engine answer a run: what it has still to ask goes out as files, answers come back as files.
+
+A plan that comes in rounds goes out and comes back a round at a time: what a round asks follows from the answers before it.
+
+A worker: one more process that asks a run's plan into the run's store, on this machine or another.
+
+A run's plan answered by workers on a Ray cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_folder import RunFolder
+from youden.engines.ray import Placing, on_ray
+from youden.errors import ConfigError
+from youden.judging.asking.endings import AnswersMissingError
+from youden.judging.asking.sight import Sight
+from youden.judging.asking.terms import Asking, check_cap
+from youden.judging.config.reading import load_judge_config
+from youden.judging.estimate import estimate
+from youden.judging.outside.exporting import Exported, Format, export_requests
+from youden.judging.outside.importing_answers import Taken, import_answers
+from youden.judging.registry import REPLAY
+from youden.judging.store.answers import VARIABLE, open_store
+from youden.judging.store.team import Team, asked_alone, asked_together
+from youden.nouns import Plan, Verdicts
+from youden.run.books import books_of
+from youden.run.keys import kept_keys
+from youden.run.pipeline import PlannedRun, answers_of, run_name
+from youden.run.plan import find_run_plan
+from youden.text.printable import is_file
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far a run's answers carry it. plan: as far as its rounds are known. round: of a plan in rounds, from 1; None for a plan
+    that is known as a whole."""
+
+    plan: Plan
+    round: int | None
+
+    def words(self) -> str:
+        """What to say of a plan in rounds; empty for any other."""
+        if self.round is None:
+            return ""
+        return (
+            f"this plan comes in rounds, and this is round {self.round}: what the next one asks follows from its answers. Import "
+            "them, then export again, until nothing is left"
+        )
+
+
+def stage_of(planned: PlannedRun) -> Stage:
+    """The plan as far as the answers in the run's store carry it."""
+    plan = planned.plan
+    if plan.rounds is None and not planned.config.suspected:
+        return Stage(plan, None)
+    try:
+        plan = answers_of(planned, Asking(stored_only=True), team=None).plan
+    except AnswersMissingError as short:
+        plan = short.plan
+    n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
+    return Stage(plan, n_rounds + (plan.n_follow_ups > 0))
+
+
+def export_run(
+    planned: PlannedRun, stage: Stage, folder: Path, *, format: Format = "jsonl", shards: int = 1
+) -> Exported:
+    """Write what the run's store has no answer to into the new `folder`. Raises: as `export_requests`."""
+    with open_store(planned.config.store_place) as store:
+        return export_requests(
+            stage.plan, planned.pool, config=planned.judge, store=store, folder=folder, format=format, shards=shards
+        )
+
+
+def import_run(planned: PlannedRun, paths: Sequence[Path]) -> Taken:
+    """Take answers at `paths` into the run's store; those to later rounds once the answers before them are there.
+
+    Raises: as `import_answers`; JudgeError [run-busy].
+    """
+    config = planned.config
+    with asked_alone(config.store_place, run=run_name(planned)):
+        stage, new = stage_of(planned), 0
+        while True:
+            with open_store(config.store_place) as store:
+                taken = import_answers(
+                    paths, stage.plan, planned.pool, config=planned.judge, store=store, payer=books_of(config).payer
+                )
+            new += taken.new
+            before, stage = stage, stage_of(planned)
+            if not taken.unknown or len(stage.plan) == len(before.plan):
+                taken.there -= new - taken.new
+                taken.new = new
+                return taken
+
+
+def plan_work(config: RunConfig) -> PlannedRun:
+    """The run's plan, found or drawn as `plan_run` does; nothing is written.
+
+    Raises: as `plan_run`; ConfigError [worker-offline] where the judge makes no calls.
+    """
+    judge = load_judge_config(config.judge)
+    if not judge.needs_store or judge.backend == REPLAY:
+        raise ConfigError(
+            f"The judge '{judge.name}' makes no calls, so there is nothing to share out. Leave --worker out.",
+            slug="worker-offline",
+        )
+    folder = RunFolder(config.folder)
+    found = find_run_plan(config, folder)
+    cost = estimate(found.plan, found.pool, judge, store=config.store_place, keys=kept_keys(folder))
+    return PlannedRun(config, folder, found.pool, found.plan, judge, cost)
+
+
+def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
+    """Ask the run's plan together with all who ask it, until every trial has an answer or a reason why not.
+
+    Answers go into the store that `config` names, nowhere else: no file is written. What others ask is waited for, so that the
+    verdicts are those of the whole plan. The cap is the run's: all who ask it spend under it together.
+
+    Raises: as `judge_run`, but for [run-busy].
+    """
+    return work_on(plan_work(config), asking)
+
+
+def work_on(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
+    """As `work`, on a plan that is there already."""
+    with asked_together(planned.config.store_place, run=run_name(planned)) as team:
+        return answers_of(planned, asking, team=team)
+
+
+def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | None, placing: Placing) -> Verdicts:
+    """As `answers_of`, asked by the workers that `placing` places; this process leads the run and asks nothing.
+
+    The plan and the pool are sent to the workers, so that nodes need no files. Keys are looked up in the workers' environment.
+
+    Raises: as `answers_of` and `on_ray`; ConfigError [ray-offline] where the judge makes no calls.
+    """
+    if team is None or not planned.judge.needs_store or planned.judge.backend == REPLAY:
+        raise ConfigError(
+            f"The judge '{planned.judge.name}' makes no calls, so there is nothing to share out. Leave --engine out.",
+            slug="ray-offline",
+        )
+    check_cap([planned.judge], planned.config.max_cost)
+    team.asks = False
+    team.sync()
+    terms = asking or Asking()
+    shown, sight = 0, Sight(terms.progress)
+
+    def look() -> None:
+        nonlocal shown
+        shown, before = team.others.answered, shown
+        sight.advance(max(0, shown - before))
+
+    place = planned.config.store_place
+    work = partial(_work, _from_anywhere(planned, place), replace(terms, progress=None), os.environ.get(VARIABLE))
+    sight.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
+    try:
+        result = on_ray(work, replace(placing, one_machine=is_file(place), grace=terms.grace, look=look))
+    finally:
+        sight.stop()
+    if team.lost is not None:
+        raise team.lost
+    return result
+
+
+def placing_of(config: RunConfig, *, workers: int | None = None, say: Callable[[str], None]) -> Placing:
+    """Where the run's config wants workers to go. workers: goes before the config's own."""
+    wanted = config.ray
+    return Placing(workers or wanted.workers, wanted.num_cpus, wanted.num_gpus, wanted.resources, say=say)
+
+
+def _work(planned: PlannedRun, asking: Asking, store: str | None) -> Verdicts:
+    """On a node. store: what the variable says that a store's password comes from, where the node itself says nothing."""
+    if store is not None:
+        os.environ.setdefault(VARIABLE, store)
+    return work_on(planned, asking)
+
+
+def _from_anywhere(planned: PlannedRun, place: str) -> PlannedRun:
+    """The run with paths that mean the same wherever a worker starts."""
+    store = os.path.abspath(place.removeprefix("sqlite:///")) if is_file(place) else place
+    changes = {"out": os.path.abspath(planned.config.folder), "store": store}
+    return replace(planned, config=planned.config.model_copy(update=changes))

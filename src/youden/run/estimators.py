@@ -1,0 +1,293 @@
+"""Which estimator ranks a run, and what a trial counts for an agent.
+
+Abilities where trials are not balanced: from a fit of them, or of cells where trials do not link all agents.
+
+Which estimator ranks a plan: trials in slots, adaptive rounds, plans that were extended, or cells.
+
+Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from youden.nouns import PAIRED, Plan, Rates, Rounds, Scores, Split, Target, Verdicts
+from youden.nouns.cells import CellIndex
+from youden.nouns.pool import Floats, Positions
+from youden.protocol.blocks import complete_part, extensions_of, scored_sides, without_follow_ups
+from youden.protocol.designs.adaptive import Standing
+from youden.protocol.independent import without_probes
+from youden.protocol.scores import pooled_fpr, tally, train_differences, train_scores
+from youden.run.ability import CELLS, FITTED, TRIALS, Abilities, ByItem, TrialMean, trial_covariance
+from youden.run.extended import extended_abilities
+from youden.stats.additive.trial_fit import Blocks, PairBlock, TrialFit, trial_fit
+from youden.stats.trials.slot_means import weighted_mean
+
+if TYPE_CHECKING:
+    from youden.stats.additive.clipped_linear import ClippedLinear
+
+_AT_ONCE = 2_000_000
+"""What a block of answers holds at most, if it holds more than one item: cells of agents × items, and answers on average."""
+
+
+class Fitted(NamedTuple):
+    """Training scores, what was fitted to them, and the abilities that rank."""
+
+    scores: Scores
+    model: ClippedLinear
+    found: Abilities
+
+
+def fit_rates(
+    rates: Rates, split: Split | None = None, *, target: Target = "items-like-these", with_items: bool = False
+) -> Fitted:
+    """Of rates in memory, as `fitted_abilities`. Raises: as `train_scores` and `ClippedLinear.fit`."""
+    from youden.stats.additive.clipped_linear import ClippedLinear
+
+    scores = train_scores(rates, split)
+    model, answers = ClippedLinear().fit(scores), answers_of(rates, split)
+    fpr = pooled_fpr(rates)
+    found = fitted_abilities(model, scores, answers, fpr=fpr, target=target, with_items=with_items)
+    return Fitted(scores, model, found)
+
+
+def fitted_abilities(
+    model: ClippedLinear,
+    scores: Scores,
+    answers: Blocks,
+    *,
+    fpr: float | None,
+    target: Target = "items-like-these",
+    with_items: bool = False,
+) -> Abilities:
+    """By `trial_fit` of `answers`, on the level of `model`, fitted to `scores`; by `cell_abilities` where it gives None.
+
+    fpr: the rate that was taken off the answers, None where unknown. with_items: whether `by_item` is made.
+    """
+    n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
+    found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
+    if found is None:
+        return cell_abilities(model, scores, fpr=fpr, target=target)
+    covariance, method = found.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
+    if target == "these-items":
+        covariance, method = covariance.scaled_apart(found.left), f"{method}, finite population"
+    return Abilities(
+        found.ability + float(np.nanmean(model.ability_)),
+        covariance,
+        found.weight.astype(np.int32),
+        fpr or 0.0,
+        FITTED,
+        method,
+        target,
+        _by_item(found) if with_items and target == "items-like-these" else None,
+    )
+
+
+def answers_of(rates: Rates, split: Split | None = None, *, drawn: bool | None = None) -> Blocks:
+    """Answers less their false-positive rate, of pairs that may be learned from, by items.
+
+    drawn: whether each pair's rate was drawn for it; by default as `rates` has it, where its independent arm is known.
+    """
+    value = train_differences(rates, split)
+    kept = np.flatnonzero(~np.isnan(value))
+    kept = kept[np.argsort(rates.item[kept], kind="stable")]
+    first, second, item, value = rates.first[kept], rates.second[kept], rates.item[kept], value[kept]
+    weight = rates.n_paired[kept].astype(np.float64)
+    if drawn is None:
+        drawn = rates.independent == "twin" and rates.detail is not None
+    rate = rates.tpr[kept] - value if drawn else np.zeros(len(kept))
+    step = max(1, _AT_ONCE * rates.n_items // max(rates.n_agents * rates.n_items, len(kept), 1))
+    starts = range(0, rates.n_items, step)
+    cuts = np.searchsorted(item, [*starts, rates.n_items]).tolist()
+
+    def blocks() -> Iterator[PairBlock]:
+        for start, low, high in zip(starts, cuts[:-1], cuts[1:], strict=True):
+            rows = slice(low, high)
+            yield PairBlock(
+                first=first[rows],
+                second=second[rows],
+                item=item[rows] - np.int32(start),
+                value=value[rows],
+                weight=weight[rows],
+                rate=rate[rows],
+                n_items=min(step, rates.n_items - start),
+            )
+
+    return blocks
+
+
+def _by_item(found: TrialFit) -> ByItem:
+    moves = list(found.moves())
+    alone, weight = (np.concatenate(table, axis=1) for table in ([m.alone for m in moves], [m.weight for m in moves]))
+    cells = CellIndex.of(weight > 0)
+    at = cells.agent, cells.item
+    return ByItem(cells, alone[at], weight[at] / found.weight[cells.agent])
+
+
+def cell_abilities(
+    model: ClippedLinear, scores: Scores, *, fpr: float | None, target: Target = "items-like-these"
+) -> Abilities:
+    """Abilities where cells rank, from `model` fitted to `scores`. fpr: the rate that was taken off them, None where unknown.
+
+    On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1). That is too wide where
+    most cells were asked: what an agent has of its own on an item then falls out.
+    """
+    at, _, weight = scores.cells
+    n_trials = np.bincount(at.agent, weight, at.n_agents)
+    found, method = model.centred_covariance, "additive fit, residuals by item, HC2, shrunk variances, Student t"
+    if target == "these-items":
+        found = found.scaled_apart(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
+        method += ", finite population"
+    by_item = None
+    if target == "items-like-these":
+        kept = weight > 0
+        share = (weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[at.agent])[kept]
+        residual = model.residual_cells_
+        by_item = ByItem(residual.at, residual.value * share, share)
+    return Abilities(model.ability_, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
+
+
+MOST_LOST = 0.05
+"""Share of an agent's paired trials that may lack an answer where plain means rank."""
+
+
+def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
+    """Abilities from trials in slots; None where a fit ranks, by `fit_rates`: dense and cell designs,
+    gaps, a holdout, answers that are missing."""
+    result = without_follow_ups(result)
+    if extensions_of(result.plan).steps:
+        return extended_abilities(result, anchors_of(result, target=target))
+    if not balanced(result.plan):
+        return None
+    if result.plan.rounds is not None:
+        return adaptive_means(result, target=target)
+    if not _all_answered(result) and not few_lost(*_trials_of_agents(result)):
+        return None
+    means = TrialMean(target=target).fit(result.plan, without_probes(result))
+    return Abilities(
+        means.ability_,
+        means.covariance_,
+        means.n_trials_,
+        means.fpr_,
+        TRIALS,
+        means.method_,
+        target,
+        means.by_item_,
+    )
+
+
+def balanced(plan: Plan) -> bool:
+    """Whether trials in slots compare every agent on the same items, so that plain means are fair.
+
+    With gaps or a holdout each agent is seen on items of its own, and a mean mixes its ability with their difficulty: the
+    slot intervals then cover .79–.93 of the time on the paper's data where the additive fit's cover .945–.97
+    (`benchmarks/cyclic.py`), at the same rank correlation.
+    """
+    slot = plan.slot[plan.arm == PAIRED]
+    return bool(len(slot) and (slot >= 0).all() and plan.split.train.all())
+
+
+def few_lost(asked: Positions, answered: Positions) -> bool:
+    """Whether no agent lacks the answers to more than `MOST_LOST` of its paired trials in slots that hold an answer: int[K] each.
+
+    Answers that fail are not spread evenly. Where an agent lacks those on hard items, its mean is too high, and where it lacks
+    a tenth of them its slot interval covers .82 of the time; the fit's covers .97.
+    """
+    return bool((asked - answered <= MOST_LOST * asked).all())
+
+
+def _all_answered(result: Verdicts) -> bool:
+    return bool((result.answered | (result.plan.arm != PAIRED)).all())
+
+
+def _trials_of_agents(result: Verdicts) -> tuple[Positions, Positions]:
+    """Paired trials of each agent in slots that hold an answer, and those of them that are answered: int64[K] each."""
+    plan = result.plan
+    answered = (plan.arm == PAIRED) & result.answered
+    begun = np.isin(plan.slot, plan.slot[answered])
+    counts = (np.append(plan.first[rows], plan.second[rows]) for rows in ((plan.arm == PAIRED) & begun, answered))
+    in_slots, known = (np.bincount(agents, minlength=plan.n_agents) for agents in counts)
+    return in_slots, known
+
+
+def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
+    """Abilities of an adaptive plan, less the pooled FPR. Raises: StatisticsError [weighted-mean]."""
+    plan = result.plan
+    used = (plan.slot >= 0) & result.answered
+    first, second, slot, answer = plan.first[used], plan.second[used], plan.slot[used], result.answer[used]
+    weight = trial_weights(plan).first[used]
+    rounds = plan.rounds or Rounds.first(plan.n_agents, n_paired=None)
+    means = weighted_mean(
+        first,
+        second,
+        slot,
+        answer,
+        weight=weight,
+        turn=rounds.turn_of(slot),
+        asks=rounds.asks(first, second),
+        n_agents=plan.n_agents,
+    )
+    found = trial_covariance(
+        first,
+        second,
+        plan.item[used],
+        slot,
+        answer,
+        ability=means.mean,
+        weight=weight,
+        n_items=plan.n_items,
+        target=target,
+    )
+    rate = pooled_fpr(tally(result)) or 0.0
+    method = f"weighted trials, {found.method}"
+    return Abilities(means.mean - rate, found.covariance, means.n_trials, rate, TRIALS, method, target, found.by_item)
+
+
+def standing_of(result: Verdicts, *, target: Target = "items-like-these") -> Standing:
+    """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
+    found = adaptive_means(result, target=target)
+    return Standing(found.ability, found.covariance.covariance, found.covariance.freedom)
+
+
+class TrialWeights(NamedTuple):
+    """What each trial of a plan counts for its first and its second agent: float[N] each."""
+
+    first: Floats
+    second: Floats
+
+
+def trial_weights(plan: Plan) -> TrialWeights:
+    """One over the chance with which an adaptive plan asked a trial; else 1 for whom the trial counts, 0 for others."""
+    rounds = plan.rounds
+    if rounds is None:
+        sides = scored_sides(plan)
+        return TrialWeights(sides.first.astype(np.float64), sides.second.astype(np.float64))
+    weight, used = np.ones(len(plan)), plan.slot >= 0
+    weight[used] = rounds.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
+    return TrialWeights(weight, weight)
+
+
+def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
+    """Abilities of the first plan's agents: from complete slots, or from the fit where cells rank.
+
+    They are on the level of the first plan's items: items that joined later do not move it.
+    """
+    part, n_items = complete_part(result), extensions_of(result.plan).items
+    found = abilities_of(part, target=target)
+    if found is None:
+        return _fitted(part, n_items, target)
+    first_items = (part.plan.arm == PAIRED) & part.answered & (part.plan.item < n_items)
+    if part.plan.n_items == n_items or not first_items.any():
+        return found
+    level = float(part.answer[first_items].mean()) - found.fpr
+    return found._replace(ability=found.ability + (level - float(np.nanmean(found.ability))))
+
+
+def _fitted(part: Verdicts, n_items: int, target: Target) -> Abilities:
+    _, model, found = fit_rates(tally(part), part.plan.split, target=target, with_items=True)
+    if part.plan.n_items == n_items:
+        return found
+    return found._replace(ability=found.ability - float(np.nanmean(model.difficulty_[:n_items])))

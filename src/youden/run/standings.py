@@ -1,0 +1,330 @@
+"""Rankings beside the plain one, for rules on whose word counts; and the pairs that are asked more.
+
+What rankings beside the plain one say, in words: who agrees too much, who falls, what could not be made.
+
+Rankings beside the plain one: pairs that agree too much count once, families weigh alike, or a trusted panel scores everybody.
+
+Each moves the plain abilities by what changed weights of partners move a fit of all answers, so that where nothing is linked
+it is the plain ranking, whatever estimator made that.
+
+Asks suspected pairs more before they are linked: further trials behind a plan's own, which no ranking but the links reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns import (
+    PAIRED,
+    PartnerRules,
+    Plan,
+    Pool,
+    Rates,
+    Split,
+    StandingFacts,
+    StandingMove,
+    StandingName,
+    Trials,
+    Verdicts,
+)
+from youden.nouns.pool import Floats, Ids, Positions, freeze
+from youden.protocol.blocks import without_follow_ups
+from youden.protocol.independent import with_more
+from youden.protocol.scores import tally
+from youden.run.ability import Abilities, ranking_table, told_apart
+from youden.run.partner_rules import family_labels
+from youden.stats.robust.linked_agents import Linked, linked_pairs, pair_means
+from youden.stats.robust.partner_weights import Partners, all_partners, group_balanced, panel, reweighted
+from youden.stats.trials.comparisons import Differences, tied_places
+from youden.streams import stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOVES_NAMED = 5
+FAR = 2
+"""Places that a leader falls and that are said, though no two rankings tell those before it apart."""
+TITLES: Mapping[StandingName, str] = {
+    "robust": "robust",
+    "family": "family-balanced",
+    "trusted": "trusted panel's",
+}
+
+
+def standing_words(made: Mapping[StandingName, StandingFacts]) -> list[str]:
+    """What a reader of the plain ranking has to know: agents that agree too much, a leader that falls, what could not be made."""
+    said = []
+    for name, facts in made.items():
+        if name == "robust":
+            said += [
+                f"{', '.join(group)} are alike in their texts, or agree far beyond their abilities, so in the robust ranking "
+                "they count as one partner and do not score each other."
+                for group in facts.groups
+            ]
+        if facts.message:
+            said.append(f"No {TITLES[name]} ranking: {facts.message}")
+        if facts.leader:
+            said.append(facts.leader)
+    return said
+
+
+def standing_line(name: StandingName, facts: StandingFacts, *, heads: bool) -> str:
+    """One ranking beside the plain one in a sentence: who moves, and by how much."""
+    title = f"By the {TITLES[name]} ranking{', which heads this one,' if heads else ''}"
+    if not facts.moves:
+        return f"{title} every agent holds its place."
+    named = ", ".join(f"{move.agent} {move.plain} → {move.place}" for move in facts.moves[:MOVES_NAMED])
+    rest = len(facts.moves) - MOVES_NAMED
+    return f"{title} {len(facts.moves)} agents hold another place: {named}{f' and {rest} more' if rest > 0 else ''}."
+
+
+def leader_words(name: StandingName, plain: Differences, other: Differences, ids: Sequence[str]) -> str:
+    """That the leader of the plain ranking falls in another; empty where it holds.
+
+    It falls where the other puts somebody above it and one of the two tells them apart, or puts it `FAR` places down, or no
+    longer tells it apart from everybody.
+    """
+    leader = int(np.argmax(np.nansum(plain.value > 0, axis=1)))
+    ahead = other.value[:, leader] > 0
+    if (ahead & (plain.above[leader] | other.above[:, leader])).any() or ahead.sum() >= FAR:
+        behind = ", ".join(ids[k] for k in np.flatnonzero(ahead)[:MOVES_NAMED].tolist())
+        return (
+            f"The leader {ids[leader]} falls to place {int(ahead.sum()) + 1} in the {TITLES[name]} ranking, behind {behind}: "
+            "it owes its first place to who else is in the pool."
+        )
+    if plain.best == leader and other.best != leader:
+        return (
+            f"The leader {ids[leader]} is told apart from everybody in the plain ranking, and no longer in the {TITLES[name]} "
+            "one: part of its lead it owes to who else is in the pool."
+        )
+    return ""
+
+
+COLUMNS = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
+"""Of each standing, with its name before: `robust_ability`, …"""
+
+
+@dataclass(frozen=True, eq=False)
+class PairedAnswers:
+    """What may be learned from, a row an ordered pair on an item: int32[T] each, value float[T], weight float[T], its answers."""
+
+    first: Ids
+    second: Ids
+    item: Ids
+    value: Floats
+    weight: Floats
+
+    def __post_init__(self) -> None:
+        freeze([self.first, self.second, self.item, self.value, self.weight])
+
+
+class MadeStanding(NamedTuple):
+    """A ranking beside the plain one; found and apart are None where there is none, then `facts.message` says why."""
+
+    name: StandingName
+    found: Abilities | None
+    apart: Differences | None
+    facts: StandingFacts
+
+
+def paired_answers(rates: Rates, split: Split | None = None) -> PairedAnswers:
+    """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
+    used = rates.n_paired > 0
+    if split is not None:
+        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
+    own_rate = rates.fpr if rates.independent == "twin" else np.zeros(len(rates))
+    value = rates.tpr - np.nan_to_num(own_rate)
+    return PairedAnswers(
+        rates.first[used], rates.second[used], rates.item[used], value[used], rates.n_paired[used].astype(np.float64)
+    )
+
+
+def answers_with_follow_ups(result: Verdicts | None) -> PairedAnswers | None:
+    """The answers of a run with those of pairs that were asked more; None where none was."""
+    if result is None or not result.plan.n_follow_ups:
+        return None
+    return paired_answers(tally(result), result.plan.split)
+
+
+def links_of(of: PairedAnswers, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> Linked:
+    """Pairs that agree far beyond their abilities. clones: agents that are linked whatever the answers say."""
+    known = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
+    at = {agent: n for n, agent in enumerate(agent_ids)}
+    for cluster in clones:
+        members = [at[agent] for agent in cluster if agent in at]
+        known[np.ix_(members, members)] = True
+    return linked_pairs(
+        pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=len(agent_ids)), known=known
+    )
+
+
+def standings_of(
+    rates: Rates,
+    found: Abilities,
+    *,
+    component: Ids,
+    split: Split | None = None,
+    rules: PartnerRules | None = None,
+    asked_more: PairedAnswers | None = None,
+) -> tuple[MadeStanding, ...]:
+    """The robust ranking always, the family-balanced and the trusted one where the rules name families or a panel.
+
+    asked_more: answers that links are told from, where suspected pairs were asked more than `rates` hold.
+    One that cannot be made says why; `check_rules` refuses beforehand what the rules alone show to be impossible.
+
+    Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
+    """
+    rules, ids = rules or PartnerRules(), rates.agent_ids
+    fit = _Fit(paired_answers(rates, split), found, ids, component)
+    linked = links_of(asked_more or fit.answers, ids, clones=rules.clones)
+    made = [fit.standing("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
+    if rules.families:
+        label = family_labels(rules.families, ids)
+        made.append(fit.standing("family", _names(label, ids), lambda: group_balanced(label)))
+    if rules.trusted:
+        made.append(fit.standing("trusted", (rules.trusted,), lambda: panel(np.isin(ids, rules.trusted))))
+    for one in made:
+        if one.found is None and one.name == rules.ranked_by:
+            message, _, slug = one.facts.message.rpartition(" [")
+            raise StatisticsError(message, slug=slug.rstrip("]"))
+    return tuple(made)
+
+
+def _robust_partners(cluster: Ids) -> Partners:
+    if len(np.unique(cluster)) == 1:
+        raise StatisticsError(
+            f"All {len(cluster)} agents agree far beyond their abilities, so nobody is left to score them. Add agents that "
+            "answer on their own, or read the plain ranking with this in mind.",
+            slug="everything-linked",
+        )
+    return group_balanced(cluster)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What all rankings beside the plain one are made from."""
+
+    answers: PairedAnswers
+    found: Abilities
+    ids: Sequence[str]
+    component: Ids
+
+    def standing(
+        self, name: StandingName, groups: tuple[tuple[str, ...], ...], partners: Callable[[], Partners]
+    ) -> MadeStanding:
+        """The ranking with these partners, or why there is none."""
+        try:
+            moved = moved_abilities(self.answers, self.found, partners())
+        except StatisticsError as error:
+            return MadeStanding(name, None, None, StandingFacts(groups, None, 0, (), message=str(error)))
+        apart = told_apart(moved, component=self.component)
+        plain, place = tied_places(self.found.ability), tied_places(moved.ability)
+        order = np.argsort(-np.abs(place - plain), kind="stable")
+        moves = tuple(StandingMove(self.ids[i], int(plain[i]), int(place[i])) for i in order if place[i] != plain[i])
+        best = None if apart.best is None else self.ids[apart.best]
+        leader = leader_words(name, told_apart(self.found, component=self.component), apart, self.ids)
+        return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves, leader))
+
+
+def moved_abilities(of: PairedAnswers, found: Abilities, partners: Partners) -> Abilities:
+    """`found`, moved by what the weights of `partners` change in an additive fit; errors grow as they do there.
+
+    Raises: StatisticsError [partners-none], [cluster-agents].
+    """
+    n_agents = len(found.ability)
+    everybody = all_partners(n_agents)
+    if np.array_equal(partners.weight, everybody.weight):
+        return found
+    n_items = int(of.item.max(initial=-1)) + 1
+
+    def fit(counted: Partners) -> tuple[Floats, Floats, Floats]:
+        made = reweighted(of.first, of.second, of.item, of.value, weight=of.weight, partners=counted, n_items=n_items)
+        return made.ability, made.covariance.covariance, made.covariance.freedom
+
+    plain, plain_covariance, _ = fit(everybody)
+    other, covariance, freedom = fit(partners)
+    was = np.sqrt(np.diag(found.covariance.covariance) / np.diag(plain_covariance))
+    scaled = type(found.covariance)(covariance * was[:, None] * was, np.fmin(freedom, found.covariance.freedom))
+    return found._replace(
+        ability=found.ability + (other - plain),
+        covariance=scaled,
+        method=f"{found.method}; partners weighted, errors in proportion",
+        by_item=None,
+    )
+
+
+def with_standings(table: pd.DataFrame, made: Sequence[MadeStanding], agent_ids: Sequence[str]) -> pd.DataFrame:
+    """The ranking with the columns of each standing after its own, in its order; one that could not be made is empty."""
+    for one in made:
+        if one.found is None or one.apart is None:
+            columns = {f"{one.name}_{name}": np.nan for name in COLUMNS}
+            table = table.assign(**columns)
+            continue
+        other = ranking_table(one.found, agent_ids, apart=one.apart).set_index("agent")[list(COLUMNS)]
+        table = table.join(other.add_prefix(f"{one.name}_"), on="agent")
+    return table
+
+
+def ordered_by(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Best first by the standing `name`."""
+    return table.sort_values(f"{name}_ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
+
+
+def _names(label: Ids, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    groups = [tuple(ids[i] for i in np.flatnonzero(label == c).tolist()) for c in dict.fromkeys(label.tolist())]
+    return tuple(sorted((group for group in groups if len(group) > 1), key=lambda group: -len(group)))
+
+
+EACH = 16
+"""Trials a suspected pair gets in a round: with as many as 2 % of the calls give it, its error goes down by a third."""
+
+Ask = Callable[[Plan], Verdicts]
+
+
+def most_suspected(found: Linked, n: int) -> Positions:
+    """Up to n pairs to ask more, int[M, 2], the largest residual first; pairs whose agents are in one cluster are settled."""
+    open_ = np.triu(found.suspected, 1) & (found.cluster[:, None] != found.cluster)
+    one, other = np.nonzero(open_)
+    order = np.argsort(-found.residual[one, other], kind="stable")[:n]
+    return np.stack([one[order], other[order]], axis=1)
+
+
+def follow_up(result: Verdicts, pool: Pool, ask: Ask, *, share: float) -> Verdicts:
+    """Ask suspected pairs again and again, on other items, until none is open or `share` of the plan's calls is spent.
+
+    The same answers make the same trials, so that an interrupted run goes on where it was.
+    """
+    result = without_follow_ups(result)
+    rng, left = stream("follow-ups", result.plan.seed), int(share * len(result.plan))
+    while left >= EACH:
+        plan = result.plan
+        found = links_of(paired_answers(tally(result), plan.split), plan.agent_ids)
+        trials = _trials(plan, most_suspected(found, left // EACH), rng)
+        if not len(trials):
+            break
+        more = with_more(plan, pool, trials)
+        more = replace(more, n_follow_ups=plan.n_follow_ups + len(trials))
+        result = ask(more)
+        left -= len(trials)
+    return result
+
+
+def _trials(plan: Plan, pairs: Positions, rng: np.random.Generator) -> Trials:
+    """`EACH` paired trials a pair, half of them in either order, on random items that were not asked yet."""
+    rows = []
+    low, high = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
+    for one, other in pairs.tolist():
+        asked_already = plan.item[(low == one) & (high == other) & (plan.arm == PAIRED)]
+        both = plan.split.train[one] & plan.split.train[other]
+        items = np.setdiff1d(np.flatnonzero(both), asked_already)
+        if not len(items):
+            continue
+        asked = rng.choice(items, size=min(EACH, len(items)), replace=False)
+        for number, item in enumerate(asked.tolist()):
+            rows.append((item, one, other) if number % 2 else (item, other, one))
+    return Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)

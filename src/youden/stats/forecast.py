@@ -1,0 +1,219 @@
+"""How wide intervals will be, and how many trials a width takes.
+
+The two parts of an agent's variance: what it has of its own on an item, and what a trial adds.
+
+With p_j the share of item j in an agent's n trials, v = own·Σ_j p_j² + noise/n. More trials on the same items take away the
+second part alone; only more items take away the first.
+
+How wide intervals will be at a number of cyclic slots, and how many slots, or items, a wished width takes.
+
+A slot compares each agent twice on one item; slot s asks item s mod J.
+
+What is known before a run has answers: variances, rank correlation and top-5 recall measured on four judged domains.
+
+Source: `python benchmarks/precision.py --only domains`, 30 plans each of GPT-4o-mini's answers that stand in the paper's data.
+ρ and recall are against the domain's dense ranking of about 30 agents; where there are more agents, or they are more alike, both
+are lower.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from youden.nouns.pool import Floats
+from youden.stats.base.clusters import PRIOR_CLUSTERS
+from youden.stats.trials.trial_errors import ItemContributions
+
+
+class Parts(NamedTuple):
+    """own, noise: float[K] ≥ 0, variances; of the item's part of an agent, and of a trial on a given item."""
+
+    own: Floats
+    noise: Floats
+
+
+def parts_of(of: ItemContributions, variance: Floats) -> Parts:
+    """Both parts of agents whose abilities vary by `variance`, float[K], NaN where nobody knows.
+
+    With within_i what trials of one item differ by, left_i = (v_i − (K−2)/K·within_i/n_i)/Σp²: K of a slot's residuals sum to 0.
+    own: left, shrunk towards its mean by how much more it differs between agents than chance lets it (2v²/items each), between 0
+    and v/Σp². noise: the rest of v, times n, so that both parts give back v. An agent about whom nothing is known gets the means.
+
+    >>> e = np.array([[0.1, -0.1], [-0.1, 0.1], [0.0, 0.0]])
+    >>> of = ItemContributions(np.zeros(3), e / 2, np.full((3, 2), 0.5), np.full((3, 2), 2.0), np.full(3, 0.06))
+    >>> parts = parts_of(of, np.full(3, 0.02))
+    >>> parts.own.round(3).tolist(), parts.noise.round(3).tolist()
+    ([0.03, 0.03, 0.03], [0.02, 0.02, 0.02])
+    """
+    known = ~np.isnan(variance) & (of.weight.sum(axis=1) > 0)
+    own, noise = np.zeros(len(variance)), np.zeros(len(variance))
+    if known.any():
+        v, p, n = variance[known], (of.weight[known] ** 2).sum(axis=1), of.n_trials[known].sum(axis=1)
+        K = int(known.sum())
+        within = of.within[known]
+        mean_within = float(np.nanmean(within)) if not np.isnan(within).all() else np.inf
+        left = (v - (K - 2) / K * np.where(np.isnan(within), mean_within, within) / n) / p
+        chance = float((2 * v**2 / (of.weight[known] > 0).sum(axis=1) / p**2).mean())
+        mean, spread = max(0.0, float(left.mean())), float(left.var())
+        trust = max(0.0, 1 - chance / spread) if spread > 0 else 0.0
+        own[known] = np.clip(mean + trust * (left - mean), 0, v / p)
+        noise[known] = (v - own[known] * p) * n
+        own[~known], noise[~known] = own[known].mean(), noise[known].mean()
+    return Parts(own, noise)
+
+
+LEVEL = 0.95
+MOST_ITEMS = 10_000_000
+"""More items than this are not looked for."""
+
+
+def item_squares(n_slots: int, n_items: int) -> float:
+    """Σ_j p_j², p_j the share of item j: 1/S where no item is asked twice, 1/J where all are asked as often.
+
+    >>> [item_squares(n, 100) for n in (50, 100, 1000)]
+    [0.02, 0.01, 0.01]
+    """
+    full, more = divmod(n_slots, n_items)
+    return float(((n_items - more) * full**2 + more * (full + 1) ** 2) / n_slots**2)
+
+
+def half_widths(parts: Parts, n_slots: int, n_items: int) -> Floats:
+    """Of 95 % intervals for items like these at `n_slots` slots: float[K], t·√(own·Σp² + noise/2S)."""
+    variance = parts.own * item_squares(n_slots, n_items) + parts.noise / (2 * n_slots)
+    freedom = min(n_slots, n_items) - 1 + PRIOR_CLUSTERS
+    return np.asarray(stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(variance))
+
+
+def at_share(half_width: Floats, share: float) -> float:
+    """The half width that the share `share` of agents keeps, infinite where too few have one.
+
+    >>> at_share(np.array([0.3, 0.1, 0.2, np.nan]), 0.5), at_share(np.array([0.3, np.nan]), 1.0)
+    (0.2, inf)
+    """
+    ordered = np.sort(np.nan_to_num(half_width, nan=np.inf))
+    return float(ordered[ceil(share * len(ordered) - 1e-9) - 1])
+
+
+def slots_for(parts: Parts, width: float, *, share: float, n_items: int, most: int) -> int | None:
+    """The fewest slots, 2 to `most`, at which the share `share` of agents is expected to have ± `width`; None: not even `most`.
+
+    >>> slots_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
+    72
+    """
+
+    def wide(n_slots: int) -> bool:
+        return at_share(half_widths(parts, n_slots, n_items), share) > width
+
+    if most < 2 or wide(most):
+        return None
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if wide(middle) else (low, middle)
+    return high
+
+
+def items_for(parts: Parts, width: float, *, share: float, n_agents: int) -> int | None:
+    """The fewest items on which ± `width` can be had when all there is is asked: every pair in both orders; None: not in reason.
+
+    >>> items_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
+    579
+    """
+
+    def wide(n_items: int) -> bool:
+        return at_share(half_widths(parts, n_items * (n_agents - 1), n_items), share) > width
+
+    if wide(MOST_ITEMS):
+        return None
+    low, high = 1, MOST_ITEMS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if wide(middle) else (low, middle)
+    return high
+
+
+TRIALS = (60, 120, 225, 450, 900)
+
+
+class Domain(NamedTuple):
+    """own, noise: mean variances, see `Parts`; widest: the widest agent's half width over the mean one at 450 trials.
+
+    rho, recall: at each of `TRIALS` trials an agent.
+    """
+
+    name: str
+    n_agents: int
+    n_items: int
+    own: float
+    noise: float
+    widest: float
+    rho: tuple[float, ...]
+    recall: tuple[float, ...]
+
+
+DOMAINS = (
+    Domain(
+        "PubMed", 30, 200, 0.0080, 0.0801, 1.32, (0.932, 0.950, 0.963, 0.974, 0.982), (0.55, 0.63, 0.65, 0.73, 0.83)
+    ),
+    Domain("ICLR", 29, 100, 0.0113, 0.0469, 2.09, (0.841, 0.899, 0.938, 0.956, 0.972), (0.49, 0.51, 0.59, 0.64, 0.68)),
+    Domain(
+        "SAMSum", 30, 200, 0.0077, 0.0821, 1.18, (0.963, 0.978, 0.988, 0.992, 0.995), (0.71, 0.76, 0.85, 0.89, 0.92)
+    ),
+    Domain("OPUS", 31, 30, 0.0109, 0.0731, 1.57, (0.895, 0.922, 0.948, 0.966, 0.981), (0.47, 0.51, 0.57, 0.63, 0.69)),
+)
+
+
+class Range(NamedTuple):
+    """Lowest, mean and highest of the domains."""
+
+    low: float
+    mean: float
+    high: float
+
+
+def prior_parts() -> Parts:
+    """Own and noise of each domain's average agent: float[D] each."""
+    return Parts(np.array([one.own for one in DOMAINS]), np.array([one.noise for one in DOMAINS]))
+
+
+def mean_parts() -> Parts:
+    """Of an average agent in an average domain: float[1] each."""
+    return Parts(*(part.mean(keepdims=True) for part in prior_parts()))
+
+
+def odd_parts(share: float) -> Parts:
+    """Of each domain's agent at `share` from the least to the most varying: float[D]."""
+    far = max(0.0, 2 * share - 1) ** 2
+    parts = prior_parts()
+    stretch = 1 + far * (np.array([one.widest for one in DOMAINS]) - 1)
+    return Parts(parts.own * stretch**2, parts.noise * stretch**2)
+
+
+def prior_half_width(n_slots: int, n_items: int) -> Range:
+    """Of the average agent at `n_slots` slots on `n_items` items, were the run like one of the domains."""
+    return range_of(half_widths(prior_parts(), n_slots, n_items))
+
+
+def expected_rho(trials: float) -> Range | None:
+    """Spearman's ρ to the dense ranking at `trials` trials an agent; None beyond what was measured."""
+    return _between(trials, [one.rho for one in DOMAINS])
+
+
+def expected_recall(trials: float) -> Range | None:
+    """Share of the dense top 5 that is found; None beyond what was measured."""
+    return _between(trials, [one.recall for one in DOMAINS])
+
+
+def _between(trials: float, rows: list[tuple[float, ...]]) -> Range | None:
+    if not TRIALS[0] <= trials <= TRIALS[-1]:
+        return None
+    return range_of(np.array([np.interp(np.log(trials), np.log(TRIALS), row) for row in rows]))
+
+
+def range_of(values: Floats) -> Range:
+    """Of at least one value."""
+    return Range(float(values.min()), float(values.mean()), float(values.max()))

@@ -1,0 +1,199 @@
+"""Agents' means over the trials of a cyclic plan, weighted where rounds asked some more often.
+
+Abilities as plain means of the trials themselves, with intervals from the slots of a cyclic design.
+
+Items' difficulty is not taken out: in slots everybody meets the same items. A slot only has to hold each agent's trials of one
+round, however it was drawn.
+
+Abilities from trials in slots that were asked with unequal chances: each trial weighs one over its chance.
+
+Where all chances are equal and slots complete, this is the trial mean.
+
+Agents whose place is unsure are asked more often, and they meet each other more often. A plain mean would therefore be over
+too many unsure partners; the weights undo this. Slots differ in who is in them, so the level of each slot (its item) is taken
+out. Pairs that a round asks may answer otherwise than abilities add up to (two good agents are not twice as good). By how much is
+seen in the pilot, which asks every pair alike, and is no part of a slot's level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from youden.errors import StatisticsError
+from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
+from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.estimator import check_level, check_trials
+
+
+@dataclass(frozen=True, eq=False)
+class TrialMeanResult:
+    """Mean answers of agents and their intervals.
+
+    mean: float[K], NaN without a trial. error: float[K], the standard error of the distance from the average agent; freedom:
+    float[K], of Student's t. low, high: float[K]. error, low and high are NaN without an interval. n_trials: int32[K], trials
+    with the agent on either side; n_slots: int32[K], slots that hold one. method: how the interval was made, or why not.
+    """
+
+    mean: Floats
+    error: Floats
+    freedom: Floats
+    low: Floats
+    high: Floats
+    n_trials: Ids
+    n_slots: Ids
+    level: float
+    method: str
+
+    def __post_init__(self) -> None:
+        freeze([self.mean, self.error, self.freedom, self.low, self.high, self.n_trials, self.n_slots])
+
+
+def trial_mean(
+    first: Ids,
+    second: Ids,
+    slot: Ids,
+    answer: Floats,
+    *,
+    n_agents: int,
+    n_population: int | None = None,
+    level: float = 0.95,
+) -> TrialMeanResult:
+    """Mean answer over each agent's trials, and an interval for its distance from the average agent, drawn around it.
+
+    m_i = mean of y over the n_i trials with i; e = y − [m̄ + (K−1)/(K−2)·((m_i−m̄)+(m_k−m̄))], centred within its slot; the
+    variance is that of `covariance_over_clusters` by slot, times 1 − T/(N + 1) where N is given. It is never 0.
+
+    first, second: int[T] in 0 … K−1, different; slot: int[T], one independent draw each (an item), negative where a trial has
+    none; answer: float[T], no NaN. n_population: N, ordered pairs × items that could have been asked, of which the T were drawn
+    without replacement: intervals then speak of these alone. Without it they speak of more slots of this kind.
+    No interval (NaN): an agent with fewer than 2 slots; everybody, where a trial has no slot or fewer than 3 agents have two.
+
+    Raises: StatisticsError [level], [trial-columns] where columns differ in length, [trial-answer] on NaN.
+    Source: none in the paper; project statistics, designs over calls. Plans that ask an item in several slots: `TrialMean`.
+    """
+    check_level(level)
+    check_trials(first, second, slot, answer=answer)
+    agent = np.concatenate([first, second])
+    n_trials = np.bincount(agent, minlength=n_agents)
+    mean = _ratio(np.bincount(agent, weights=np.tile(answer, 2), minlength=n_agents).astype(np.float64), n_trials)
+    _, place = np.unique(slot, return_inverse=True)
+    share = _by_slot(agent, place, np.ones(len(answer)), n_trials)
+    n_slots = (share > 0).sum(axis=1)
+    error, freedom, margin = np.full((3, n_agents), np.nan)
+    if (slot < 0).any():
+        method = "none: there are trials without a slot"
+    elif (n_slots >= 2).sum() < 3:
+        method = "none: fewer than 3 agents have trials in 2 slots"
+    else:
+        seen = n_trials > 0
+        centre, n_seen = mean[seen].mean(), int(seen.sum())
+        effect = (n_seen - 1) / (n_seen - 2) * (mean - centre)
+        residual = answer - (centre + effect[first] + effect[second])
+        residual -= (np.bincount(place, residual) / np.bincount(place))[place]
+        found = covariance_over_clusters(
+            _by_slot(agent, place, residual, n_trials), share, size=1 / np.maximum(n_trials, 1)
+        )
+        if n_population is not None:
+            found = found.scaled(np.full(n_agents, max(0.0, 1 - len(answer) / (n_population + 1))))
+        error, freedom, margin = found.error, found.freedom, found.half_width(level)
+        method = "residuals by slot, shrunk variances, Student t" + (
+            "" if n_population is None else ", finite population"
+        )
+    return TrialMeanResult(
+        mean=mean,
+        error=error,
+        freedom=freedom,
+        low=mean - margin,
+        high=mean + margin,
+        n_trials=n_trials.astype(np.int32),
+        n_slots=n_slots.astype(np.int32),
+        level=level,
+        method=method,
+    )
+
+
+def _by_slot(agent: Ids, place: Positions, value: Floats, n_trials: Positions) -> Floats:
+    """Sums of a trial's value over an agent's trials in a slot, over its trials in all: float[K, S]."""
+    n_agents, n_slots = len(n_trials), int(place.max(initial=-1)) + 1
+    total = np.bincount(agent * n_slots + np.tile(place, 2), np.tile(value, 2), n_agents * n_slots)
+    return np.asarray(total.reshape(n_agents, n_slots) / np.maximum(n_trials, 1)[:, None])
+
+
+def _ratio(total: Floats, n: Positions) -> Floats:
+    """total / n, NaN where n is 0."""
+    quotient: Floats = np.full(len(n), np.nan)
+    np.divide(total, n, out=quotient, where=n > 0)
+    return quotient
+
+
+_MAX_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMean:
+    """mean: float[K], θ_i, NaN for an agent without a trial; n_trials: int32[K]. How sure: `trial_covariance`."""
+
+    mean: Floats
+    n_trials: Ids
+
+    def __post_init__(self) -> None:
+        freeze([self.mean, self.n_trials])
+
+
+def weighted_mean(
+    first: Ids,
+    second: Ids,
+    slot: Ids,
+    answer: Floats,
+    *,
+    weight: Floats,
+    turn: Positions,
+    asks: Bools,
+    n_agents: int,
+) -> WeightedMean:
+    """m_i = Σ w(y − λ_s)/Σ w over i's trials; λ_s = slot mean of r, less h of its round;
+    r = y − [m̄ + (K−1)/(K−2)·((m_i−m̄)+(m_k−m̄))].
+
+    h_r: mean of r − λ_s over the pilot's trials of pairs that round r asks, 0 for the pilot. All by turns until they stay; the
+    mean of λ over trials is 0.
+
+    first, second: int[T]; slot: int[T] ≥ 0; answer: float[T], no NaN; weight: float[T] > 0, one over the chance of being asked;
+    turn: int[T], the round that asked, 0 the pilot; asks: bool[R, T], whether a round asks the trial's pair.
+
+    Raises: StatisticsError [weighted-mean] with fewer than 3 agents that have a trial.
+    Source: Hájek (1971), the ratio form of Horvitz and Thompson's estimator.
+    """
+    agent = np.append(first, second)
+    w = np.append(weight, weight)
+    n = np.bincount(agent, minlength=n_agents)
+    total_weight = np.bincount(agent, weights=w, minlength=n_agents)
+    seen = n > 0
+    K = int(seen.sum())
+    if K < 3:
+        raise StatisticsError(
+            f"{K} agents have trials; abilities need 3. Ask the judge about more.", slug="weighted-mean"
+        )
+    _, place = np.unique(slot, return_inverse=True)
+    size = np.bincount(place)
+    level = np.zeros(len(size))
+    round_of = np.zeros(len(size), dtype=np.int64)
+    round_of[place] = turn
+    piloted = asks & (turn == 0)
+    n_piloted = np.maximum(piloted.sum(axis=1), 1)
+    for _ in range(_MAX_ROUNDS):
+        total = np.bincount(agent, weights=w * np.tile(answer - level[place], 2), minlength=n_agents)
+        mean = np.divide(total, total_weight, out=np.full(n_agents, np.nan), where=seen)
+        centre = float(mean[seen].mean())
+        effect = np.where(seen, (K - 1) / (K - 2) * (mean - centre), 0.0)
+        residual = answer - (centre + effect[first] + effect[second])
+        own = np.bincount(place, weights=residual) / size
+        beyond = piloted @ (residual - own[place]) / n_piloted
+        after = own - beyond[round_of]
+        after -= np.average(after, weights=size)
+        moved = float(np.abs(after - level).max())
+        level = after
+        if moved < 1e-9:
+            break
+    return WeightedMean(mean, n.astype(np.int32))

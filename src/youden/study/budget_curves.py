@@ -1,0 +1,326 @@
+"""What each design buys at each number of calls: rank correlation, top-k recall, interval width and coverage, beside how
+alike two halves of the items rank.
+
+The figures are means over seeds; `budget_goals` says what they support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from youden.errors import PlanError, StatisticsError
+from youden.nouns import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
+from youden.nouns.pool import Floats
+from youden.protocol.coverage import coverage
+from youden.protocol.plan import make_plan
+from youden.protocol.scores import tally, train_scores
+from youden.run.estimators import abilities_of, fit_rates
+from youden.run.rounds import run_rounds
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.base.metrics import spearman
+from youden.streams import own_stream
+from youden.study.replay import World, paired_mean_first, replay
+
+TOPS = (1, 3, 5)
+N_SPLITS = 20
+
+
+@dataclass(frozen=True)
+class Halves:
+    """ρ between the dense rankings of two disjoint halves of the items, mean and SD over splits.
+
+    recalls: by k, the mean share of one half's top k that is in the other's.
+    """
+
+    rho: float
+    rho_sd: float
+    recalls: dict[int, float]
+
+
+def half_items(scores: Floats, ability: Callable[[Floats], Floats], *, tops: tuple[int, ...]) -> Halves:
+    """scores: float[K, J], NaN unseen; ability: from such scores to float[K]."""
+    figures = []
+    for seed in range(N_SPLITS):
+        order, half = own_stream(seed).permutation(scores.shape[1]), scores.shape[1] // 2
+        one, other = (ability(scores[:, part]) for part in (order[:half], order[half:]))
+        figures.append([seen_correlation(one, other), *(top_recall(one, other, top) for top in tops)])
+    mean, spread = np.mean(figures, axis=0).tolist(), np.std(figures, axis=0, ddof=1).tolist()
+    return Halves(mean[0], spread[0], dict(zip(tops, mean[1:], strict=True)))
+
+
+def seen_correlation(one: Floats, other: Floats) -> float:
+    """Spearman's ρ over the agents that both rank. Raises: StatisticsError [metric-constant]."""
+    both = ~(np.isnan(one) | np.isnan(other))
+    return spearman(one[both], other[both]).value
+
+
+def top_recall(ability: Floats, dense: Floats, top: int) -> float:
+    """Share of the dense top k among the estimated top k, in [0, 1]; of equals the earlier agent goes first. NaN goes last.
+
+    >>> top_recall(np.array([3.0, 1.0, 2.0]), np.array([3.0, 2.0, 1.0]), 2)
+    0.5
+    """
+    best, true = (np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")[:top] for value in (ability, dense))
+    return float(np.isin(true, best).mean())
+
+
+LADDER = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Percents of the dense calls that are tried where nobody names any: of each design the first that can be drawn."""
+N_RUNGS = 3
+
+
+@dataclass(frozen=True)
+class BudgetRow:
+    """One design at one budget, over seeds.
+
+    asked: what was asked for, as in `2 %`, `450 trials` or `± 0.03`; percent: of the dense calls, asked for or come to; trials:
+    paired ones an agent takes part in; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
+    rho: Spearman to the dense ranking, mean and SD; coverage: share of agents whose 95 % interval holds their dense distance
+    from the mean agent; halfwidth: mean half width of those intervals. recall: share of the dense top k found, k the study's
+    `top`; recalls: the same by k, for all its `tops`.
+    Everything is None where the design cannot be drawn; `why` says so then. sd is None with one seed; coverage and
+    halfwidth where the estimate has no interval.
+    """
+
+    percent: float
+    asked: str = ""
+    trials: float | None = None
+    calls: float | None = None
+    usd: float | None = None
+    cells: float | None = None
+    slots: float | None = None
+    rho_mean: float | None = None
+    rho_sd: float | None = None
+    coverage: float | None = None
+    halfwidth: float | None = None
+    recall: float | None = None
+    recalls: dict[int, float] | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class BudgetStudy:
+    """Rows by design. halves: how well the dense rankings of two disjoint halves of the items agree: a ceiling.
+
+    top: whose recall a goal asks for; tops: whose recalls are given. fpr: mean independent answer in [0, 1], 0 where the run
+    does not know it; r2: of ability − difficulty on the dense scores.
+    """
+
+    target: ScoreKind
+    dense_calls: int
+    halves: Halves
+    fpr: float
+    r2: float
+    top: int
+    tops: tuple[int, ...]
+    n_seeds: int
+    designs: dict[str, tuple[BudgetRow, ...]]
+
+
+class Amount(NamedTuple):
+    """How much a plan may spend: percent of the dense calls, trials an agent, or what a width takes."""
+
+    kind: Literal["percent", "trials", "width"]
+    value: float
+
+    def __str__(self) -> str:
+        return {"percent": f"{self.value:g} %", "trials": f"{self.value:g} trials", "width": f"± {self.value:g}"}[
+            self.kind
+        ]
+
+    def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
+        """Nothing held out. Raises: PlanError."""
+        if self.kind == "percent":
+            return make_plan(pool, design=design, percent=self.value, holdout=0.0, seed=seed)
+        if self.kind == "trials":
+            return make_plan(pool, design=design, trials=self.value, holdout=0.0, seed=seed)
+        if design not in ("cyclic", "adaptive", "width"):
+            raise PlanError(
+                f"The design '{design}' cannot ask until a width is there. Take cyclic.", slug="width-design"
+            )
+        name = "width" if design == "cyclic" else design
+        return make_plan(pool, design=name, options={"width": self.value}, holdout=0.0, seed=seed)
+
+
+class Estimate(NamedTuple):
+    """float[K] each; low, high: NaN where there is no interval."""
+
+    ability: Floats
+    low: Floats
+    high: Floats
+
+
+def study_budget(
+    world: World,
+    *,
+    designs: Sequence[str] = ("cyclic", "nlogn"),
+    percents: Sequence[float] = (),
+    trials: Sequence[float] = (),
+    widths: Sequence[float] = (),
+    n_seeds: int = 100,
+    target: ScoreKind = "symmetric",
+    top: int | None = None,
+    usd_per_call: float | None = None,
+    progress: Progress | None = None,
+) -> BudgetStudy:
+    """Plans of every design at every budget, answered by `world`, against its dense ranking.
+
+    No cell is held out. symmetric: ranked as `rank` does; row: trials in slots without gaps by the mean of those where an agent
+    stands first (no interval), all else by `ClippedLinear` on row scores.
+    percents: of the dense 2K(K−1)J calls, both arms counted; trials: paired ones an agent; widths: half widths to ask until.
+        Without any of them, of each design the first three of `LADDER` at which it can be drawn, 100 alone where it can nowhere.
+    top: whose recall is told beside that of the top 1, 3 and 5; None: 5, or one fewer than there are agents.
+
+    Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
+    [budget-top], [metric-constant].
+    """
+    if n_seeds < 1:
+        raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="budget-seeds")
+    dense = _dense_ability(world.scores(target))
+    top, tops = _tops(int((~np.isnan(dense)).sum()), top)
+    halves = half_items(world.scores(target), _dense_ability, tops=tops)
+    said = [
+        *(Amount("percent", value) for value in percents),
+        *(Amount("trials", value) for value in trials),
+        *(Amount("width", value) for value in widths),
+    ]
+    n_rows = len(said) or N_RUNGS
+    if progress is not None:
+        progress.start(len(designs) * n_rows * n_seeds, what="plans tried")
+    rows: dict[str, tuple[BudgetRow, ...]] = {}
+    for design in designs:
+        found: list[BudgetRow] = []
+        for amount in said or [Amount("percent", value) for value in LADDER]:
+            row = _row(
+                world,
+                dense,
+                design,
+                amount,
+                n_seeds=n_seeds,
+                target=target,
+                top=top,
+                tops=tops,
+                price=usd_per_call,
+                bar=progress,
+            )
+            if row.why is None or said or (amount.value == LADDER[-1] and not found):
+                found.append(row)
+            if len(found) == n_rows:
+                break
+        rows[design] = tuple(found)
+    if progress is not None:
+        progress.stop()
+    reasons = [row.why for named in rows.values() for row in named]
+    if all(reasons):
+        raise PlanError(f"No design fits any of these budgets: {reasons[0]} Give larger ones.", slug="budget-none-fits")
+    return BudgetStudy(
+        target=target,
+        dense_calls=world.n_dense_calls,
+        halves=halves,
+        fpr=float(np.nanmean(world.independent)) if np.isfinite(world.independent).any() else 0.0,
+        r2=ClippedLinear().fit(world.scores(target)).r2_,
+        top=top,
+        tops=tops,
+        n_seeds=n_seeds,
+        designs=rows,
+    )
+
+
+def _tops(K: int, top: int | None) -> tuple[int, tuple[int, ...]]:
+    """Whose recall is wanted, and that with `TOPS`, as far as `K` agents have them. Raises: StatisticsError [budget-top]."""
+    top = min(5, K - 1) if top is None else top
+    if not 1 <= top < K:
+        raise StatisticsError(f"The top {top} of {K} agents were asked for. Give 1 to {K - 1}.", slug="budget-top")
+    return top, tuple(sorted({k for k in TOPS if k < K} | {top}))
+
+
+def _row(
+    world: World,
+    dense: Floats,
+    design: str,
+    amount: Amount,
+    *,
+    n_seeds: int,
+    target: ScoreKind,
+    top: int,
+    tops: tuple[int, ...],
+    price: float | None,
+    bar: Progress | None,
+) -> BudgetRow:
+    try:
+        draws = np.array(list(_draws(world, dense, design, amount, n_seeds=n_seeds, target=target, tops=tops, bar=bar)))
+    except PlanError as error:
+        return BudgetRow(
+            percent=amount.value if amount.kind == "percent" else np.nan, asked=str(amount), why=error.message
+        )
+    calls, trials, cells, slots, rho, covered, halfwidth, *found = draws.mean(axis=0).tolist()
+    recalls = dict(zip(tops, found, strict=True))
+    return BudgetRow(
+        percent=amount.value if amount.kind == "percent" else 100 * calls / world.n_dense_calls,
+        asked=str(amount),
+        trials=trials,
+        calls=calls,
+        usd=None if price is None else calls * price,
+        cells=cells,
+        slots=slots or None,
+        rho_mean=rho,
+        rho_sd=float(draws[:, 4].std(ddof=1)) if n_seeds > 1 else None,
+        coverage=None if np.isnan(covered) else covered,
+        halfwidth=None if np.isnan(halfwidth) else halfwidth,
+        recall=recalls[top],
+        recalls=recalls,
+    )
+
+
+def _draws(
+    world: World,
+    dense: Floats,
+    design: str,
+    amount: Amount,
+    *,
+    n_seeds: int,
+    target: ScoreKind,
+    tops: tuple[int, ...],
+    bar: Progress | None,
+) -> Iterator[list[float]]:
+    for seed in range(n_seeds):
+        result = run_rounds(amount.plan(world.pool, design, seed=seed), world.pool, partial(replay, world=world))
+        plan = result.plan
+        found = estimate(result, target=target)
+        centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
+        bounded = ~(np.isnan(found.low) | np.isnan(true))
+        inside = (found.low - centre <= true) & (true <= found.high - centre)
+        yield [
+            len(plan),
+            2 * int((plan.arm == PAIRED).sum()) / plan.n_agents,
+            coverage(plan).cells,
+            int(plan.slot.max()) + 1,
+            seen_correlation(found.ability, dense),
+            float(inside[bounded].mean()) if bounded.any() else np.nan,
+            float((found.high - found.low)[bounded].mean() / 2) if bounded.any() else np.nan,
+            *(top_recall(found.ability, dense, top) for top in tops),
+        ]
+        if bar is not None:
+            bar.advance()
+
+
+def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:
+    """Abilities as `rank` gives them; row: of the trials where an agent stands first, or by `ClippedLinear` on row scores."""
+    plan, found = result.plan, abilities_of(result)
+    if target == "row" and found is None:
+        fit = ClippedLinear().fit(train_scores(tally(result), plan.split, kind="row"))
+        return Estimate(fit.ability_, fit.low_, fit.high_)
+    if target == "row":
+        nothing = np.full(plan.n_agents, np.nan)
+        return Estimate(paired_mean_first(plan, result), nothing, nothing)
+    found = found or fit_rates(tally(result), plan.split).found
+    return Estimate(found.ability, found.low, found.high)
+
+
+def _dense_ability(scores: Floats) -> Floats:
+    return ClippedLinear().fit(scores).ability_

@@ -1,0 +1,287 @@
+"""Several judges' runs side by side: the agents and items they share, and the units both answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import ConfigError, RunFolderError
+from youden.judging.config.reading import load_judge_config
+from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verdicts
+from youden.nouns.pool import Bools, Floats, Ids
+from youden.protocol.blocks import extensions_of
+from youden.protocol.scores import train_scores
+from youden.run.ranking import differences_of, differences_of_rates
+
+MatchItems = Literal["id", "number"]
+_TRIAL = ["item", "first", "second", "arm", "other_item", "replicate"]
+_PAIR = ["item", "first", "second"]
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRun:
+    """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
+    meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
+    it, None where it is not fitted. target: what its intervals speak of."""
+
+    name: str
+    digest: str | None
+    rates: Rates
+    result: Verdicts | None
+    families: Mapping[str, str] = field(default_factory=dict)
+    family: str | None = None
+    abilities: Mapping[str, float] | None = None
+    target: Target = "items-like-these"
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide:
+    """Runs on their shared agents and items.
+
+    scores: float[R, K, J], NaN unseen; weight: float[R, K, J]. hard, soft: float[R, U], each judge's answer to unit u, NaN where
+    it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
+    int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
+    grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
+    not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`.
+    """
+
+    names: tuple[str, ...]
+    agent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    scores: Floats
+    weight: Floats
+    units: Literal["trials", "ordered pairs"]
+    hard: Floats
+    soft: Floats
+    first: Ids
+    second: Ids
+    paired: Bools
+    families: tuple[str | None, ...]
+    judge_families: tuple[str | None, ...]
+    grown: bool
+    abilities: Floats
+    above: Bools
+    target: Target
+
+
+def read_judged(folder: RunFolder) -> JudgedRun:
+    """The run in `folder`, judged or imported. Raises: RunFolderError."""
+    judged = folder.has("plan.parquet")
+    result = folder.read_verdicts(folder.read_plan()) if judged else None
+    pool = folder.read_pool()
+    families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
+    ranking = folder.read_ranking() if folder.has("ranking.csv") else None
+    abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
+    rates, target = folder.read_rates(), folder.target
+    return JudgedRun(folder.path.name, pool.digest, rates, result, families, _family(folder), abilities, target)
+
+
+def _family(folder: RunFolder) -> str | None:
+    """What the run's judge says its family is; None where its config is no longer there or says nothing."""
+    try:
+        config = load_judge_config(folder.read_config().judge)
+    except (ConfigError, RunFolderError):
+        return None
+    return config.family or (config.of.family if config.of else None)
+
+
+def side_by_side(
+    runs: Sequence[JudgedRun],
+    *,
+    kind: ScoreKind = "symmetric",
+    match: MatchItems = "id",
+    target: Target | None = None,
+) -> SideBySide:
+    """What `runs` share.
+
+    match: items by their ids, or by the last number in them (`example-7` is `task-007`), for runs that came by different ways.
+    target: what it speaks of that a run tells two agents apart; None for what all runs say, else items like these.
+
+    Raises: ConfigError [judges-few], [judges-pools] for other texts, [judges-agents], [judges-items], [judges-number],
+    [judges-trials] where two of them answered no unit in common.
+    """
+    if len(runs) < 2:
+        raise ConfigError(f"{len(runs)} run was given. Give two or more, one a judge.", slug="judges-few")
+    digests = {run.digest for run in runs if run.digest is not None}
+    if len(digests) > 1:
+        raise ConfigError(
+            f"The runs {', '.join(run.name for run in runs)} judged different pools of texts. Compare runs of one pool.",
+            slug="judges-pools",
+        )
+    keys = [_item_keys(run, match) for run in runs]
+    agents = _shared([run.rates.agent_ids for run in runs])
+    items = _shared(keys)
+    _enough(agents, items)
+    if target is None:
+        target = "these-items" if all(run.target == "these-items" for run in runs) else "items-like-these"
+    names = _names(runs)
+    own = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
+    places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
+    value, weight = [], []
+    for run, (agent, item) in zip(runs, places, strict=True):
+        scores = train_scores(run.rates, kind=kind)
+        rows, columns = _inverse(agent, len(agents)), _inverse(item, len(items))
+        value.append(scores.value[np.ix_(rows, columns)])
+        weight.append(scores.weight[np.ix_(rows, columns)])
+    as_trials = all(run.result is not None for run in runs)
+    table = _units(
+        [(_trials(run, *place) if as_trials else _pairs(run, *place)) for run, place in zip(runs, places, strict=True)]
+    )
+    hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(len(runs))])
+    _in_common(hard, names, unit="trial" if as_trials else "pair")
+    return SideBySide(
+        names=names,
+        agent_ids=agents,
+        item_ids=tuple(own[key] for key in items),
+        scores=np.stack(value),
+        weight=np.stack(weight),
+        units="trials" if as_trials else "ordered pairs",
+        hard=hard,
+        soft=np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(len(runs))]),
+        first=table.index.get_level_values("first").to_numpy(np.int32),
+        second=table.index.get_level_values("second").to_numpy(np.int32),
+        paired=table.index.get_level_values("arm").to_numpy() == PAIRED if as_trials else np.ones(len(table), np.bool_),
+        families=tuple(next((run.families[agent] for run in runs if agent in run.families), None) for agent in agents),
+        judge_families=tuple(run.family for run in runs),
+        grown=any(run.result is not None and extensions_of(run.result.plan).steps for run in runs),
+        abilities=np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs]),
+        above=np.stack([_told_above(run, agents, target) for run in runs]),
+        target=target,
+    )
+
+
+def _enough(agents: Sequence[str], items: Sequence[str]) -> None:
+    """Raises: ConfigError where the runs share too few agents or items."""
+    if len(agents) < 3:
+        raise ConfigError(
+            f"The runs share {len(agents)} agents; a ranking needs 3. Compare runs on the same agents.",
+            slug="judges-agents",
+        )
+    if len(items) < 2:
+        raise ConfigError(
+            f"The runs share {len(items)} items. Compare runs on the same items; where only the form of the ids differs "
+            "(example-7, task-007), match them by number.",
+            slug="judges-items",
+        )
+
+
+def _in_common(hard: Floats, names: Sequence[str], *, unit: str) -> None:
+    """hard: float[R, U], NaN where a judge gave no answer. Raises: ConfigError where two judges answered no unit in common."""
+    for a, b in combinations(range(len(names)), 2):
+        if not (~np.isnan(hard[a]) & ~np.isnan(hard[b])).any():
+            raise ConfigError(
+                f"{names[a]} and {names[b]} answered no {unit} in common. "
+                "Judge a part of one run with the other judge (`youden rejudge`), or the same plan with both.",
+                slug="judges-trials",
+            )
+
+
+def with_families(both: SideBySide, said: Mapping[str, str]) -> SideBySide:
+    """`both` with the families that `said` gives to judges by name. Raises: ConfigError [judge-family]."""
+    if unknown := sorted(set(said) - set(both.names)):
+        raise ConfigError(
+            f"A family was given for '{unknown[0]}', but the judges are {', '.join(both.names)}. Write --family NAME=FAMILY "
+            "with one of these names.",
+            slug="judge-family",
+        )
+    families = tuple(said.get(name, own) for name, own in zip(both.names, both.judge_families, strict=True))
+    return replace(both, judge_families=families)
+
+
+def _item_keys(run: JudgedRun, match: MatchItems) -> tuple[str, ...]:
+    if match == "id":
+        return run.rates.item_ids
+    found = [re.search(r"(\d+)\D*$", item) for item in run.rates.item_ids]
+    keys = tuple(str(int(number.group(1))) if number else "" for number in found)
+    if "" in keys or len(set(keys)) < len(keys):
+        raise ConfigError(
+            f"The items of {run.name} do not end in numbers of their own, so they cannot be matched by number. Match by id.",
+            slug="judges-number",
+        )
+    return keys
+
+
+def _shared(ids: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    common = set(ids[0]).intersection(*ids[1:])
+    return tuple(name for name in ids[0] if name in common)
+
+
+def _names(runs: Sequence[JudgedRun]) -> tuple[str, ...]:
+    plain = [run.name for run in runs]
+    return tuple(name if plain.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(plain, 1))
+
+
+def _place(run: JudgedRun, keys: tuple[str, ...], agents: tuple[str, ...], items: tuple[str, ...]) -> tuple[Ids, Ids]:
+    """For each agent and item of the run its position among the shared ones, −1 where not shared."""
+    agent = {name: place for place, name in enumerate(agents)}
+    item = {name: place for place, name in enumerate(items)}
+    return (
+        np.array([agent.get(name, -1) for name in run.rates.agent_ids], dtype=np.int32),
+        np.array([item.get(key, -1) for key in keys], dtype=np.int32),
+    )
+
+
+def _inverse(place: Ids, n: int) -> Ids:
+    inverse = np.empty(n, dtype=np.int32)
+    inverse[place[place >= 0]] = np.flatnonzero(place >= 0)
+    return inverse
+
+
+def _told_above(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Bools:
+    found = (
+        differences_of_rates(run.rates, target=target)
+        if run.result is None
+        else differences_of(run.result, target=target)
+    )
+    at = [run.rates.agent_ids.index(agent) for agent in agents]
+    return np.asarray(found.above[np.ix_(at, at)])
+
+
+def _trials(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
+    if run.result is None:
+        return pd.DataFrame()
+    plan = run.result.plan
+    other = np.where(plan.other_item >= 0, item[plan.other_item], -2)
+    table = pd.DataFrame(
+        {
+            "item": item[plan.item],
+            "first": agent[plan.first],
+            "second": agent[plan.second],
+            "arm": plan.arm,
+            "other_item": other,
+            "replicate": plan.replicate,
+            "hard": run.result.hard,
+            "soft": run.result.answer,
+        }
+    )
+    answered = run.result.missing == MISSING_REASONS.index("answered")
+    shared = (table["item"] >= 0) & (table["first"] >= 0) & (table["second"] >= 0) & (table["other_item"] != -1)
+    return pd.DataFrame(table[shared & answered]).set_index(_TRIAL)
+
+
+def _pairs(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
+    rates = run.rates
+    difference = rates.tpr - np.nan_to_num(rates.fpr)
+    table = pd.DataFrame(
+        {
+            "item": item[rates.item],
+            "first": agent[rates.first],
+            "second": agent[rates.second],
+            "hard": (difference >= 0.5).astype(np.float64),
+            "soft": difference,
+        }
+    )
+    shared = (table["item"] >= 0) & (table["first"] >= 0) & (table["second"] >= 0) & ~np.isnan(difference)
+    return pd.DataFrame(table[shared]).set_index(_PAIR)
+
+
+def _units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    named = [table.rename(columns={"hard": f"hard{n}", "soft": f"soft{n}"}) for n, table in enumerate(tables)]
+    return pd.concat(named, axis=1, join="outer")
