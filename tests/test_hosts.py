@@ -29,7 +29,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.claims import LEASE
 from youden.judging.store.team import SharedBudget, asked_alone, asked_together
 from youden.nouns import CallFacts
-from youden.text.printable import shown
+from youden.text.printable import shown, without_passwords
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -212,6 +212,42 @@ def test_a_rate_is_shared_by_all_who_ask() -> None:
 )
 def test_a_place_is_shown_without_its_password(place: str, seen: str) -> None:
     assert shown(place) == seen
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d?password=…"),
+        ("--store=postgres://u:p%40w@h/d", "--store=postgres://u@h/d"),
+        ("host=h password='a b' dbname=d", "host=h password=… dbname=d"),
+        ("http://me:secret@host:8000/v1", "http://me@host:8000/v1"),
+        ("http://host:8000/v1 me@host", "http://host:8000/v1 me@host"),
+    ],
+)
+def test_words_that_repeat_a_command_show_no_password(given: str, seen: str) -> None:
+    assert without_passwords(given) == seen
+
+
+@pytest.mark.parametrize("way", ["no such command", "too many words", "stopped"])
+def test_no_command_is_repeated_with_a_password(
+    way: str, youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "postgresql://me:swordfish@127.0.0.1:9/d"
+    words = ["judge", "r.yaml", "--store", place]
+    if way == "stopped":
+        monkeypatch.setattr("youden.judging.store.answers.open_place", _stopped)
+    elif way == "too many words":
+        words = ["judge", "r.yaml", place]
+    else:
+        words = [place]
+    ended = youden(*words)
+    assert ended.code in (2, 130)
+    assert "swordfish" not in ended.out + ended.err
+    assert "me@127.0.0.1:9/d" in ended.err
+
+
+def _stopped(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(

@@ -99,6 +99,7 @@ async def test_an_http_error_has_its_fate_and_is_not_tried_again_here(
         ({"Retry-After": "-3"}, 0),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 30),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 +9999999999999999", "Date": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
     ],
 )
 async def test_retry_after_is_read_in_all_its_forms(

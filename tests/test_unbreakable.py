@@ -83,6 +83,8 @@ ONE_BY_ONE = {
     "error inside": Twist("error inside", value="insufficient_quota"),
     "redirect": Twist("status", value=(307, "0")),
     "created": Twist("status", value=(201, "0")),
+    "absurd zone": Twist("status", value=(503, "Thu, 01 Jan 1970 00:00:00 +9999999999999999")),
+    "nested deep": Twist("error body", value=(500, "deep message")),
 }
 
 

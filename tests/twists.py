@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from unruly_server import Sent, sent
 
-Kind = Literal["field", "no field", "twice", "cut", "short", "status", "error inside", "form", "harmless", "dropped"]
+Kind = Literal[
+    "field", "no field", "twice", "cut", "short", "status", "error body", "error inside", "form", "harmless", "dropped"
+]
 Path = tuple[str | int, ...]
 
 
@@ -34,7 +36,13 @@ class Twist:
     @property
     def throttles(self) -> bool:
         """Whether the server says 'too many', which a run puts up with for minutes."""
-        status = self.value[0] if self.kind == "status" else self.value if self.kind == "error inside" else None
+        status = (
+            self.value[0]
+            if self.kind in ("status", "error body")
+            else self.value
+            if self.kind == "error inside"
+            else None
+        )
         return status in (429, "rate_limit_exceeded")
 
 
@@ -59,7 +67,26 @@ ODD: tuple[Any, ...] = (
     *([], ["a"], [None], {}, {"a": 1}, [[]] * 3),
 )
 STATUSES = (201, 206, 301, 302, 307, 308, 400, 402, 403, 408, 409, 413, 422, 429, 451, 500, 502, 503, 504, 529)
-RETRY_AFTER = ("0", "-5", "nan", "inf", "soon", "1e-3", "Thu, 01 Jan 1970 00:00:00 GMT")
+RETRY_AFTER = (
+    *("0", "-5", "nan", "inf", "soon", "1e-3", "9" * 400, "", "Thu, 01 Jan 1970 00:00:00 GMT"),
+    *(
+        "Thu, 01 Jan 1970 00:00:00 +9999999999999999",
+        "Fri, 31 Dec 9999 23:59:59 -2359",
+        "Mon, 32 Foo 0000 99:99:99 +0000",
+    ),
+)
+ERRORS = tuple(status for status in STATUSES if status >= 400)
+ERROR_BODIES: dict[str, bytes] = {
+    "deep message": b'{"error": {"message": ' + b"[" * 1000 + b"]" * 1000 + b"}}",
+    "deep objects": b'{"error": ' * 1000 + b"1" + b"}" * 1000,
+    "a list": b'[{"error": 1}]',
+    "no error": b'{"error": null}',
+    "odd code": b'{"error": {"message": {"a": [1]}, "code": [[]], "type": 7}}',
+    "half a character": b'{"error": {"message": "\\ud800"}}',
+    "bytes": bytes(range(256)),
+    "nothing": b"",
+}
+"""What stands where a server says what went wrong."""
 CODES: tuple[Any, ...] = (
     "insufficient_quota",
     "rate_limit_exceeded",
@@ -123,6 +150,11 @@ def twists() -> st.SearchStrategy[Twist]:
         st.builds(Twist, st.just("twice"), st.sampled_from(FIELDS), st.sampled_from(ODD)),
         st.builds(Twist, st.sampled_from(("cut", "short")), value=st.floats(0, 1, exclude_max=True)),
         st.builds(Twist, st.just("status"), value=st.tuples(st.sampled_from(STATUSES), st.sampled_from(RETRY_AFTER))),
+        st.builds(
+            Twist,
+            st.just("error body"),
+            value=st.tuples(st.sampled_from(ERRORS), st.sampled_from(sorted(ERROR_BODIES))),
+        ),
         st.builds(Twist, st.just("error inside"), value=st.sampled_from(CODES)),
         st.builds(Twist, st.just("form"), value=st.sampled_from(FORMS)),
         st.builds(Twist, st.just("harmless"), value=st.sampled_from(HARMLESS)),
@@ -142,6 +174,9 @@ def twisted(reply: dict[str, Any], twist: Twist, *, trap: str = "") -> Sent:
             whole = Sent(whole.body[: int(twist.value * len(whole.body))])
         case "status":
             whole = _with_status(reply, *twist.value, trap=trap)
+        case "error body":
+            status, body = twist.value
+            whole = Sent(ERROR_BODIES[body], status=status, billed=False)
         case "error inside":
             whole = sent({"error": {"code": twist.value, "message": "as told"}}, billed=False)
         case "dropped":

@@ -15,6 +15,7 @@ import click
 
 from youden.cli.options import Loading
 from youden.errors import YoudenError
+from youden.text.printable import printable, without_passwords
 
 HEADINGS: dict[str, dict[str, str]] = {
     "Start": {
@@ -124,6 +125,7 @@ def main() -> None:
         click.echo(shown.format_message())
         sys.exit(2)
     except click.ClickException as error:
+        error.message = without_passwords(error.message)
         error.show()
         sys.exit(2)
     except BrokenPipeError:
@@ -164,7 +166,7 @@ def _stoppable() -> Iterator[None]:
 
 
 def _command() -> str:
-    return shlex.join(["youden", *sys.argv[1:]])
+    return shlex.join(["youden", *map(without_passwords, sys.argv[1:])])
 
 
 def _complain(message: str) -> None:
@@ -172,6 +174,4 @@ def _complain(message: str) -> None:
 
 
 def _say(message: str) -> None:
-    from youden.text.printable import printable
-
-    click.echo(printable(message), err=True)
+    click.echo(printable(without_passwords(message)), err=True)

@@ -93,6 +93,19 @@ def without_secret(said: str, place: str) -> str:
     return said.replace(place, shown(place))
 
 
+_CREDENTIALS = re.compile(r"(://[^\s:@/]*):\S*@")
+_PASSWORD = re.compile(r"(password\s*=\s*)('[^']*'|[^\s&]+)", re.IGNORECASE)
+
+
+def without_passwords(said: str) -> str:
+    """`said` without the password of any URL or any `password=` in it: for words that repeat what somebody gave.
+
+    >>> without_passwords("--store=postgresql://me:p@ss/word@host/d?password=s")
+    '--store=postgresql://me@host/d?password=…'
+    """
+    return _PASSWORD.sub(r"\1…", _CREDENTIALS.sub(r"\1@", said))
+
+
 def _secrets(place: str) -> set[str]:
     inside = place.partition("://")[2].rpartition("@")[0].partition(":")[2]
     parameters = parse_qsl(place.rpartition("?")[2])

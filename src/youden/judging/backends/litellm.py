@@ -63,12 +63,9 @@ class LitellmJudge:
                 **self._way(),
                 **request.parameters,
             )
+            return checked(reply.model_dump(), seconds=self._clock() - began)
         except Exception as error:
             raise self._connection.redacted(_call_error(error)) from None
-        try:
-            return checked(reply.model_dump(), seconds=self._clock() - began)
-        except CallError as error:
-            raise self._connection.redacted(error) from None
 
     async def aclose(self) -> None:
         """Let go of the connections."""

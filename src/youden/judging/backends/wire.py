@@ -26,17 +26,20 @@ class WireJudge:
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
         self._session = session = self._session or _session(self._connection)
-        began = self._clock()
         try:
-            async with session.post(self._url, data=request_body(request), allow_redirects=False) as reply:
-                body = await _body(reply)
-            if not 200 <= reply.status < 300:
-                raise status_error(reply.status, body, reply.headers)
-            return completion(body, seconds=self._clock() - began)
+            return await self._answered(session, request)
         except CallError as error:
             raise self._connection.redacted(error) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except Exception as error:  # whatever a reply breaks, it is this call's failure
             raise self._connection.redacted(broken(error)) from None
+
+    async def _answered(self, session: aiohttp.ClientSession, request: Request) -> Completion:
+        began = self._clock()
+        async with session.post(self._url, data=request_body(request), allow_redirects=False) as reply:
+            body = await _body(reply)
+        if not 200 <= reply.status < 300:
+            raise status_error(reply.status, body, reply.headers)
+        return completion(body, seconds=self._clock() - began)
 
     async def aclose(self) -> None:
         """Let go of the connections."""

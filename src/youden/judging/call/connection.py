@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import orjson
 
-from youden.judging.call.failures import CallError, Failure, fate
+from youden.judging.call.failures import CallError, Failure, fate, in_words
 from youden.judging.call.reply import checked
 from youden.nouns import Completion, Judge, Request
 
@@ -184,7 +184,8 @@ def status_error(status: int, body: str | bytes, headers: Mapping[str, str]) -> 
     if 300 <= status < 400:
         message = f"moved to {_location(headers)}."
     kind = fate(status, code if isinstance(code, str) else None)
-    return CallError(f"HTTP {status}: {message}", kind=kind, status=status, retry_after=retry_after(headers))
+    reason = f"HTTP {status}: {in_words(message)}"
+    return CallError(reason, kind=kind, status=status, retry_after=retry_after(headers))
 
 
 def _location(headers: Mapping[str, str]) -> str:
@@ -207,5 +208,5 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         asked, now = parsedate_to_datetime(lower["retry-after"]), parsedate_to_datetime(lower["date"])
         return max(0.0, (asked - now).total_seconds())
-    except (KeyError, ValueError, TypeError):
+    except (LookupError, ValueError, TypeError, ArithmeticError):
         return None

@@ -63,6 +63,18 @@ class Failure:
     reason: str
 
 
+def in_words(said: object) -> str:
+    """What a server put where words belong: any JSON, however deep.
+
+    >>> in_words("Top up."), in_words({"a": [1]})
+    ('Top up.', "{'a': [1]}")
+    """
+    try:
+        return str(said)
+    except RecursionError:
+        return "no words, but what is nested too deep to show"
+
+
 def fate(status: int, code: str | None) -> FailureKind:
     """What an HTTP status and the provider's error code mean for the run.
 

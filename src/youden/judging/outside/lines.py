@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from youden.judging.asking.terms import Limits
-from youden.judging.call.failures import CallError, fate
+from youden.judging.call.failures import CallError, fate, in_words
 from youden.judging.call.reply import checked
 from youden.nouns import Completion, Request
 
@@ -68,9 +68,9 @@ def outcome_of(result: Mapping[str, Any]) -> Completion | CallError:
         except CallError as error:
             return error
     told = _object(result.get("error")) or _object(_object(body).get("error"))
-    code, said = told.get("code") or told.get("type"), told.get("message") or "no reason given"
+    code, said = told.get("code") or told.get("type"), in_words(told.get("message") or "no reason given")
     if not isinstance(status, int):
-        return CallError(f"{code}: {said}", kind="retry", free=bool(told))
+        return CallError(f"{in_words(code)}: {said}", kind="retry", free=bool(told))
     return CallError(
         f"HTTP {status}: {said}", kind=fate(status, code if isinstance(code, str) else None), status=status
     )
