@@ -16,16 +16,17 @@ from hypothesis import strategies as st
 
 from pools import make_pool
 from run_folders import equal, ids, write_judged
+from youden.data.folder.columns import ranking_columns
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import MADE_BY
-from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
-from youden.data.folder.sheets import RANKING
+from youden.data.folder.run_files import MADE_BY, PoolSummary
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.nouns import (
     Agent,
     CallFacts,
     HoldoutFacts,
     LinkFacts,
+    RankingRow,
     RunFacts,
     Scores,
     Signature,
@@ -85,7 +86,7 @@ def test_a_ranking_reads_back_to_the_last_bit(
 ) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "n_trials": 3, "rank_low": 1, "rank_high": 4})
-    frame["place_low"], frame["place_high"] = 2, 3
+    frame["place_low"], frame["place_high"], frame["target"] = 2, 3, "these-items"
     frame["ability"] = frame["low"] = frame["high"] = frame["error"] = values[: len(agents)]
     frame.loc[0, "group"] = "NA"
     folder.write_ranking(frame)
@@ -111,7 +112,7 @@ def test_csv_files_are_plain_tables(folder: RunFolder) -> None:
         "item,difficulty,n_agents,n_trials",
         "x,,2,3",
     ]
-    with pytest.raises(RunFolderError, match="no column n_trials"):
+    with pytest.raises(RunFolderError, match="no column n_agents, no n_trials"):
         folder.write_items(items[["item", "difficulty"]])
 
 
@@ -239,7 +240,9 @@ def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
     folder.write_text("ranking.csv", "agent,ability\na,1\n")
     with pytest.raises(RunFolderError, match="agent, ability, not agent, group, ability"):
         folder.read_ranking()
-    folder.write_text("ranking.csv", ",".join(RANKING) + "\na,,1,,,x,1,1,,1,1\n")
+    folder.write_text(
+        "ranking.csv", ",".join(column.name for column in ranking_columns(())) + "\na,,1,,,x,1,1,,1,1,these-items\n"
+    )
     with pytest.raises(RunFolderError, match="'x' stands where a whole number"):
         folder.read_ranking()
 

@@ -12,9 +12,9 @@ import pytest
 import youden
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.sheets import RANKING
 from youden.errors import StatisticsError
-from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, Verdicts
+from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, RankingRow, Verdicts
+from youden.nouns.columns import columns_of
 from youden.protocol.scores import tally
 from youden.run.analysis import Analysis, analyse
 from youden.run.partner_rules import check_rules
@@ -170,7 +170,7 @@ class TestSuspectedPairs:
         first = self.asked(plan)
         result = follow_up(first, pool, self.asked, share=0.5)
         before, after = analysed(first).ranking, analysed(result).ranking
-        for column in RANKING[2:]:
+        for column in [column.name for column in columns_of(RankingRow)][2:]:
             assert (before[column] == after[column]).all(), column
         assert follow_up(result, pool, self.asked, share=0.5).plan.digest == result.plan.digest
 

@@ -147,6 +147,8 @@ WIDE = 100
 
 def show_ranking(data: Summary) -> None:
     """The ranking with groups, intervals and, where the terminal has room, small bars."""
+    from youden.report.data.ranking_tables import shown
+
     terminal = console()
     bars = terminal.width >= WIDE
     table = Table(title=f"{safe(data.name)}: {data.n_agents} agents on {data.items}", title_justify="left")
@@ -157,9 +159,8 @@ def show_ranking(data: Summary) -> None:
     table.add_column(f"{data.facts.level:.0%} interval")
     if bars:
         table.add_column("", no_wrap=True)
-    table.add_column("trials", justify="right")
-    if data.shows_length:
-        table.add_column("by length", justify="right")
+    for column in data.columns:
+        table.add_column(column.heading, justify="right")
     for agent in data.ranking:
         interval = f"{fixed(agent.low)} … {fixed(agent.high)}"
         bar = ""
@@ -169,18 +170,15 @@ def show_ranking(data: Summary) -> None:
             bar = " " * first + "─" * (last - first + 1)
             middle = round(agent.bar.middle / 100 * (BAR_CELLS - 1))
             bar = bar[:middle] + "●" + bar[middle + 1 :]
-        cells = [
+        table.add_row(
             agent.places,
             safe(agent.agent),
             safe(agent.group),
             fixed(agent.ability),
             interval,
             *([bar] if bars else []),
-            f"{agent.n_trials:,}",
-        ]
-        if data.shows_length:
-            cells.append("–" if agent.length_place is None else str(agent.length_place))
-        table.add_row(*cells)
+            *(safe(shown(agent, column)) for column in data.columns),
+        )
     terminal.print(table)
 
 
@@ -216,28 +214,10 @@ def show_result(data: Summary, *, as_json: bool) -> None:
     """A fitted run: warnings and signature on standard error, the ranking (or all of it as JSON) on standard output."""
     warn(data.warnings)
     if as_json:
-        ranking: list[Json] = [
-            {
-                "agent": agent.agent,
-                "group": agent.group,
-                "ability": agent.ability,
-                "low": agent.low,
-                "high": agent.high,
-                "rank_low": agent.rank_low,
-                "rank_high": agent.rank_high,
-                "n_trials": agent.n_trials,
-                "error": agent.error,
-                "place_low": agent.place_low,
-                "place_high": agent.place_high,
-                "length_place": agent.length_place,
-                "standings": {name: asdict(standing) for name, standing in agent.standings.items()},
-            }
-            for agent in data.ranking
-        ]
         print_json(
             {
                 "run": data.name,
-                "ranking": ranking,
+                "ranking": [agent.as_json for agent in data.ranking],
                 "facts": asdict(data.facts),
                 "labels": None if data.labels is None else asdict(data.labels),
                 "signature": data.signature,

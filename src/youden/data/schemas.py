@@ -11,65 +11,34 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 import yaml
 from pydantic import TypeAdapter
 
+from youden.data.folder.columns import COLUMNS, ranking_columns
 from youden.data.folder.rate_tables import PairsSaid, RatesSaid
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
-from youden.data.folder.sheets import CURL, ITEMS, RANKING, STANDING, STANDINGS, TARGET, RankingFile
-from youden.data.folder.trial_tables import ARMS, PlanSaid, VerdictsSaid
-from youden.nouns import MISSING_REASONS, Json, RunFacts, Target, Validation
+from youden.data.folder.sheets import RankingFile
+from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
+from youden.nouns import Json, RankingRow, RunFacts, Validation
+from youden.nouns.columns import TableColumn, columns_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 ENDING = ".schema.json"
-_TEXTS = ("agent", "group", "item", "link", "target")
-
-_ID: Json = {"type": "string", "minLength": 1}
-_ID_OR_NONE: Json = {"type": ["string", "null"]}
+SAID: Final = {
+    "plan.parquet": PlanSaid,
+    "verdicts.parquet": VerdictsSaid,
+    "rates.parquet": RatesSaid,
+    "pairs.parquet": PairsSaid,
+}
+_AGENT = columns_of(RankingRow)[0]
 _NUMBER: Json = {"type": ["number", "null"]}
-_COUNT: Json = {"type": "integer", "minimum": 0}
-_COUNT_OR_NONE: Json = {"type": ["integer", "null"], "minimum": 0}
-_SHARE: Json = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-_ARM: Json = {"enum": [*ARMS]}
-_WHOLE = ("rank_low", "rank_high", "n_trials", "place_low", "place_high")
-
-_TRIAL: dict[str, Json] = {
-    "item": _ID,
-    "first": _ID,
-    "second": _ID,
-    "arm": _ARM,
-    "other_item": _ID_OR_NONE,
-    "replicate": _COUNT,
-    "slot": _COUNT_OR_NONE,
-}
-_ANSWER: dict[str, Json] = {
-    "answer": _SHARE,
-    "hard": {"enum": [0, 1, None]},
-    "missing": {"enum": [*MISSING_REASONS[1:], None]},
-    "key": _ID_OR_NONE,
-    "tokens_in": _COUNT_OR_NONE,
-    "tokens_out": _COUNT_OR_NONE,
-    "usd": _NUMBER,
-    "seconds": _NUMBER,
-    "served": _ID_OR_NONE,
-}
-_RATE: dict[str, Json] = {
-    **dict.fromkeys(("item", "first", "second"), _ID),
-    "tpr": _SHARE,
-    "fpr": _SHARE,
-    **dict.fromkeys(("n_paired", "n_independent", "n_missing"), _COUNT),
-}
-_PAIR: dict[str, Json] = {
-    **dict.fromkeys(("first", "second"), _ID),
-    **dict.fromkeys(("agreement", "mean", "error", "n"), _NUMBER),
-    "above": {"enum": [0, 1, None]},
-}
+_TYPES: Mapping[str, Json] = {"text": "string", "key": "string", "whole": "integer"}
 
 
 def build_schemas() -> dict[str, str]:
@@ -79,51 +48,75 @@ def build_schemas() -> dict[str, str]:
         "pool.json": _of(PoolFile),
         "fit.json": _of(RunFacts),
         "signature.json": _of(SignatureFile),
-        "ranking.json": _of(RankingFile),
+        "ranking.json": _ranking(),
         "labels.json": _of(Validation),
         FILE: _of(LedgerFile),
-        "plan.parquet": _table(_of(PlanSaid), _TRIAL),
-        "verdicts.parquet": _table(_of(VerdictsSaid), _TRIAL | _ANSWER),
-        "rates.parquet": _table(_of(RatesSaid), _RATE),
-        "pairs.parquet": _table(_of(PairsSaid), _PAIR),
-        "ranking.csv": _lines(_ranking_columns(), required=RANKING),
-        "items.csv": _lines({"item": _ID, "difficulty": _NUMBER, "n_trials": _COUNT}, required=ITEMS, others=True),
-        "curl.csv": _lines({name: _ID if name == "link" else _NUMBER for name in CURL}, required=CURL),
-        **{
-            name: _lines({"agent": _ID}, required=["agent"], others=_NUMBER)
-            for name in ("scores.csv", "scores_row.csv", "holdout.csv")
-        },
+        **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
+        **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv")},
+        "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),
+        **{name: _lines((_AGENT,), others=_NUMBER) for name in ("scores.csv", "scores_row.csv", "holdout.csv")},
     }
     return {name: _text(name, schema) for name, schema in schemas.items()}
 
 
-def _of(kind: type) -> dict[str, Json]:
-    schema: dict[str, Json] = TypeAdapter(kind).json_schema()
+def _of(kind: type) -> dict[str, Any]:
+    schema: dict[str, Any] = TypeAdapter(kind).json_schema()
     return schema
 
 
-def _ranking_columns() -> dict[str, Json]:
-    columns = {name: _COUNT if name in _WHOLE else _NUMBER for name in RANKING}
-    beside = {f"{one}_{name}": _COUNT_OR_NONE if name in _WHOLE else _NUMBER for one in STANDINGS for name in STANDING}
-    return columns | {"agent": _ID, "group": _ID_OR_NONE, TARGET: {"enum": [*get_args(Target)]}} | beside
+def _ranking() -> dict[str, Json]:
+    """Each agent has the columns of `ranking.csv`, each of its standings those that standings have."""
+    schema, row = _of(RankingFile), columns_of(RankingRow)
+    standing = _object([column for column in row if column.standing])
+    agent = _object(row, more={"standings": {"type": "object", "additionalProperties": standing}})
+    schema["properties"]["agents"] = {"type": "array", "items": agent}
+    return schema
 
 
-def _lines(columns: Mapping[str, Json], *, required: Sequence[str], others: Json = False) -> dict[str, Json]:
-    row: Json = {
+def _object(
+    columns: Sequence[TableColumn],
+    *,
+    required: Sequence[TableColumn] | None = None,
+    others: Json = False,
+    more: Mapping[str, Json] | None = None,
+) -> dict[str, Json]:
+    """required: all where nothing is said; others: of properties that no column names."""
+    needed: list[Json] = [column.name for column in (columns if required is None else required)]
+    return {
         "type": "object",
-        "properties": dict(columns),
-        "required": [*required],
+        "properties": {**{column.name: _property(column) for column in columns}, **(more or {})},
+        "required": [*needed, *(more or {})],
         "additionalProperties": others,
     }
-    return {"type": "array", "items": row}
 
 
-def _table(metadata: dict[str, Json], columns: Mapping[str, Json]) -> dict[str, Json]:
+def _property(column: TableColumn) -> dict[str, Json]:
+    said: dict[str, Json] = {"description": column.meaning}
+    if column.words or column.kind == "bit":
+        return said | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
+    kind = _TYPES.get(column.kind, "number")
+    said["type"] = [kind, "null"] if column.null else kind
+    if column.kind == "text" and not column.null:
+        said["minLength"] = 1
+    if column.kind in ("whole", "share"):
+        said["minimum"] = 0
+    if column.kind == "share":
+        said["maximum"] = 1
+    return said
+
+
+def _lines(
+    columns: Sequence[TableColumn], *, required: Sequence[TableColumn] | None = None, others: Json = False
+) -> dict[str, Json]:
+    return {"type": "array", "items": _object(columns, required=required, others=others)}
+
+
+def _table(metadata: dict[str, Json], columns: Sequence[TableColumn]) -> dict[str, Json]:
     """The types that the metadata names stand at the top, where references look for them."""
     named = metadata.pop("$defs", None)
     return {
         "type": "object",
-        "properties": {"metadata": metadata, "rows": _lines(columns, required=[*columns])},
+        "properties": {"metadata": metadata, "rows": _lines(columns)},
         "required": ["metadata", "rows"],
         **({"$defs": named} if named else {}),
     }
@@ -143,7 +136,11 @@ def content(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     if path.suffix == ".csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return [{name: _field(name, field) for name, field in line.items()} for line in csv.DictReader(file)]
+            columns = {column.name: column for column in (_AGENT, *COLUMNS.get(path.name, ()))}
+            return [
+                {name: _field(columns.get(name), field) for name, field in line.items()}
+                for line in csv.DictReader(file)
+            ]
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     said = (path / "_parts.json").read_bytes() if path.is_dir() else None
     metadata = json.loads(said)["said"] if said else (pq.read_schema(path).metadata or {})[b"youden"]
@@ -153,9 +150,9 @@ def content(path: Path) -> Any:
     }
 
 
-def _field(name: str, field: str) -> str | float | None:
+def _field(column: TableColumn | None, field: str) -> str | float | None:
     if field == "":
         return None
-    if name in _TEXTS:
+    if column is not None and column.kind == "text":
         return field
     return int(field) if field.lstrip("-").isdigit() else float(field)

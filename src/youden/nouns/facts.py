@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 
+from youden.nouns.columns import Meaning, columns_of, fields_of
 from youden.nouns.judging import MISSING_REASONS, Verdicts
-from youden.nouns.pool import Bools, or_none
+from youden.nouns.pool import Bools, Json, or_none
 from youden.nouns.results import ScoreKind, Target
 from youden.nouns.trials import PAIRED
 
@@ -97,6 +98,7 @@ class Validation:
 
 
 StandingName = Literal["robust", "family", "trusted"]
+STANDINGS: tuple[StandingName, ...] = get_args(StandingName)
 RankedBy = Literal["plain", "robust", "trusted"]
 
 
@@ -116,17 +118,41 @@ class PartnerRules:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """An agent in one of these rankings, as in the plain one; None where nobody that counts has scored it."""
+class RankingRow:
+    """One line of `ranking.csv`: an agent by one ranking. None: the ability or its interval cannot be given.
 
-    ability: float | None
-    low: float | None
-    high: float | None
-    rank_low: int
-    rank_high: int
-    error: float | None
-    place_low: int
-    place_high: int
+    standings: this agent in the rankings beside the plain one, where it has a place in them.
+    """
+
+    agent: Annotated[str, Meaning("the agent")]
+    group: Annotated[str | None, Meaning("its kind")]
+    ability: Annotated[
+        float | None,
+        Meaning("see [the estimand](../statistics/estimand.md); empty where nothing is known", standing=True),
+    ]
+    low: Annotated[float | None, Meaning("lower end of the 95 % interval", standing=True)]
+    high: Annotated[float | None, Meaning("upper end of the 95 % interval", standing=True)]
+    rank_low: Annotated[int, Meaning("the best place, so that the places of all agents hold at once", standing=True)]
+    rank_high: Annotated[int, Meaning("the worst place, so that the places of all agents hold at once", standing=True)]
+    n_trials: Annotated[int, Meaning("comparisons with an answer that the agent was part of", heading="trials")]
+    error: Annotated[float | None, Meaning("standard error of its distance from the average agent", standing=True)]
+    place_low: Annotated[int, Meaning("the best place that this agent can hold", standing=True)]
+    place_high: Annotated[int, Meaning("the worst place that this agent can hold", standing=True)]
+    standings: Mapping[StandingName, RankingRow] = field(default_factory=dict)
+
+    @property
+    def as_json(self) -> dict[str, Json]:
+        """Column by column, and each standing with the columns that standings have."""
+        return {
+            **fields_of(self),
+            "standings": {
+                name: {column: getattr(row, column) for column in STANDING} for name, row in self.standings.items()
+            },
+        }
+
+
+STANDING = tuple(column.name for column in columns_of(RankingRow) if column.standing)
+"""Columns of `ranking.csv` that the rankings beside the plain one have too, with their name before: `robust_ability`, …"""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from youden.data.folder.run_files import VERSION
-from youden.data.folder.run_folder import RankingRow, RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable, read_labels
 from youden.errors import ConfigError
-from youden.nouns import Agent, Agreement, CellAgreement, Disagreement, LabelFacts, Target, Validation
+from youden.nouns import Agent, Agreement, CellAgreement, Disagreement, LabelFacts, RankingRow, Target, Validation
 from youden.nouns.pool import Floats
 from youden.run.ranking import differences_of, differences_of_rates
 from youden.stats.base.clusters import covariance_over_clusters

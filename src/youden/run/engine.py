@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from youden.data.folder.run_folder import PoolSummary, RunFolder
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_run, write_imported
 from youden.engines.database import MEMORY, check_memory, installed

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_folder import PoolSummary, RunFolder
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.sight import Sight

@@ -32,6 +32,7 @@ from youden.nouns import (
     Trials,
     Verdicts,
 )
+from youden.nouns.facts import STANDING
 from youden.nouns.pool import Floats, Ids, Positions, freeze
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.independent import with_more
@@ -103,10 +104,6 @@ def leader_words(name: StandingName, plain: Differences, other: Differences, ids
             "one: part of its lead it owes to who else is in the pool."
         )
     return ""
-
-
-COLUMNS = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
-"""Of each standing, with its name before: `robust_ability`, …"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,10 +259,10 @@ def with_standings(table: pd.DataFrame, made: Sequence[MadeStanding], agent_ids:
     """The ranking with the columns of each standing after its own, in its order; one that could not be made is empty."""
     for one in made:
         if one.found is None or one.apart is None:
-            columns = {f"{one.name}_{name}": np.nan for name in COLUMNS}
+            columns = {f"{one.name}_{name}": np.nan for name in STANDING}
             table = table.assign(**columns)
             continue
-        other = ranking_table(one.found, agent_ids, apart=one.apart).set_index("agent")[list(COLUMNS)]
+        other = ranking_table(one.found, agent_ids, apart=one.apart).set_index("agent")[list(STANDING)]
         table = table.join(other.add_prefix(f"{one.name}_"), on="agent")
     return table
 

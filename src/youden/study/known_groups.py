@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.folder.run_folder import RankingRow, RunFolder
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
+from youden.nouns import RankingRow
 from youden.nouns.pool import Bools
 from youden.stats.base.metrics import Metric, auc_interval
 from youden.streams import own_stream

@@ -36,7 +36,7 @@ from youden.nouns import Json, Plan, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers
-from youden.report.data.ranking_tables import RankedAgent, clipped
+from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
 from youden.report.data.report import build_report
 from youden.report.data.summary import summarise_run
 from youden.report.data.trials import KINDS, Chosen, Column, TrialBook, TrialLine
@@ -179,7 +179,13 @@ class Viewer:
             return _json({"done": True})
         live = self._keep(("live", name), folder.file("plan.parquet").stat().st_mtime, partial(LiveRun, folder))
         state = live.look()
-        said = asdict(state) | {"ranking": [_shown(agent) for agent in state.ranking]}
+        columns = shown_columns(state.ranking)
+        said = asdict(state) | {
+            "ranking": [
+                _shown(agent, [printable(shown(agent, column)) for column in columns]) for agent in state.ranking
+            ],
+            "headings": [column.heading.capitalize() for column in columns],
+        }
         figures = live_figures(state.ranking, n_answered=state.n_answered, level=LEVEL)
         return _json(said | {"done": False, "figures": figures})
 
@@ -315,7 +321,7 @@ def _names_in(lines: Sequence[TrialLine], plan: Plan) -> dict[str, Json]:
     }
 
 
-def _shown(agent: RankedAgent) -> dict[str, Json]:
+def _shown(agent: RankedAgent, beside: list[Json]) -> dict[str, Json]:
     return {
         "agent": printable(agent.agent),
         "group": None if agent.group is None else printable(agent.group),
@@ -323,7 +329,7 @@ def _shown(agent: RankedAgent) -> dict[str, Json]:
         "ability": agent.ability,
         "low": agent.low,
         "high": agent.high,
-        "n_trials": agent.n_trials,
+        "shown": beside,
     }
 
 

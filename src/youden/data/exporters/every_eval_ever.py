@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youden.data.exporters.export_files import Exported, Terms, fresh_folder, of_run
-from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
-from youden.nouns import Json, Pool, RunFacts, Signature, Standing
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Json, Pool, RankingRow, RunFacts, Signature
+from youden.nouns.columns import fields_of
 from youden.text.printable import path_part
 
 SCHEMA_VERSION = "0.3.0"
 NOT_STATED = "not-stated"
+_SAID_ELSEWHERE = ("agent", "ability", "low", "high", "error")
 _ABILITY = (
     "How well others' responses let the judge recognise the same source: true-positive rate less false-positive rate, over the "
     "agent's partners and items. Relative to this pool, this judge and these items. It rewards restating what "
@@ -68,18 +71,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, terms: Ter
 
 def _log(run: _Run, row: RankingRow) -> dict[str, Json]:
     collection, model = _collection(run), _model_id(row.agent)
-    plain = Standing(
-        row.ability,
-        row.low,
-        row.high,
-        row.rank_low,
-        row.rank_high,
-        row.error,
-        row.place_low,
-        row.place_high,
-    )
-    standings: list[tuple[str, Standing]] = [("plain", plain), *row.standings.items()]
-    group = next((agent.group for agent in run.pool.agents if agent.id == row.agent), None)
+    standings: list[tuple[str, RankingRow]] = [("plain", row), *row.standings.items()]
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{collection}/{model}/{run.timestamp}",
@@ -102,14 +94,12 @@ def _log(run: _Run, row: RankingRow) -> dict[str, Json]:
             "developer": model.partition("/")[0] if "/" in model else NOT_STATED,
         },
         "evaluation_results": [
-            _result(run, name, standing, n_trials=row.n_trials, group=group)
-            for name, standing in standings
-            if standing.ability is not None
+            _result(run, name, standing) for name, standing in standings if standing.ability is not None
         ],
     }
 
 
-def _result(run: _Run, name: str, standing: Standing, *, n_trials: int, group: str | None) -> dict[str, Json]:
+def _result(run: _Run, name: str, standing: RankingRow) -> dict[str, Json]:
     facts, own = run.facts, "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}
     if standing.error is not None:
@@ -122,15 +112,10 @@ def _result(run: _Run, name: str, standing: Standing, *, n_trials: int, group: s
             "method": facts.interval,
         }
     details: dict[str, Json] = {
-        "place_low": standing.place_low,
-        "place_high": standing.place_high,
-        "rank_low": standing.rank_low,
-        "rank_high": standing.rank_high,
-        "n_trials": n_trials,
+        **{column: value for column, value in fields_of(standing).items() if column not in _SAID_ELSEWHERE},
         "n_agents": len(run.pool.agents),
         "interval_speaks_of": facts.target,
         "heads_the_ranking": name == facts.ranked_by,
-        "group": group,
     }
     metric: dict[str, Json] = {
         "evaluation_description": _ABILITY,

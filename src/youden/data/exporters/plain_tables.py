@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
 from youden.data.exporters.export_files import Exported, Terms, check_files, fresh_folder, of_run
+from youden.data.folder.columns import COLUMNS
 from youden.data.folder.run_folder import RunFolder
 from youden.data.schemas import ENDING, build_schemas
 from youden.errors import ConfigError, RunFolderError
@@ -46,17 +47,7 @@ def run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 
     Raises: RunFolderError [run-nothing] where none is.
     """
-    # Ids are texts, whatever they look like, and only an empty field is none.
-    options = pc.ConvertOptions(
-        column_types=dict.fromkeys(_TEXTS, pa.string()), null_values=[""], strings_can_be_null=True
-    )
-    tables = {
-        name: pc.read_csv(
-            folder.file(file), convert_options=options, parse_options=pc.ParseOptions(newlines_in_values=True)
-        )
-        for name, file in _SHEETS.items()
-        if folder.has(file)
-    }
+    tables = {name: _sheet(folder.file(file)) for name, file in _SHEETS.items() if folder.has(file)}
     for file in ("verdicts.parquet", "rates.parquet"):
         if folder.has(file):
             tables["trials"] = _plain(pq.read_table(folder.file(file)))
@@ -100,8 +91,15 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]
     return files
 
 
+_TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}
 _SHEETS = {"ranking": "ranking.csv", "items": "items.csv"}
-_TEXTS = ("agent", "group", "item", "target")
+
+
+def _sheet(path: Path) -> pa.Table:
+    """A CSV by the types of its columns: ids are texts, whatever they look like, and only an empty field is none."""
+    types = {column.name: _TYPES[column.kind] for column in COLUMNS[path.name]}
+    options = pc.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
+    return pc.read_csv(path, convert_options=options, parse_options=pc.ParseOptions(newlines_in_values=True))
 
 
 def _plain(table: pa.Table) -> pa.Table:

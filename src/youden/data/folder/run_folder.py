@@ -16,12 +16,13 @@ from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import rate_tables as pairs_table
 from youden.data.folder import rate_tables as rates_table
 from youden.data.folder import sheets, trial_tables
+from youden.data.folder.columns import ItemRow
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, count_rows
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
-from youden.data.folder.sheets import ItemRow, RankingFile, RankingRow
+from youden.data.folder.sheets import RankingFile
 from youden.data.folder.trial_tables import VerdictFiles
 from youden.nouns import (
     CurlCurve,
@@ -29,6 +30,7 @@ from youden.nouns import (
     Pairs,
     Plan,
     Pool,
+    RankingRow,
     Rates,
     RunFacts,
     ScoreKind,
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-
-__all__ = ["ItemRow", "PoolSummary", "RankingRow", "RunFolder"]
 
 _SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
 
@@ -231,7 +231,6 @@ class RunFolder:
         return sheets.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
 
     def write_ranking(self, ranking: pd.DataFrame) -> None:
-        """The columns of `sheets.RANKING`, in this order."""
         sheets.write_ranking(self.file("ranking.csv"), ranking)
 
     def read_ranking(self) -> tuple[RankingRow, ...]:
@@ -260,7 +259,6 @@ class RunFolder:
         self.write_text("ranking.json", made.model_dump_json(indent=1) + "\n")
 
     def write_items(self, items: pd.DataFrame) -> None:
-        """At least the columns item, difficulty, n_trials."""
         sheets.write_items(self.file("items.csv"), items)
 
     def read_items(self) -> tuple[ItemRow, ...]:

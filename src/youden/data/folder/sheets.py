@@ -5,88 +5,78 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from youden.data.atomic import replacing
+from youden.data.folder.columns import CurlRow, ItemRow, ranking_columns
 from youden.data.folder.run_files import VERSION, damaged, read_bytes
 from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,
     RankedBy,
+    RankingRow,
     RunFacts,
     ScoreKind,
     ScoreRole,
     Scores,
     Signature,
-    Standing,
     StandingName,
     Target,
 )
+from youden.nouns.columns import Field, TableColumn, columns_of
+from youden.nouns.facts import STANDING, STANDINGS
 from youden.nouns.pool import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RANKING = (
-    "agent",
-    "group",
-    "ability",
-    "low",
-    "high",
-    "rank_low",
-    "rank_high",
-    "n_trials",
-    "error",
-    "place_low",
-    "place_high",
-)
-TARGET = "target"
-"""After those of `RANKING`: what intervals and places speak of, the same in every line. Files of some runs have none."""
-STANDING = ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
-STANDINGS: tuple[StandingName, ...] = ("robust", "family", "trusted")
-"""Rankings beside the plain one: columns `robust_ability`, … after those of `RANKING`, where the run has them."""
-ITEMS = ("item", "difficulty", "n_trials")
-CURL = ("link", "sd", "x", "share", "error")
 
-Field = str | int | float | None
+class RankingFile(BaseModel):
+    """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
 
-
-@dataclass(frozen=True)
-class RankingRow:
-    """One line of `ranking.csv`. None: the ability or its interval cannot be given.
-
-    rank_low, rank_high: places that hold for all agents at once; place_low, place_high: for this agent; error: of its distance
-    from the average agent. standings: this agent in the rankings beside the plain one.
+    ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of, and best: who
+    is told apart from everybody, as in `fit.json`. agents: the columns of `ranking.csv`; standings: in the rankings beside the
+    plain one. signature: everything the numbers depend on; digest: of all of it.
     """
 
-    agent: str
-    group: str | None
-    ability: float | None
-    low: float | None
-    high: float | None
-    rank_low: int
-    rank_high: int
-    n_trials: int
-    error: float | None
-    place_low: int
-    place_high: int
-    standings: Mapping[StandingName, Standing] = field(default_factory=dict)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
+    version: int
+    run: str
+    ranked_by: RankedBy
+    ranking: str
+    interval: str
+    level: float
+    target: Target
+    best: str | None
+    told_apart: int
+    agents: list[dict[str, JsonValue]]
+    signature: str
+    digest: str
 
-@dataclass(frozen=True)
-class ItemRow:
-    """One line of `items.csv`. difficulty: None for an item never seen."""
-
-    item: str
-    difficulty: float | None
-    n_trials: int
+    @classmethod
+    def of(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
+        """The file of a fitted run."""
+        return cls(
+            version=VERSION,
+            run=run,
+            ranked_by=facts.ranked_by,
+            ranking=facts.ranking,
+            interval=facts.interval,
+            level=facts.level,
+            target=facts.target,
+            best=facts.best,
+            told_apart=facts.told_apart,
+            agents=[row.as_json for row in rows],
+            signature=signature.text,
+            digest=signature.digest,
+        )
 
 
 def write_scores(path: Path, scores: Scores) -> None:
@@ -125,46 +115,33 @@ def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:
 
 
 def write_ranking(path: Path, ranking: pd.DataFrame) -> None:
-    """The columns of `RANKING`, in that order, then those that are there of `TARGET` and the standings; None and NaN are empty.
+    """The columns of a ranking with those of the standings that are there; None and NaN are empty.
 
     Raises: RunFolderError where one is missing.
     """
-    known = [f"{name}_{column}" for name in STANDINGS for column in STANDING]
-    more = [name for name in (TARGET, *known) if name in ranking.columns]
-    _write_frame(path, ranking, RANKING, kept=[*RANKING, *more])
-
-
-def write_items(path: Path, items: pd.DataFrame) -> None:
-    """The columns of `ITEMS` and whatever else there is; None and NaN are empty. Raises: RunFolderError where one is missing."""
-    _write_frame(path, items, ITEMS, kept=list(items.columns))
+    _write_frame(path, ranking, ranking_columns(_standings(ranking.columns)))
 
 
 def read_ranking(path: Path) -> tuple[RankingRow, ...]:
     """The ranking, best first. Raises: RunFolderError."""
-    header, *rows = _read(path)
-    there = [name for name in STANDINGS if f"{name}_ability" in header]
-    beside = [f"{name}_{column}" for name in there for column in STANDING]
-    if tuple(header) not in ((*RANKING, *beside), (*RANKING, TARGET, *beside)):
-        raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(RANKING)}")
-    return tuple(_ranked(path, dict(zip(header, row, strict=True))) for row in rows)
+    header, lines = _table(path, lambda header: ranking_columns(_standings(header)))
+    return tuple(_ranked(line, _standings(header)) for line in lines)
 
 
 def ranking_rows(ranking: pd.DataFrame) -> tuple[RankingRow, ...]:
-    """A table with the columns of `RANKING` as lines; NaN becomes None."""
-    columns = [[_field(one) for one in ranking[name].tolist()] for name in RANKING]
+    """A table with the columns of `RankingRow` as lines; NaN becomes None."""
+    columns = [[_field(one) for one in ranking[column.name].tolist()] for column in columns_of(RankingRow)]
     return tuple(RankingRow(*row) for row in zip(*columns, strict=True))
+
+
+def write_items(path: Path, items: pd.DataFrame) -> None:
+    """The columns of `ItemRow`; None and NaN are empty. Raises: RunFolderError where one is missing."""
+    _write_frame(path, items, columns_of(ItemRow))
 
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
     """The items, in the pool's order. Raises: RunFolderError."""
-    header, *rows = _read(path)
-    if lacking := [name for name in ITEMS if name not in header]:
-        raise damaged(path, f"there is no column {', no '.join(lacking)}; it has {', '.join(header)}")
-    lines = [dict(zip(header, row, strict=True)) for row in rows]
-    return tuple(
-        ItemRow(line["item"], _number_or_none(path, line["difficulty"]), _count(path, line["n_trials"]))
-        for line in lines
-    )
+    return tuple(ItemRow(**line) for line in _table(path, lambda _: columns_of(ItemRow))[1])
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
@@ -174,17 +151,15 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
         for curve in curves
         for point in zip(curve.x.tolist(), curve.share.tolist(), curve.error.tolist(), strict=True)
     )
-    _write(path, CURL, rows)
+    _write(path, columns_of(CurlRow), rows)
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     """The curves, link by link. Raises: RunFolderError."""
-    header, *rows = _read(path)
-    if tuple(header) != CURL:
-        raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(CURL)}")
     points: dict[str, list[list[float]]] = {}
-    for link, *numbers in rows:
-        points.setdefault(link, []).append([_number(path, number) for number in numbers])
+    for line in _table(path, lambda _: columns_of(CurlRow))[1]:
+        link, *numbers = line.values()
+        points.setdefault(link, []).append([math.nan if number is None else number for number in numbers])
     curves = []
     for link, table in points.items():
         sd, x, share, error = np.array(table, dtype=np.float64).T.copy()
@@ -192,43 +167,64 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     return tuple(curves)
 
 
-def _write_frame(path: Path, frame: pd.DataFrame, needed: Sequence[str], *, kept: Sequence[str]) -> None:
-    lacking = [name for name in needed if name not in frame.columns]
-    if lacking:
+def _standings(header: Iterable[str]) -> tuple[StandingName, ...]:
+    there = set(header)
+    return tuple(name for name in STANDINGS if f"{name}_ability" in there)
+
+
+def _ranked(line: Mapping[str, Any], standings: Sequence[StandingName]) -> RankingRow:
+    plain = {column.name: line[column.name] for column in columns_of(RankingRow)}
+    beside = {
+        name: plain | {column: line[f"{name}_{column}"] for column in STANDING}
+        for name in standings
+        if line[f"{name}_place_low"] is not None
+    }
+    return RankingRow(**plain, standings={name: RankingRow(**values) for name, values in beside.items()})
+
+
+def _write_frame(path: Path, frame: pd.DataFrame, columns: Sequence[TableColumn]) -> None:
+    names = [column.name for column in columns]
+    if lacking := [name for name in names if name not in frame.columns]:
         raise RunFolderError(
             f"The table for {path.name} has no column {', no '.join(lacking)}; it has {', '.join(frame.columns)}. "
-            f"Give it {', '.join(needed)}.",
+            f"Give it {', '.join(names)}.",
             slug="run-columns",
         )
-    _write(path, kept, frame[list(kept)].astype(object).itertuples(index=False))
+    _write(path, columns, frame[names].astype(object).itertuples(index=False))
 
 
-def _ranked(path: Path, row: Mapping[str, str]) -> RankingRow:
-    ability, low, high = (_number_or_none(path, row[name]) for name in ("ability", "low", "high"))
-    rank_low, rank_high, n_trials = (_count(path, row[name]) for name in ("rank_low", "rank_high", "n_trials"))
-    return RankingRow(
-        row["agent"],
-        row["group"] or None,
-        ability,
-        low,
-        high,
-        rank_low,
-        rank_high,
-        n_trials,
-        error=_number_or_none(path, row["error"]),
-        place_low=_count(path, row["place_low"]),
-        place_high=_count(path, row["place_high"]),
-        standings={name: _standing(path, row, name) for name in STANDINGS if row.get(f"{name}_place_low")},
-    )
+def _write(path: Path, columns: Sequence[TableColumn], rows: Iterable[Iterable[Field]]) -> None:
+    with _fresh_csv(path) as file:
+        writer = csv.writer(file)
+        writer.writerow(column.name for column in columns)
+        writer.writerows([_field(value) for value in row] for row in rows)
 
 
-def _standing(path: Path, row: Mapping[str, str], name: str) -> Standing:
-    ability, low, high, error = (
-        _number_or_none(path, row[f"{name}_{column}"]) for column in ("ability", "low", "high", "error")
-    )
-    places = (_count(path, row[f"{name}_{column}"]) for column in ("rank_low", "rank_high", "place_low", "place_high"))
-    rank_low, rank_high, place_low, place_high = places
-    return Standing(ability, low, high, rank_low, rank_high, error, place_low, place_high)
+def _table(
+    path: Path, wanted: Callable[[Sequence[str]], Sequence[TableColumn]]
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """The header, and each line by column. wanted: the columns there have to be under such a header."""
+    header, *rows = _read(path)
+    columns = wanted(header)
+    if header != [column.name for column in columns]:
+        raise damaged(path, f"the columns are {', '.join(header)}, not {', '.join(column.name for column in columns)}")
+    return header, [
+        {column.name: _parsed(path, column, field) for column, field in zip(columns, row, strict=True)} for row in rows
+    ]
+
+
+def _parsed(path: Path, column: TableColumn, field: str) -> Field:
+    if column.kind == "text":
+        return None if column.null and not field else field
+    if column.kind != "whole":
+        value = _number(path, field)
+        return None if math.isnan(value) else value
+    if column.null and not field:
+        return None
+    try:
+        return int(field)
+    except ValueError as error:
+        raise damaged(path, f"{field!r} stands where a whole number belongs") from error
 
 
 def _number(path: Path, field: str) -> float:
@@ -236,29 +232,6 @@ def _number(path: Path, field: str) -> float:
         return float(field) if field else math.nan
     except ValueError as error:
         raise damaged(path, f"{field!r} stands where a number or nothing belongs") from error
-
-
-def _number_or_none(path: Path, field: str) -> float | None:
-    value = _number(path, field)
-    return None if math.isnan(value) else value
-
-
-def _count(path: Path, field: str) -> int:
-    try:
-        return int(field)
-    except ValueError as error:
-        raise damaged(path, f"{field!r} stands where a whole number belongs") from error
-
-
-def _write(path: Path, header: Sequence[str], rows: Iterable[Iterable[Field]]) -> None:
-    _write_fields(path, header, ([_field(value) for value in row] for row in rows))
-
-
-def _write_fields(path: Path, header: Sequence[str], rows: Iterable[Sequence[Field]]) -> None:
-    with _fresh_csv(path) as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
 
 
 @contextmanager
@@ -287,63 +260,3 @@ def _read(path: Path) -> list[list[str]]:
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise damaged(path, "its lines are not all as long as its header")
     return rows
-
-
-class RankedAgentLine(BaseModel):
-    """One agent, as in `ranking.csv`; standings: in the rankings beside the plain one."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    agent: str
-    group: str | None
-    ability: float | None
-    low: float | None
-    high: float | None
-    rank_low: int
-    rank_high: int
-    n_trials: int
-    error: float | None
-    place_low: int
-    place_high: int
-    standings: dict[StandingName, Standing]
-
-
-class RankingFile(BaseModel):
-    """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
-
-    ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of, and best: who
-    is told apart from everybody, as in `fit.json`. signature: everything the numbers depend on; digest: of all of it.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    version: int
-    run: str
-    ranked_by: RankedBy
-    ranking: str
-    interval: str
-    level: float
-    target: Target
-    best: str | None
-    told_apart: int
-    agents: list[RankedAgentLine]
-    signature: str
-    digest: str
-
-    @classmethod
-    def of(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """The file of a fitted run."""
-        return cls(
-            version=VERSION,
-            run=run,
-            ranked_by=facts.ranked_by,
-            ranking=facts.ranking,
-            interval=facts.interval,
-            level=facts.level,
-            target=facts.target,
-            best=facts.best,
-            told_apart=facts.told_apart,
-            agents=[RankedAgentLine(**vars(row)) for row in rows],
-            signature=signature.text,
-            digest=signature.digest,
-        )

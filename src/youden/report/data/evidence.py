@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from youden.data.folder.run_folder import PoolSummary, RunFolder
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError, YoudenError
 from youden.nouns import IndependentRule, Pairs, Pool, Rates, Scores, Split, Target, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions

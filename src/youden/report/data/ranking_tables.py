@@ -15,12 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import regex
 
-from youden.data.folder.run_folder import PoolSummary, RankingRow, RunFolder
-from youden.nouns import RankedBy, Validation
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Json, RankedBy, RankingRow, Validation
+from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.report.data.evidence import Texts, Told
 from youden.stats.base.metrics import ranks
 from youden.text.printable import printable
@@ -63,10 +66,14 @@ class IntervalBar:
 
 @dataclass(frozen=True)
 class RankedAgent(RankingRow):
-    """One line of the ranking. length_place: the agent's place by mean response length alone, None where unknown."""
+    """One line of the ranking, with what is drawn beside it."""
 
-    length_place: int | None = None
+    length_place: Annotated[int | None, Meaning("its place by mean words a response alone", heading="by length")] = None
     bar: IntervalBar | None = None
+
+    @property
+    def as_json(self) -> dict[str, Json]:
+        return fields_of(self) | super().as_json
 
     @property
     def place_range(self) -> tuple[int, int]:
@@ -88,7 +95,22 @@ def headed_by(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingR
     """The rows with the numbers of the ranking that heads the run."""
     if ranked_by == "plain":
         return tuple(rows)
-    return tuple(replace(row, **vars(row.standings[ranked_by])) if ranked_by in row.standings else row for row in rows)
+    return tuple(replace(row.standings.get(ranked_by, row), standings=row.standings) for row in rows)
+
+
+def shown_columns(rows: Sequence[RankedAgent]) -> tuple[TableColumn, ...]:
+    """What stands beside places, agent, group, ability and interval wherever a ranking is shown: columns with a heading that say
+    something of an agent."""
+    headed = (column for column in columns_of(RankedAgent) if column.heading)
+    return tuple(column for column in headed if any(getattr(row, column.name) is not None for row in rows))
+
+
+def shown(row: RankedAgent, column: TableColumn) -> str:
+    """What a row says in a column, for a reader."""
+    value: Field = getattr(row, column.name)
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else value or "–"
 
 
 def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAgent, ...]:

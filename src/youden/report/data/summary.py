@@ -7,8 +7,16 @@ from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
+from youden.nouns.columns import TableColumn
 from youden.practice.extend import extension_words
-from youden.report.data.ranking_tables import RankedAgent, current_labels, headed_by, headline, rank_agents
+from youden.report.data.ranking_tables import (
+    RankedAgent,
+    current_labels,
+    headed_by,
+    headline,
+    rank_agents,
+    shown_columns,
+)
 from youden.run.standings import standing_line
 from youden.text.sentences import items_compared
 
@@ -61,9 +69,9 @@ class Summary:
     judged_on: str
 
     @property
-    def shows_length(self) -> bool:
-        """Whether the ranking by length alone belongs beside this one."""
-        return any(agent.length_place is not None for agent in self.ranking)
+    def columns(self) -> tuple[TableColumn, ...]:
+        """What the ranking shows of each agent beside places, ability and interval."""
+        return shown_columns(self.ranking)
 
     @property
     def items(self) -> str:

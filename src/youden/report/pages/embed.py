@@ -21,7 +21,7 @@ from markupsafe import Markup
 from youden.nouns import Json
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
-from youden.report.data.ranking_tables import RankedAgent
+from youden.report.data.ranking_tables import RankedAgent, shown
 from youden.report.data.report import AgentPage, ReportData, Trials
 from youden.report.data.trials import TrialLine
 from youden.text.printable import printable
@@ -143,8 +143,7 @@ def _agent_page(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str
         "ability": _rounded(row.ability),
         "low": _rounded(row.low),
         "high": _rounded(row.high),
-        "n_trials": row.n_trials,
-        "length_place": row.length_place,
+        "shown": [f"{column.heading} {printable(shown(row, column))}" for column in data.summary.columns],
         "tied": None if tied is None else len(tied),
         "found": [printable(text) for text in page.found],
         "partners": [[[near.position, _rounded(near.value)] for near in end] for end in (page.high, page.low)],
@@ -202,6 +201,7 @@ def environment() -> Environment:
     made.filters["printable"] = printable
     made.filters["coded"] = coded
     made.filters["address"] = lambda text: quote(printable(text), safe="")
+    made.filters["shown"] = shown
     made.filters["fixed"] = _fixed
     made.filters["with_interval"] = lambda found: with_interval(found.value, found.low, found.high, why=found.method)
     made.filters["count"] = lambda value: f"{value:,}"

@@ -72,8 +72,7 @@
     const facts = make("p", "", { className: "facts" });
     for (const text of [
       `Places ${one.places}`, `all at once ${one.at_once}`, `ability ${fixed(one.ability)} ${interval}`, one.group === null ? "" : `group ${one.group}`,
-      `${one.n_trials.toLocaleString("en")} trials`, one.tied === null ? "" : one.tied ? `not told apart from ${one.tied} other${one.tied > 1 ? "s" : ""}` : "told apart from everybody",
-      one.length_place === null ? "" : `place ${one.length_place} by length alone`,
+      ...one.shown, one.tied === null ? "" : one.tied ? `not told apart from ${one.tied} other${one.tied > 1 ? "s" : ""}` : "told apart from everybody",
     ]) if (text) facts.append(make("span", text), " ");
     const found = make("ul", "");
     found.append(...one.found.map((text) => said("li", text)));

@@ -21,13 +21,21 @@
     const text = JSON.stringify(state);
     if (text === before) return;
     before = text;
-    const body = document.getElementById("live-ranking").tBodies[0];
+    const table = document.getElementById("live-ranking"), body = table.tBodies[0];
+    table.tHead.querySelectorAll(".more").forEach((cell) => cell.remove());
+    table.tHead.rows[0].append(...state.headings.map((heading) => {
+      const cell = document.createElement("th");
+      cell.scope = "col";
+      cell.className = "n wide more";
+      cell.textContent = heading;
+      return cell;
+    }));
     body.replaceChildren(...state.ranking.map((agent) => {
       const row = document.createElement("tr");
-      [agent.places, agent.agent, agent.group ?? "–", fixed(agent.ability), fixed(agent.low), fixed(agent.high), count(agent.n_trials)].forEach((value, k) => {
+      [agent.places, agent.agent, agent.group ?? "–", fixed(agent.ability), fixed(agent.low), fixed(agent.high), ...agent.shown].forEach((value, k) => {
         const cell = document.createElement(k === 1 ? "th" : "td");
         if (k === 1) cell.scope = "row";
-        cell.className = ["", "", "wide", "n", "n", "n", "n wide"][k];
+        cell.className = ["", "", "wide", "n", "n", "n"][k] ?? "n wide";
         cell.textContent = value;
         row.append(cell);
       });

@@ -1,0 +1,112 @@
+"""The columns of every table in a run's folder, declared once: writers, readers, schemas, exporters and the book go by them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, get_args
+
+from youden.nouns import MISSING_REASONS, RankingRow, StandingName, Target
+from youden.nouns.columns import Meaning, TableColumn, columns_of
+from youden.nouns.facts import STANDINGS
+
+ARMS = ("paired", "independent")
+
+
+@dataclass(frozen=True)
+class ItemRow:
+    """One line of `items.csv`. difficulty: None for an item never seen."""
+
+    item: Annotated[str, Meaning("its id")]
+    difficulty: Annotated[float | None, Meaning("how far it lies below ability; empty for an item never seen")]
+    n_agents: Annotated[int, Meaning("agents with a score on it")]
+    n_trials: Annotated[int, Meaning("its comparisons with an answer")]
+
+
+@dataclass(frozen=True)
+class CurlRow:
+    """One line of `curl.csv`: a point of a link's curve."""
+
+    link: Annotated[str, Meaning("identity, probit, logit")]
+    sd: Annotated[float | None, Meaning("SD of the scores on that scale")]
+    x: Annotated[float | None, Meaning("a size of curl, on the link's scale")]
+    share: Annotated[float | None, Meaning("the share of rectangles with no more than that")]
+    error: Annotated[float | None, Meaning("its standard error, where rectangles were sampled; else 0")]
+
+
+TARGET = TableColumn(
+    "target", "text", "what intervals and places speak of, in every line the same", words=get_args(Target)
+)
+
+
+def ranking_columns(standings: Collection[StandingName] = STANDINGS) -> tuple[TableColumn, ...]:
+    """Of `ranking.csv`, with the rankings beside the plain one that a run has, in their order."""
+    plain = columns_of(RankingRow)
+    beside = (
+        replace(column, name=f"{name}_{column.name}", null=True)
+        for name in STANDINGS
+        if name in standings
+        for column in plain
+        if column.standing
+    )
+    return (*plain, TARGET, *beside)
+
+
+TRIALS = (
+    TableColumn("item", "text", "what the first response answers", of="items"),
+    TableColumn("first", "text", "the agent whose response the judge reads first", of="agents"),
+    TableColumn("second", "text", "the agent whose response the judge reads second", of="agents"),
+    TableColumn("arm", "text", "`paired` (same item) or `independent` (different items)", words=ARMS),
+    TableColumn(
+        "other_item",
+        "text",
+        "what the second response answers, where that is another item; null in the paired arm",
+        of="items",
+        null=True,
+    ),
+    TableColumn("replicate", "whole", "0, or which repetition"),
+    TableColumn("slot", "whole", "the slot of a cyclic plan; null in other designs", null=True),
+)
+ANSWERS = (
+    TableColumn("answer", "share", "in [0, 1]: soft or graded where the judge is; null where missing", null=True),
+    TableColumn("hard", "bit", "0 or 1", null=True),
+    TableColumn("missing", "text", "null, or why there is no answer", words=MISSING_REASONS[1:], null=True),
+    TableColumn("key", "key", "sha256 of the request, its name in the store; null for judges without calls", null=True),
+    TableColumn("tokens_in", "whole", "tokens of the request that were paid for", null=True),
+    TableColumn("tokens_out", "whole", "tokens of the answer that were paid for", null=True),
+    TableColumn("usd", "number", "what it cost in USD, over all passes of the run", null=True),
+    TableColumn("seconds", "number", "what the call took", null=True),
+    TableColumn("served", "text", "the model that the provider says it served", of="models", null=True),
+)
+RATES = (
+    *TRIALS[:3],
+    TableColumn("tpr", "share", "share of yes to paired trials; null where none answered", null=True),
+    TableColumn("fpr", "share", "share of yes to independent trials; null where none answered", null=True),
+    TableColumn("n_paired", "whole", "paired trials with an answer"),
+    TableColumn("n_independent", "whole", "independent trials with an answer"),
+    TableColumn("n_missing", "whole", "trials of either arm without an answer"),
+)
+PAIRS = (
+    *TRIALS[1:3],
+    TableColumn("agreement", "number", "mean TPR over items, less the pair's own FPR where it has one", null=True),
+    TableColumn("mean", "number", "mean answer to both orders, items' own means taken off", null=True),
+    TableColumn("error", "number", "its standard error", null=True),
+    TableColumn("n", "number", "the answers behind it", null=True),
+    TableColumn(
+        "above",
+        "bit",
+        "1 where the first is told to be better than the second, 0 where it is not, null where they are not compared",
+        null=True,
+    ),
+)
+
+COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
+    "ranking.csv": ranking_columns(),
+    "items.csv": columns_of(ItemRow),
+    "curl.csv": columns_of(CurlRow),
+    "plan.parquet": TRIALS,
+    "verdicts.parquet": (*TRIALS, *ANSWERS),
+    "rates.parquet": RATES,
+    "pairs.parquet": PAIRS,
+}
+"""File of a run → its columns, in their order."""
