@@ -95,20 +95,6 @@ def test_claims_of_a_process_that_died_are_free_at_once(tmp_path: Path) -> None:
         assert store.claims().take(KEYS) == set(KEYS)
 
 
-def test_a_store_of_0_1_gets_claims_when_it_is_written_and_stays_as_it_is_when_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "v.db"
-    with open_store(path) as store:
-        store.add("a", ANSWER)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE claims")
-        connection.commit()
-    with open_store(path, read_only=True) as store:
-        assert store.answers(["a"]) == {"a": ANSWER}
-    with open_store(path) as store:
-        assert store.claims().take(KEYS) == set(KEYS)
-        assert store.answers(["a"]) == {"a": ANSWER}
-
-
 def judge_at(server: WireServer) -> dict[str, Any]:
     return {"backend": "wire", "model": "m", "base_url": server.url, "api_key_env": None, "price": 0, "backoff": 0.01}
 

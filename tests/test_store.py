@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import deque
+from contextlib import closing
 from itertools import repeat
 from pathlib import Path
 
@@ -134,13 +135,17 @@ def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
     assert slug_of(path) == "store-foreign"
 
 
-def test_a_newer_store_asks_for_a_newer_youden(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 99])
+def test_a_store_of_another_form_is_refused_and_stays_as_it_is(tmp_path: Path, version: int) -> None:
     path = tmp_path / "v.db"
-    open_store(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    assert slug_of(path) == "store-newer"
+    with open_store(path) as store:
+        store.add("k" * 64, ANSWER)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("DROP TABLE paid")
+    before = path.read_bytes()
+    assert slug_of(path) == slug_of(path, read_only=True) == "store-form"
+    assert path.read_bytes() == before
 
 
 def test_a_store_opened_for_reading_reads_and_refuses_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -208,13 +208,6 @@ def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
             ]
 
 
-def test_a_store_whose_members_did_not_say_whether_they_ask_is_opened(tmp_path: Path) -> None:
-    with open_store(tmp_path / "v.db") as store:
-        store.place._connection.execute("ALTER TABLE members DROP COLUMN asks")  # type: ignore[attr-defined]
-    with asked_alone(tmp_path / "v.db", run="r"), asked_together(tmp_path / "v.db", run="r") as worker:
-        assert (worker.others.n, worker.others.n_asking) == (1, 1)
-
-
 def test_a_flush_waits_for_nobody_who_reads(place: str) -> None:
     """Adding never waits: while one writer stands in the way, answers are taken and found."""
     with open_store(place) as one, open_store(place) as two:

@@ -26,7 +26,7 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.team import SharedBudget, Team, asked_alone
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.protocol.blocks import extensions_of
-from youden.run.books import books_of, carry, with_costs
+from youden.run.books import books_of
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.partner_rules import check_rules, partner_rules, rules_of
 from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
@@ -214,12 +214,11 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     folder, config = planned.folder, planned.config
     books = _books(planned)
     with nullcontext() if books is None else asked_alone(config.store_place, run=run_name(planned)) as team:
-        unbooked = None if books is None else _unbooked(planned, books)
         sight = Sight(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(sight.say, "keys"))
         result = (by or answers_of)(planned, asking, team=team)
         folder.write_plan(result.plan)
-        folder.write_verdicts(result if unbooked is None else with_costs(result, unbooked))
+        folder.write_verdicts(result)
         _write_config(planned)
     return result
 
@@ -262,18 +261,6 @@ def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team 
 def _books(planned: PlannedRun) -> Books | None:
     asks = planned.judge.needs_store and planned.judge.backend != REPLAY
     return books_of(planned.config) if asks else None
-
-
-def _unbooked(planned: PlannedRun, books: Books) -> Verdicts | None:
-    """The answers that the folder holds, where their cost stands in it alone."""
-    folder = planned.folder
-    if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
-        return None
-    plan = folder.read_plan()
-    if folder.judged_plan() != plan.digest:
-        return None
-    with open_store(planned.config.store_place) as store:
-        return carry(folder.read_verdicts(plan), store, books)
 
 
 def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None) -> Analysis:

@@ -112,7 +112,7 @@ LINGER = 0.25
 def open_store(place: str | Path, *, read_only: bool = False) -> Store:
     """The store at `sqlite:///path`, at a path or at `postgresql://…`; made where there is none, unless `read_only`.
 
-    Raises: ConfigError [store-url], [store-package], [store-missing], [store-foreign], [store-newer], [store-older],
+    Raises: ConfigError [store-url], [store-package], [store-missing], [store-foreign], [store-form],
     [store-server-old]; JudgeError [store-corrupt], [store-read-only], [store-full], [store-busy], [store-failed], [store-away].
     """
     return Store(open_place(place, read_only=read_only))

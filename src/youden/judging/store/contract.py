@@ -4,26 +4,72 @@ What a place has to offer in which answers are kept. It keeps rows; what they me
 
 Every method is one transaction, called by one thread at a time, and raises JudgeError with a way on where it fails. A place on
 another machine waits for it a while when it is away. Times are seconds by one clock for all who use the place.
-
-The tables of a store in PostgreSQL, and their version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
+
+from youden.errors import ConfigError
+
+VERSION = 2
+TABLES = {
+    "answers": (1, "key text", "completion text NOT NULL", "created float8 NOT NULL"),
+    "failures": (
+        1,
+        "key text",
+        "kind text NOT NULL",
+        "status bigint",
+        "reason text NOT NULL",
+        "created float8 NOT NULL",
+    ),
+    "judges": (1, "config text", "created float8 NOT NULL"),
+    "served": (2, "judge text", "name text", "created float8 NOT NULL"),
+    "paid": (
+        2,
+        *("payer text", "key text", "usd float8", "tokens_in bigint NOT NULL", "tokens_out bigint NOT NULL"),
+        "seconds float8 NOT NULL",
+    ),
+    "batches": (
+        1,
+        *("id text", "address text NOT NULL", "model text NOT NULL", "usd float8", "file text", "batch text"),
+        *("keys text NOT NULL", "created float8 NOT NULL"),
+    ),
+    "claims": (1, "key text", "owner text NOT NULL", "expires float8 NOT NULL"),
+    "members": (
+        2,
+        *("run text", "name text", "leads boolean", "granted bigint", "spent bigint", "answered bigint"),
+        *("expires float8", "asks boolean"),
+    ),
+}
+"""The tables of a store, whatever keeps them: how many of the first columns make a row's name, and the columns. SQLite reads
+these types as its own."""
 
 Kept = Literal["answers", "failures", "judges", "served", "paid", "batches"]
-COLUMNS: dict[Kept, tuple[tuple[str, ...], int]] = {
-    "answers": (("key", "completion", "created"), 1),
-    "failures": (("key", "kind", "status", "reason", "created"), 1),
-    "judges": (("config", "created"), 1),
-    "served": (("judge", "name", "created"), 2),
-    "paid": (("payer", "key", "usd", "tokens_in", "tokens_out", "seconds"), 2),
-    "batches": (("id", "address", "model", "usd", "file", "batch", "keys", "created"), 1),
-}
-"""Of what can be copied from place to place: the columns, and how many of the first ones make a row's name."""
+KEPT: tuple[Kept, ...] = get_args(Kept)
+"""What can be copied from place to place."""
+
+
+def names_of(table: str) -> list[str]:
+    """The names of the table's columns.
+
+    >>> names_of("served")
+    ['judge', 'name', 'created']
+    """
+    return [str(column).split()[0] for column in TABLES[table][1:]]
+
+
+def key_of_row(table: str) -> str:
+    """The columns that make a row's name, as SQL lists them."""
+    return ", ".join(names_of(table)[: int(TABLES[table][0])])
+
+
+def definition(table: str) -> str:
+    """The table's columns and key, as SQL defines them."""
+    return f"({', '.join(map(str, TABLES[table][1:]))}, PRIMARY KEY ({key_of_row(table)}))"
+
 
 Row = tuple[str | int | float | None, ...]
 FailureRow = tuple[str, str, int | None, str]
@@ -59,6 +105,16 @@ class Member:
 
 
 Change = Callable[[float, Sequence[Member]], Sequence[Member]]
+
+
+def other_form(name: str, version: int | None) -> ConfigError:
+    """What to say of a store whose tables have another version; it is left as it is."""
+    return ConfigError(
+        f"{name} is a store of another form (version {version}, this youden reads {VERSION}). It stays as it is: use it with the "
+        "youden that made it, or give another place. The answers in an SQLite file can be saved: "
+        "`youden salvage FILE --out NEW`.",
+        slug="store-form",
+    )
 
 
 class Place(Protocol):
@@ -134,30 +190,3 @@ class Place(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-VERSION = 2
-TABLES = ("answers", "failures", "judges", "served", "claims", "paid", "members", "writers", "batches")
-
-SCHEMA = (
-    "CREATE TABLE youden.version (version int NOT NULL)",
-    """CREATE TABLE youden.answers (key text PRIMARY KEY, completion text NOT NULL, created float8 NOT NULL,
-       written xid8 NOT NULL DEFAULT pg_current_xact_id())""",
-    "CREATE INDEX answers_written ON youden.answers (written)",
-    """CREATE TABLE youden.failures
-       (key text PRIMARY KEY, kind text NOT NULL, status bigint, reason text NOT NULL, created float8 NOT NULL)""",
-    "CREATE TABLE youden.judges (config text PRIMARY KEY, created float8 NOT NULL)",
-    "CREATE TABLE youden.served (judge text, name text, created float8 NOT NULL, PRIMARY KEY (judge, name))",
-    "CREATE TABLE youden.claims (key text PRIMARY KEY, owner text NOT NULL, expires float8 NOT NULL)",
-    "CREATE INDEX claims_owner ON youden.claims (owner)",
-    """CREATE TABLE youden.paid
-       (payer text NOT NULL, key text NOT NULL, usd float8, tokens_in bigint NOT NULL, tokens_out bigint NOT NULL,
-        seconds float8 NOT NULL, PRIMARY KEY (payer, key))""",
-    """CREATE TABLE youden.members
-       (run text, name text, leads boolean, granted bigint, spent bigint, answered bigint, expires float8, asks boolean,
-        PRIMARY KEY (run, name))""",
-    """CREATE TABLE youden.batches
-       (id text PRIMARY KEY, address text NOT NULL, model text NOT NULL, usd float8, file text, batch text, keys text NOT NULL,
-        created float8 NOT NULL)""",
-    "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
-)

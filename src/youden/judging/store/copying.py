@@ -18,7 +18,7 @@ from pathlib import Path
 from youden.errors import ConfigError
 from youden.judging.call.failures import CallError
 from youden.judging.store.answers import completion_from, open_store
-from youden.judging.store.contract import COLUMNS
+from youden.judging.store.contract import KEPT
 from youden.nouns import Completion, Json
 
 AT_ONCE = 1000
@@ -42,7 +42,7 @@ def copy_stores(sources: Sequence[str | Path], target: str | Path) -> Copied:
     with open_store(target) as to:
         for source in sources:
             with open_store(source, read_only=True) as store:
-                for kept in COLUMNS:
+                for kept in KEPT:
                     last = None
                     while rows := store.place.rows(kept, last, n=AT_ONCE):
                         added = to.place.put_rows(kept, rows)

@@ -11,13 +11,27 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.store.contract import COLUMNS, SCHEMA, TABLES, VERSION, Batch, Change, FailureRow, Kept, Member, Row
+from youden.judging.store.contract import (
+    TABLES,
+    VERSION,
+    Batch,
+    Change,
+    FailureRow,
+    Kept,
+    Member,
+    Row,
+    definition,
+    key_of_row,
+    names_of,
+    other_form,
+)
 from youden.text.printable import shown, without_secret
 
 T = TypeVar("T")
@@ -26,6 +40,15 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 AWAY = 60.0
 """Seconds that a server which was there may be away before the run stops."""
 OLDEST = 130000
+
+_SCHEMA = (
+    "CREATE TABLE youden.version (version int NOT NULL)",
+    *(f"CREATE TABLE youden.{name} {definition(name)}" for name in TABLES),
+    "ALTER TABLE youden.answers ADD COLUMN written xid8 NOT NULL DEFAULT pg_current_xact_id()",
+    "CREATE INDEX answers_written ON youden.answers (written)",
+    "CREATE INDEX claims_owner ON youden.claims (owner)",
+    "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
+)
 
 _ALIVE: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
@@ -80,7 +103,7 @@ DELETE FROM youden.claims WHERE key IN
 class PostgresPlace:
     """The database at `postgresql://…`; its tables are made where there are none, unless `read_only`.
 
-    Raises: ConfigError [store-url], [store-missing], [store-newer], [store-older], [store-server-old]; JudgeError [store-away],
+    Raises: ConfigError [store-url], [store-missing], [store-form], [store-server-old]; JudgeError [store-away],
     [store-read-only], [store-full], [store-failed].
     """
 
@@ -154,39 +177,26 @@ class PostgresPlace:
         def changed(connection: Connection) -> Sequence[Member]:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (run,))
-                found = connection.execute(
-                    f"SELECT {_NOW}, name, leads, granted, spent, answered, expires, asks FROM youden.members "
-                    f"WHERE run = %s UNION ALL SELECT {_NOW}, NULL, NULL, NULL, NULL, NULL, NULL, NULL".encode(),
-                    (run,),
-                ).fetchall()
-                made = change(found[-1][0], [Member(*rest) for _, *rest in found if rest[0] is not None])
+                now = connection.execute(f"SELECT {_NOW}".encode()).fetchall()[0][0]
+                found = connection.execute("SELECT * FROM youden.members WHERE run = %s", (run,)).fetchall()
+                made = change(now, [Member(*rest) for _, *rest in found])
                 connection.execute("DELETE FROM youden.members WHERE run = %s", (run,))
-                rows = [(run, m.name, m.leads, m.granted, m.spent, m.answered, m.expires, m.asks) for m in made]
-                names = ("run", "name", "leads", "granted", "spent", "answered", "expires", "asks")
-                connection.execute(
-                    "INSERT INTO youden.members SELECT * FROM unnest(%(run)s::text[], %(name)s::text[], %(leads)s::bool[], "
-                    "%(granted)s::bigint[], %(spent)s::bigint[], %(answered)s::bigint[], %(expires)s::float8[], "
-                    "%(asks)s::bool[])",
-                    _columns(names, rows),
-                )
+                rows = [(run, *astuple(one)) for one in made]
+                connection.execute(_insert("members").encode(), _columns(names_of("members"), rows))
                 return made
 
         return self._do(changed)
 
     def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
-        columns, n_name = COLUMNS[kept]
-        names = ", ".join(columns[:n_name])
-        where = "" if after is None else f"WHERE ({names}) > ({', '.join(['%s'] * n_name)})"
-        query = f"SELECT {', '.join(columns)} FROM youden.{kept} {where} ORDER BY {names} LIMIT %s"
-        return self._rows(query, (*(after or ())[:n_name], n))
+        name = key_of_row(kept)
+        values = (after or ())[: name.count(",") + 1]
+        where = f"WHERE ({name}) > ({', '.join(['%s'] * len(values))})" if values else ""
+        query = f"SELECT {', '.join(names_of(kept))} FROM youden.{kept} {where} ORDER BY {name} LIMIT %s"
+        return self._rows(query, (*values, n))
 
     def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
-        columns, _ = COLUMNS[kept]
-        arrays = ", ".join(f"%({name})s::{_type_of(name)}[]" for name in columns)
-        query = f"INSERT INTO youden.{kept} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING RETURNING 1"
-        if kept == "answers":
-            query = query.replace("answers", f"answers ({', '.join(columns)})", 1)
-        return len(self._rows(query, _columns(columns, list(rows))))
+        query = f"{_insert(kept)} ON CONFLICT DO NOTHING RETURNING 1"
+        return len(self._rows(query, _columns(names_of(kept), list(rows))))
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
         changed = "UPDATE youden.batches SET file = %s, batch = %s WHERE id = %s RETURNING 1"
@@ -254,12 +264,7 @@ class PostgresPlace:
             self._make(connection)
             version = self._version(connection)
         if version != VERSION:
-            newer = (version or 0) > VERSION
-            raise ConfigError(
-                f"{self.name} was written by {'a newer' if newer else 'an older'} youden (store version {version}, this one "
-                f"reads {VERSION}). {'Upgrade youden.' if newer else 'Copy it with that youden into a new store.'}",
-                slug="store-newer" if newer else "store-older",
-            )
+            raise other_form(self.name, version)
         if not read_only:
             self._check_rights(connection)
 
@@ -275,8 +280,8 @@ class PostgresPlace:
         with suppress(*made_meanwhile), connection.transaction():
             if connection.execute("SELECT to_regnamespace('youden')").fetchall()[0][0] is None:
                 connection.execute("CREATE SCHEMA youden")
-            for statement in SCHEMA:
-                connection.execute(statement)
+            for statement in _SCHEMA:
+                connection.execute(statement.encode())
             connection.execute("INSERT INTO youden.version VALUES (%s)", (VERSION,))
 
     def _check_rights(self, connection: Connection) -> None:
@@ -287,7 +292,7 @@ class PostgresPlace:
             "AND has_table_privilege('youden.' || name, 'UPDATE') AND has_table_privilege('youden.' || name, 'DELETE')) "
             "FROM unnest(%s::text[]) AS t (name)"
         )
-        if not connection.execute(query.encode(), (list(TABLES),)).fetchall()[0][0]:
+        if not connection.execute(query.encode(), ([*TABLES, "writers"],)).fetchall()[0][0]:
             raise self._read_only("this role or server only reads")
 
     def _away(self, error: psycopg.Error) -> JudgeError:
@@ -328,7 +333,9 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str
     return {name: [row[n] for row in rows] for n, name in enumerate(names)}
 
 
-def _type_of(column: str) -> str:
-    if column in ("usd", "seconds", "created"):
-        return "float8"
-    return "bigint" if column in ("tokens_in", "tokens_out", "status") else "text"
+def _insert(table: str) -> str:
+    """SQL that inserts rows given as one list a column."""
+    arrays = ", ".join(
+        f"%({name})s::{type_}[]" for name, type_ in (str(column).split()[:2] for column in TABLES[table][1:])
+    )
+    return f"INSERT INTO youden.{table} ({', '.join(names_of(table))}) SELECT * FROM unnest({arrays})"

@@ -6,7 +6,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -15,30 +16,28 @@ import orjson
 from tenacity import Retrying, retry_if_exception_message, stop_after_delay, wait_fixed
 
 from youden.errors import ConfigError, JudgeError
-from youden.judging.store.contract import COLUMNS, Batch, Change, FailureRow, Kept, Member, Row
+from youden.judging.store.contract import (
+    TABLES,
+    VERSION,
+    Batch,
+    Change,
+    FailureRow,
+    Kept,
+    Member,
+    Row,
+    definition,
+    key_of_row,
+    names_of,
+    other_form,
+)
 
-VERSION = 1
 _APPLICATION_ID = 0x796F7564
+_BY_KEY = {"claims", "paid"}
 _SCHEMA = f"""
-CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, completion TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS failures
-  (key TEXT PRIMARY KEY, kind TEXT NOT NULL, status INTEGER, reason TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS judges (config TEXT PRIMARY KEY, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS served (judge TEXT, name TEXT, created REAL NOT NULL, PRIMARY KEY (judge, name));
-CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS paid
-  (payer TEXT NOT NULL, key TEXT NOT NULL, usd REAL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
-   seconds REAL NOT NULL, PRIMARY KEY (payer, key)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS members
-  (run TEXT, name TEXT, leads INTEGER, granted INTEGER, spent INTEGER, answered INTEGER, expires REAL, asks INTEGER DEFAULT 1,
-   PRIMARY KEY (run, name));
-CREATE TABLE IF NOT EXISTS batches
-  (id TEXT PRIMARY KEY, address TEXT NOT NULL, model TEXT NOT NULL, usd REAL, file TEXT, batch TEXT, keys TEXT NOT NULL,
-   created REAL NOT NULL);
+{"".join(f"CREATE TABLE IF NOT EXISTS {name} {definition(name)}{' WITHOUT ROWID' * (name in _BY_KEY)};" for name in TABLES)}
 PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {VERSION};
 """
-_TABLES = {"answers", "failures", "judges", "served", "claims", "paid", "members", "batches"}
 
 _PAY = """
 INSERT INTO paid VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SET usd = paid.usd + excluded.usd,
@@ -67,7 +66,7 @@ def path_of(place: str) -> Path:
 class SqlitePlace:
     """The file of `sqlite:///path` or of a path; made where there is none, unless `read_only`.
 
-    Raises: ConfigError [store-missing], [store-foreign], [store-newer]; JudgeError [store-corrupt], [store-read-only],
+    Raises: ConfigError [store-missing], [store-foreign], [store-form]; JudgeError [store-corrupt], [store-read-only],
     [store-full], [store-busy], [store-failed].
     """
 
@@ -84,8 +83,6 @@ class SqlitePlace:
         try:
             with self._explained():
                 _UNTIL_FREE(_prepare, self._connection, path, read_only=read_only)
-            if not read_only:
-                self._take_in_batches(path.with_name(path.name + "-batches"))
         except BaseException:
             self._connection.close()
             raise
@@ -145,34 +142,22 @@ class SqlitePlace:
 
     def members(self, run: str, change: Change) -> Sequence[Member]:
         with self._writing() as do:
-            rows = do.execute(
-                "SELECT name, leads, granted, spent, answered, expires, asks FROM members WHERE run = ?", [run]
-            ).fetchall()
-            made = change(self.now(), [Member(*row) for row in rows])
+            rows = do.execute("SELECT * FROM members WHERE run = ?", [run]).fetchall()
+            made = change(self.now(), [Member(*rest) for _, *rest in rows])
             do.execute("DELETE FROM members WHERE run = ?", [run])
-            do.executemany(
-                "INSERT INTO members VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [(run, m.name, m.leads, m.granted, m.spent, m.answered, m.expires, m.asks) for m in made],
-            )
+            do.executemany(f"INSERT INTO members VALUES {_marks('members')}", [(run, *astuple(one)) for one in made])
         return made
 
     def rows(self, kept: Kept, after: Row | None, *, n: int) -> list[Row]:
-        if not self._read(
-            "SELECT 1 FROM sqlite_schema WHERE name = ?", kept
-        ):  # a store from before there was such a table
-            return []
-        columns, n_name = COLUMNS[kept]
-        names = ", ".join(columns[:n_name])
-        marks = ", ".join("?" * n_name)
-        where = "" if after is None else f"WHERE ({names}) > ({marks})"
-        query = f"SELECT {', '.join(columns)} FROM {kept} {where} ORDER BY {names} LIMIT ?"
-        return self._read(query, *(after or ())[:n_name], n)
+        name = key_of_row(kept)
+        values = (after or ())[: name.count(",") + 1]
+        where = f"WHERE ({name}) > ({', '.join('?' * len(values))})" if values else ""
+        return self._read(f"SELECT * FROM {kept} {where} ORDER BY {name} LIMIT ?", *values, n)
 
     def put_rows(self, kept: Kept, rows: Iterable[Row]) -> int:
-        marks = ", ".join("?" * len(COLUMNS[kept][0]))
         with self._writing() as do:
             before = self._connection.total_changes
-            do.executemany(f"INSERT OR IGNORE INTO {kept} VALUES ({marks})", rows)
+            do.executemany(f"INSERT OR IGNORE INTO {kept} VALUES {_marks(kept)}", rows)
             return self._connection.total_changes - before
 
     def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
@@ -188,17 +173,6 @@ class SqlitePlace:
 
     def close(self) -> None:
         self._connection.close()
-
-    def _take_in_batches(self, beside: Path) -> None:
-        """Batches under way were once noted in a file beside the store."""
-        if not beside.is_file():
-            return
-        with self._explained(), closing(sqlite3.connect(beside, timeout=1)) as old:
-            rows = old.execute(
-                "SELECT printf('beside %09d', id), address, model, usd, file, batch, keys, 0 FROM batches"
-            ).fetchall()
-        self.put_rows("batches", rows)
-        beside.unlink()
 
     def _read(self, query: str, *values: str | int | float | None) -> list[Any]:
         with self._explained():
@@ -245,11 +219,8 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
             f"{path} is a database of something else: it has tables that are not a store's. Give another path.",
             slug="store-foreign",
         )
-    if version > VERSION:
-        raise ConfigError(
-            f"{path} was written by a newer youden (store version {version}, this one reads {VERSION}). Upgrade youden.",
-            slug="store-newer",
-        )
+    if tables and version != VERSION:
+        raise other_form(str(path), version)
     if read_only:
         if not tables:
             raise ConfigError(
@@ -258,11 +229,12 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> 
         return
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    if not known >= _TABLES:
+    if not tables:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
-    if "asks" not in [name for _, name, *_ in connection.execute("PRAGMA table_info(members)")]:
-        connection.execute("ALTER TABLE members ADD COLUMN asks INTEGER DEFAULT 1")
+
+
+def _marks(table: str) -> str:
+    return f"({', '.join('?' * len(names_of(table)))})"
 
 
 def _json(values: Collection[str]) -> str:
