@@ -82,7 +82,7 @@ def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(worl
 
 
 @pytest.mark.parametrize(
-    ("arguments", "slug"), [({"n_seeds": 0}, "budget-seeds"), ({"top": 8}, "budget-top"), ({"top": 0}, "budget-top")]
+    ("arguments", "slug"), [({"n_seeds": 0}, "study-seeds"), ({"top": 8}, "budget-top"), ({"top": 0}, "budget-top")]
 )
 def test_bad_arguments_are_refused(world: World, arguments: dict[str, int], slug: str) -> None:
     with pytest.raises(StatisticsError) as caught:

@@ -6,7 +6,7 @@ cells of these items? Seeds repeat the same items, so however many they are, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import hypot
 from typing import Literal
@@ -14,19 +14,17 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
-from youden.errors import StatisticsError
+from youden.errors import PlanError
 from youden.nouns import Json, Progress, ScoreKind, SplitRule
 from youden.nouns.pool import Bools, Floats
 from youden.protocol.designs.cell_designs import NLogN
 from youden.protocol.designs.repair import StarvedError
-from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
-from youden.stats.baselines import BASELINES
+from youden.stats.baselines import BASELINES, Baseline
 from youden.streams import own_stream, stream
+from youden.study.grid import Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
 from youden.study.replay import World
-from youden.study.sparsity import Spread, draw_fold
 
-_FIELDS = ("rmse", "rho", "tau", "auc")
 N_RESAMPLES = 1000
 LEVEL = 0.95
 Order = Literal["better", "worse", "open"]
@@ -78,48 +76,36 @@ def study_baselines(
 
     Items are resampled with the fits as they are: models are not fitted again.
 
-    Raises: StatisticsError [baselines-seeds]; ConfigError [unknown-baseline]; PlanError [d-core], [holdout].
+    Raises: StatisticsError [study-seeds]; ConfigError [unknown-baseline]; PlanError [d-core], [holdout].
     """
-    if n_seeds < 1:
-        raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="baselines-seeds")
     tried = list(dict.fromkeys(["clipped-linear", *(names or BASELINES)]))
     makers = {name: BASELINES.load(name) for name in tried}
-    figures = np.full((n_seeds, len(tried), len(_FIELDS)), np.nan)
-    covered = np.empty(n_seeds)
-    squares, counts = np.empty((2, n_seeds, len(tried), world.pool.n_items))
-    if progress is not None:
-        progress.start(n_seeds * len(tried), what="fits")
-    for seed in range(n_seeds):
-        fold = draw_fold(world, rule=rule, kind=kind, holdout=holdout, seed=seed)
-        chosen = _chosen(world, fold.split.train, c=c, seed=seed)
-        covered[seed] = chosen.sum() / world.pool.present.sum()
-        train = np.where(chosen, fold.train, np.nan)
-        for place, make in enumerate(makers.values()):
-            model = make().fit(train)
-            theta = model.ability_
-            predicted = model.predict()
-            held = np.where(np.isnan(predicted), np.nan, fold.held)
-            squares[seed, place] = np.nansum((predicted - held) ** 2, axis=0)
-            counts[seed, place] = (~np.isnan(held)).sum(axis=0)
-            figures[seed, place, :3] = (
-                rmse(predicted, held).value,
-                spearman(theta, fold.dense).value,
-                kendall(theta, fold.dense).value,
-            )
-            if groups is not None:
-                either = groups.positive | groups.negative
-                figures[seed, place, 3] = ranking_auc(theta[either], groups.positive[either])
-            if progress is not None:
-                progress.advance()
-    if progress is not None:
-        progress.stop()
-    behind = figures[:, :, 0] - figures[:, :1, 0]
-    se_items = _error_over_items(squares, counts)
+    folds = draw_folds(world, n_seeds, rule=rule, kind=kind, holdout=holdout)
+    chosen = [_chosen(world, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
+    tables = []
+    with grid(n_seeds, n_rows=len(tried), what="fits", progress=progress) as drawn:
+        for make in makers.values():
+
+            def figures(seed: int, make: Callable[[], Baseline] = make) -> list[float]:
+                fold, model = folds[seed], make()
+                kept = fold.kept_by(model, np.where(chosen[seed], fold.train, np.nan), groups)
+                error = (model.predict() - fold.held) ** 2
+                return [*kept, *np.nansum(error, axis=0).tolist(), *(~np.isnan(error)).sum(axis=0).tolist()]
+
+            found = drawn(figures)
+            if isinstance(found, PlanError):
+                raise found
+            tables.append(found)
+    kept = np.stack([table[:, :4] for table in tables], axis=1)
+    squares, counts = np.stack([table[:, 4:].reshape(n_seeds, 2, -1) for table in tables], axis=2).swapaxes(0, 1)
+    behind = kept[:, :, 0] - kept[:, :1, 0]
+    se_items = _error_over_items(np.ascontiguousarray(squares), np.ascontiguousarray(counts))
     reach = float(ndtri(1 - (1 - LEVEL) / 2 / max(len(tried) - 1, 1)))
     rows = [
-        _row(name, figures[:, place], behind[:, place], se_items=float(se_items[place]), reach=reach)
+        _row(name, kept[:, place], behind[:, place], se_items=float(se_items[place]), reach=reach)
         for place, name in enumerate(tried)
     ]
+    covered = np.array([cells.sum() / world.pool.present.sum() for cells in chosen])
     return BaselinesStudy(rule, kind, Spread.of(covered), tuple(rows))
 
 

@@ -6,7 +6,7 @@ The figures are means over seeds; `budget_goals` says what they support.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Pool, Progress, ScoreKind, Verdicts
-from youden.nouns.pool import Floats
+from youden.nouns.pool import Floats, or_none
 from youden.protocol.coverage import coverage
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally, train_scores
@@ -24,6 +24,7 @@ from youden.run.rounds import run_rounds
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
 from youden.streams import own_stream
+from youden.study.grid import grid
 from youden.study.replay import World, paired_mean_first, replay
 
 TOPS = (1, 3, 5)
@@ -89,6 +90,7 @@ class BudgetRow:
 
     percent: float
     asked: str = ""
+    why: str | None = None
     trials: float | None = None
     calls: float | None = None
     usd: float | None = None
@@ -100,7 +102,6 @@ class BudgetRow:
     halfwidth: float | None = None
     recall: float | None = None
     recalls: dict[int, float] | None = None
-    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,9 @@ class Amount(NamedTuple):
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
         """Nothing held out. Raises: PlanError."""
-        if self.kind == "percent":
-            return make_plan(pool, design=design, percent=self.value, holdout=0.0, seed=seed)
-        if self.kind == "trials":
-            return make_plan(pool, design=design, trials=self.value, holdout=0.0, seed=seed)
+        if self.kind != "width":
+            percent, trials = (self.value if self.kind == kind else None for kind in ("percent", "trials"))
+            return make_plan(pool, design=design, percent=percent, trials=trials, holdout=0.0, seed=seed)
         if design not in ("cyclic", "adaptive", "width"):
             raise PlanError(
                 f"The design '{design}' cannot ask until a width is there. Take cyclic.", slug="width-design"
@@ -176,52 +176,35 @@ def study_budget(
         Without any of them, of each design the first three of `LADDER` at which it can be drawn, 100 alone where it can nowhere.
     top: whose recall is told beside that of the top 1, 3 and 5; None: 5, or one fewer than there are agents.
 
-    Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [budget-seeds],
+    Raises: PlanError where no design can be drawn at any budget; ConfigError [unknown-design]; StatisticsError [study-seeds],
     [budget-top], [metric-constant].
     """
-    if n_seeds < 1:
-        raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="budget-seeds")
     dense = _dense_ability(world.scores(target))
     top, tops = _tops(int((~np.isnan(dense)).sum()), top)
-    halves = half_items(world.scores(target), _dense_ability, tops=tops)
     said = [
         *(Amount("percent", value) for value in percents),
         *(Amount("trials", value) for value in trials),
         *(Amount("width", value) for value in widths),
     ]
     n_rows = len(said) or N_RUNGS
-    if progress is not None:
-        progress.start(len(designs) * n_rows * n_seeds, what="plans tried")
     rows: dict[str, tuple[BudgetRow, ...]] = {}
-    for design in designs:
-        found: list[BudgetRow] = []
-        for amount in said or [Amount("percent", value) for value in LADDER]:
-            row = _row(
-                world,
-                dense,
-                design,
-                amount,
-                n_seeds=n_seeds,
-                target=target,
-                top=top,
-                tops=tops,
-                price=usd_per_call,
-                bar=progress,
-            )
-            if row.why is None or said or (amount.value == LADDER[-1] and not found):
-                found.append(row)
-            if len(found) == n_rows:
-                break
-        rows[design] = tuple(found)
-    if progress is not None:
-        progress.stop()
+    with grid(n_seeds, n_rows=len(designs) * n_rows, what="plans tried", progress=progress) as drawn:
+        for design in designs:
+            found: list[BudgetRow] = []
+            for amount in said or [Amount("percent", value) for value in LADDER]:
+                figures = drawn(partial(_figures, world, dense, design, amount, target=target, tops=tops))
+                if said or not isinstance(figures, PlanError) or (amount.value == LADDER[-1] and not found):
+                    found.append(_row(figures, amount, world=world, top=top, tops=tops, price=usd_per_call))
+                if len(found) == n_rows:
+                    break
+            rows[design] = tuple(found)
     reasons = [row.why for named in rows.values() for row in named]
     if all(reasons):
         raise PlanError(f"No design fits any of these budgets: {reasons[0]} Give larger ones.", slug="budget-none-fits")
     return BudgetStudy(
         target=target,
         dense_calls=world.n_dense_calls,
-        halves=halves,
+        halves=half_items(world.scores(target), _dense_ability, tops=tops),
         fpr=float(np.nanmean(world.independent)) if np.isfinite(world.independent).any() else 0.0,
         r2=ClippedLinear().fit(world.scores(target)).r2_,
         top=top,
@@ -240,28 +223,21 @@ def _tops(K: int, top: int | None) -> tuple[int, tuple[int, ...]]:
 
 
 def _row(
-    world: World,
-    dense: Floats,
-    design: str,
+    found: Floats | PlanError,
     amount: Amount,
     *,
-    n_seeds: int,
-    target: ScoreKind,
+    world: World,
     top: int,
     tops: tuple[int, ...],
     price: float | None,
-    bar: Progress | None,
 ) -> BudgetRow:
-    try:
-        draws = np.array(list(_draws(world, dense, design, amount, n_seeds=n_seeds, target=target, tops=tops, bar=bar)))
-    except PlanError as error:
-        return BudgetRow(
-            percent=amount.value if amount.kind == "percent" else np.nan, asked=str(amount), why=error.message
-        )
-    calls, trials, cells, slots, rho, covered, halfwidth, *found = draws.mean(axis=0).tolist()
-    recalls = dict(zip(tops, found, strict=True))
+    asked = amount.value if amount.kind == "percent" else np.nan
+    if isinstance(found, PlanError):
+        return BudgetRow(asked, str(amount), found.message)
+    calls, trials, cells, slots, rho, covered, halfwidth, *shares = found.mean(axis=0).tolist()
+    recalls = dict(zip(tops, shares, strict=True))
     return BudgetRow(
-        percent=amount.value if amount.kind == "percent" else 100 * calls / world.n_dense_calls,
+        percent=100 * calls / world.n_dense_calls if np.isnan(asked) else asked,
         asked=str(amount),
         trials=trials,
         calls=calls,
@@ -269,44 +245,33 @@ def _row(
         cells=cells,
         slots=slots or None,
         rho_mean=rho,
-        rho_sd=float(draws[:, 4].std(ddof=1)) if n_seeds > 1 else None,
-        coverage=None if np.isnan(covered) else covered,
-        halfwidth=None if np.isnan(halfwidth) else halfwidth,
+        rho_sd=float(found[:, 4].std(ddof=1)) if len(found) > 1 else None,
+        coverage=or_none(covered),
+        halfwidth=or_none(halfwidth),
         recall=recalls[top],
         recalls=recalls,
     )
 
 
-def _draws(
-    world: World,
-    dense: Floats,
-    design: str,
-    amount: Amount,
-    *,
-    n_seeds: int,
-    target: ScoreKind,
-    tops: tuple[int, ...],
-    bar: Progress | None,
-) -> Iterator[list[float]]:
-    for seed in range(n_seeds):
-        result = run_rounds(amount.plan(world.pool, design, seed=seed), world.pool, partial(replay, world=world))
-        plan = result.plan
-        found = estimate(result, target=target)
-        centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
-        bounded = ~(np.isnan(found.low) | np.isnan(true))
-        inside = (found.low - centre <= true) & (true <= found.high - centre)
-        yield [
-            len(plan),
-            2 * int((plan.arm == PAIRED).sum()) / plan.n_agents,
-            coverage(plan).cells,
-            int(plan.slot.max()) + 1,
-            seen_correlation(found.ability, dense),
-            float(inside[bounded].mean()) if bounded.any() else np.nan,
-            float((found.high - found.low)[bounded].mean() / 2) if bounded.any() else np.nan,
-            *(top_recall(found.ability, dense, top) for top in tops),
-        ]
-        if bar is not None:
-            bar.advance()
+def _figures(
+    world: World, dense: Floats, design: str, amount: Amount, seed: int, *, target: ScoreKind, tops: tuple[int, ...]
+) -> list[float]:
+    """Calls, trials an agent, cells, slots, ρ, coverage, half width, and the recall of each of `tops`."""
+    result = run_rounds(amount.plan(world.pool, design, seed=seed), world.pool, partial(replay, world=world))
+    plan, found = result.plan, estimate(result, target=target)
+    centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
+    bounded = ~(np.isnan(found.low) | np.isnan(true))
+    inside = (found.low - centre <= true) & (true <= found.high - centre)
+    return [
+        len(plan),
+        2 * int((plan.arm == PAIRED).sum()) / plan.n_agents,
+        coverage(plan).cells,
+        int(plan.slot.max()) + 1,
+        seen_correlation(found.ability, dense),
+        float(inside[bounded].mean()) if bounded.any() else np.nan,
+        float((found.high - found.low)[bounded].mean() / 2) if bounded.any() else np.nan,
+        *(top_recall(found.ability, dense, top) for top in tops),
+    ]
 
 
 def estimate(result: Verdicts, *, target: ScoreKind) -> Estimate:

@@ -6,12 +6,12 @@ Nothing is recommended that was not tried.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import isnan
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from youden.errors import ConfigError
 from youden.nouns import Json
+from youden.nouns.pool import or_none
 from youden.study.budget_curves import BudgetRow, BudgetStudy
 from youden.study.link_curl import LITTLE
 from youden.text.sentences import counted
@@ -164,20 +164,9 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     found = recommend(study, goal)
     designs: dict[str, Json] = {
         design: [
-            {
-                "percent": None if isnan(row.percent) else row.percent,
-                "asked": row.asked,
-                "trials": row.trials,
-                "calls": row.calls,
-                "usd": row.usd,
-                "cells": row.cells,
-                "rho_mean": row.rho_mean,
-                "rho_sd": row.rho_sd,
-                "coverage": row.coverage,
-                "halfwidth": row.halfwidth,
-                **{f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in study.tops},
-                "why": row.why,
-            }
+            {name: value for name, value in asdict(row).items() if name not in ("slots", "recall", "recalls")}
+            | {"percent": or_none(row.percent)}
+            | {f"top{k}_recall": None if row.recalls is None else row.recalls[k] for k in study.tops}
             for row in rows
         ]
         for design, rows in study.designs.items()
@@ -197,7 +186,7 @@ def budget_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
         "ceiling_sd": study.halves.rho_sd,
         "ceiling_recall": {f"top{k}": share for k, share in study.halves.recalls.items()},
         "fpr": study.fpr,
-        "r2": None if isnan(study.r2) else study.r2,
+        "r2": or_none(study.r2),
         "seeds": study.n_seeds,
         "goal": {"measure": goal.measure, "value": goal.value},
         "recommended": recommended,

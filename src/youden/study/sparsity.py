@@ -6,24 +6,24 @@ Within a seed all regimes are compared on the same holdout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from youden.errors import PlanError, StatisticsError
-from youden.nouns import Json, Progress, ScoreKind, Scores, Split, SplitRule
+from youden.errors import PlanError
+from youden.nouns import Json, Progress, ScoreKind, Scores, SplitRule
 from youden.nouns.pool import Bools, Floats
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cell_designs import CellDesign
 from youden.protocol.designs.repair import n_comparisons
-from youden.protocol.plan import draw_split, make_plan
-from youden.protocol.scores import holdout_scores, tally, train_scores
+from youden.protocol.plan import make_plan
+from youden.protocol.scores import tally, train_scores
 from youden.stats.additive.clipped_linear import ClippedLinear
-from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.streams import stream
+from youden.study.grid import Fold, Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
 from youden.study.replay import World, replay
 
@@ -55,23 +55,6 @@ HEADLINE = Regime("nlogn", {"c": 1.6})
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Mean and SD (None with one seed) over `n` seeds, and the central 95 % of them."""
-
-    mean: float
-    sd: float | None
-    low: float
-    high: float
-    n: int
-
-    @classmethod
-    def of(cls, values: Floats) -> Spread:
-        low, high = np.quantile(values, [0.025, 0.975]).tolist()
-        sd = float(values.std(ddof=1)) if len(values) > 1 else None
-        return cls(float(values.mean()), sd, low, high, len(values))
-
-
-@dataclass(frozen=True)
 class SparsityRow:
     """One regime over seeds.
 
@@ -82,6 +65,7 @@ class SparsityRow:
     """
 
     label: str
+    why: str | None
     of_all: Spread | None = None
     of_train: Spread | None = None
     calls: Spread | None = None
@@ -90,7 +74,6 @@ class SparsityRow:
     rho: Spread | None = None
     tau: Spread | None = None
     auc: Spread | None = None
-    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,35 +87,6 @@ class SparsityStudy:
     holdout: float
     dense: SparsityRow
     rows: tuple[SparsityRow, ...]
-
-
-class _Costs(NamedTuple):
-    of_all: float
-    of_train: float
-    calls: float
-    calls_unordered: float
-
-
-class _Draw(NamedTuple):
-    of_all: float
-    of_train: float
-    calls: float
-    calls_unordered: float
-    rmse: float
-    rho: float
-    tau: float
-    auc: float
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """One seed: a split, its training scores, the dense scores of its holdout, and the dense training fit."""
-
-    split: Split
-    train: Floats
-    held: Floats
-    dense: Floats
-    seed: int
 
 
 def study_sparsity(
@@ -150,59 +104,53 @@ def study_sparsity(
 
     groups: what `auc` tells apart.
 
-    Raises: PlanError [holdout]; StatisticsError [sparsity-seeds]; ConfigError [unknown-design].
+    Raises: PlanError [holdout]; StatisticsError [study-seeds]; ConfigError [unknown-design].
     """
-    if n_seeds < 1:
-        raise StatisticsError(f"{n_seeds} seeds were asked for. Give at least 1.", slug="sparsity-seeds")
     for regime in regimes:
         check_options(regime.design, regime.options)
-    dense: list[_Draw] = []
-    draws: dict[str, list[_Draw]] = {regime.label: [] for regime in regimes}
-    why: dict[str, str] = {}
-    if progress is not None:
-        progress.start(n_seeds * len(regimes), what="fits")
-    for seed in range(n_seeds):
-        fold = draw_fold(world, rule=rule, kind=kind, holdout=holdout, seed=seed)
-        whole = fold.split.train & ~np.isnan(fold.train)
-        dense.append(_drawn(fold, fold.train, groups, _cell_costs(fold, whole)))
-        for regime in regimes:
-            try:
-                draws[regime.label].append(_draw(world, fold, regime, kind=kind, groups=groups))
-            except PlanError as error:
-                why[regime.label] = error.message
-            if progress is not None:
-                progress.advance()
-    if progress is not None:
-        progress.stop()
-    return SparsityStudy(
-        n_agents=world.pool.n_agents,
-        n_items=world.pool.n_items,
-        rule=rule,
-        kind=kind,
-        holdout=holdout,
-        dense=_row("dense", dense),
-        rows=tuple(
-            SparsityRow(regime.label, why=why[regime.label])
-            if regime.label in why
-            else _row(regime.label, draws[regime.label])
-            for regime in regimes
-        ),
-    )
+    folds = draw_folds(world, n_seeds, rule=rule, kind=kind, holdout=holdout)
+
+    def row(label: str, scored: Callable[[int], _Scored]) -> SparsityRow:
+        def figures(seed: int) -> list[float]:
+            scores, *costs = scored(seed)
+            return [*costs, *folds[seed].kept_by(ClippedLinear(constraint="clip"), scores, groups)]
+
+        found = drawn(figures)
+        if isinstance(found, PlanError):
+            return SparsityRow(label, found.message)
+        return SparsityRow(label, None, *Spread.of_each(found))
+
+    with grid(n_seeds, n_rows=1 + len(regimes), what="fits", progress=progress) as drawn:
+        return SparsityStudy(
+            n_agents=world.pool.n_agents,
+            n_items=world.pool.n_items,
+            rule=rule,
+            kind=kind,
+            holdout=holdout,
+            dense=row(
+                "dense", lambda seed: _chosen(folds[seed], folds[seed].split.train & ~np.isnan(folds[seed].train))
+            ),
+            rows=tuple(
+                row(regime.label, lambda seed, regime=regime: _scored(world, folds[seed], regime, kind=kind, seed=seed))
+                for regime in regimes
+            ),
+        )
 
 
-def draw_fold(world: World, *, rule: SplitRule, kind: ScoreKind, holdout: float, seed: int) -> Fold:
-    """The fold of one seed. Raises: PlanError [holdout]."""
-    split = draw_split(world.pool.present, fraction=holdout, rule=rule, seed=seed)
-    train = train_scores(world.rates, split, kind=kind).value
-    held = holdout_scores(world.rates, split, kind=kind).value
-    return Fold(split, train, held, ClippedLinear(constraint="clip").fit(train).ability_, seed)
+class _Scored(NamedTuple):
+    """What a regime scores of a fold's training cells, and what that costs, as in `SparsityRow`."""
+
+    scores: Scores | Floats
+    of_all: float
+    of_train: float
+    calls: float
+    calls_unordered: float
 
 
-def _draw(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, groups: Contrast | None) -> _Draw:
+def _scored(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int) -> _Scored:
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        chosen = design.choose(fold.split.train, stream("trials", fold.seed))
-        return _drawn(fold, np.where(chosen, fold.train, np.nan), groups, _cell_costs(fold, chosen))
+        return _chosen(fold, design.choose(fold.split.train, stream("trials", seed)))
     plan = make_plan(
         world.pool,
         design=regime.design,
@@ -210,66 +158,26 @@ def _draw(world: World, fold: Fold, regime: Regime, *, kind: ScoreKind, groups: 
         options=regime.options,
         holdout=fold.split.fraction,
         rule=fold.split.rule,
-        seed=fold.seed,
+        seed=seed,
     )
     scores = train_scores(tally(replay(plan, world)), plan.split, kind=kind)
     counted = coverage(plan)
     seen = float((scores.weight > 0).sum())
     # what the held-out cells alone cost is not what training took
     calls = float(counted.calls - counted.holdout)
-    return _drawn(fold, scores, groups, _Costs(seen / counted.present, seen / counted.train, calls, calls))
+    return _Scored(scores, seen / counted.present, seen / counted.train, calls, calls)
 
 
-def _cell_costs(fold: Fold, chosen: Bools) -> _Costs:
-    """Shares of all and of training cells, and calls with ordered and with unordered pairs."""
-    partners = fold.split.train if fold.split.rule == "shared" else fold.split.train | fold.split.holdout
-    n = int(chosen.sum())
-    ordered = n_comparisons(chosen, partners, n_partners=None, pairs="ordered")
-    unordered = n_comparisons(chosen, partners, n_partners=None, pairs="unordered")
-    n_train = int(fold.split.train.sum())
-    return _Costs(n / (n_train + fold.split.n_holdout), n / n_train, 2.0 * ordered, 2.0 * unordered)
-
-
-def _drawn(
-    fold: Fold,
-    scores: Scores | Floats,
-    groups: Contrast | None,
-    costs: _Costs,
-) -> _Draw:
-    model = ClippedLinear(constraint="clip").fit(scores)
-    predicted = model.predict()
-    observed = np.where(np.isnan(predicted), np.nan, fold.held)
-    theta = model.ability_
-    both = ~(np.isnan(theta) | np.isnan(fold.dense))
-    auc = np.nan
-    if groups is not None:
-        either = (groups.positive | groups.negative) & ~np.isnan(theta)
-        auc = ranking_auc(theta[either], groups.positive[either])
-    return _Draw(
-        *costs,
-        rmse=rmse(predicted, observed).value,
-        rho=spearman(theta[both], fold.dense[both]).value,
-        tau=kendall(theta[both], fold.dense[both]).value,
-        auc=auc,
+def _chosen(fold: Fold, chosen: Bools) -> _Scored:
+    """Some of the training cells, compared with every partner on their item."""
+    split = fold.split
+    partners = split.train if split.rule == "shared" else split.train | split.holdout
+    n, n_train = int(chosen.sum()), int(split.train.sum())
+    ordered, unordered = (
+        2.0 * n_comparisons(chosen, partners, n_partners=None, pairs=pairs) for pairs in ("ordered", "unordered")
     )
-
-
-def _row(label: str, draws: list[_Draw]) -> SparsityRow:
-    of = {
-        name: None if np.isnan(column).any() else Spread.of(column)
-        for name, column in zip(_Draw._fields, np.array(draws).T, strict=True)
-    }
-    return SparsityRow(
-        label,
-        of_all=of["of_all"],
-        of_train=of["of_train"],
-        calls=of["calls"],
-        calls_unordered=of["calls_unordered"],
-        rmse=of["rmse"],
-        rho=of["rho"],
-        tau=of["tau"],
-        auc=of["auc"],
-    )
+    of_all = n / (n_train + split.n_holdout)
+    return _Scored(np.where(chosen, fold.train, np.nan), of_all, n / n_train, ordered, unordered)
 
 
 def sparsity_words(study: SparsityStudy) -> tuple[str, ...]:
@@ -307,11 +215,11 @@ def sparsity_json(study: SparsityStudy) -> dict[str, Json]:
         "rule": study.rule,
         "scores": study.kind,
         "holdout": study.holdout,
-        "dense": _words_row(study.dense),
-        "regimes": [_words_row(row) for row in study.rows],
+        "dense": _figures(study.dense),
+        "regimes": [_figures(row) for row in study.rows],
         "words": list(sparsity_words(study)),
     }
 
 
-def _words_row(row: SparsityRow) -> dict[str, Json]:
+def _figures(row: SparsityRow) -> dict[str, Json]:
     return {name: value for name, value in asdict(row).items() if value is not None}
