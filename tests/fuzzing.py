@@ -19,11 +19,15 @@ from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, 
 from youden.errors import YoudenError
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.engine import judge_plan
+from youden.judging.registry import BACKENDS
 from youden.judging.store.answers import open_store
 from youden.nouns import PAIRED, Verdicts
 
-Backend = Literal["wire", "openai", "litellm", "batch"]
-BACKENDS: tuple[Backend, ...] = ("wire", "openai", *(("litellm",) if find_spec("litellm") else ()), "batch")
+CALLING = tuple(
+    name for name, one in BACKENDS.items() if one.makes_calls and (one.installed is None or find_spec(one.installed))
+)
+ASKED_BY = (*CALLING, "batch")
+"""How replies are fuzzed: through every backend that makes calls, and through a batch."""
 POOL = make_pool(3, 2)
 PLAN = dense_plan(POOL)
 PRICE = 1000.0
@@ -36,7 +40,7 @@ MOST_THROTTLED = 8
 class Course:
     """A run to be tried: reply number n goes wrong by `twists[n % len]`, None is well. cap: of the USD all of it costs."""
 
-    backend: Backend
+    backend: str
     twists: tuple[Twist | None, ...]
     decision: Literal["text", "logprobs"] = "text"
     cap: float | None = None

@@ -17,12 +17,13 @@ from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.registry import JUDGES, calling_judge
+from youden.judging.registry import BACKENDS, JUDGES, calling_judge
 from youden.judging.store.answers import open_store
 from youden.nouns import Judge, Message, Request
 
-MODELS = {"openai": "m", "wire": "m", "litellm": "hosted_vllm/m"}
-INSTALLED = [name for name in MODELS if name != "litellm" or find_spec("litellm")]
+CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
+MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m"}
+INSTALLED = [name for name, one in CALLING.items() if one.installed is None or find_spec(one.installed)]
 REQUEST = (Message("system", "s"), Message("user", "u"))
 PARAMETERS = {"temperature": 0, "max_tokens": 8, "seed": 0, "top_k": 5}
 POOL = make_pool(3, 6)

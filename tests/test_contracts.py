@@ -10,7 +10,7 @@ import pytest
 from pools import make_pool
 from youden.judging.backends.lexical import Lexical
 from youden.judging.call.connection import Connection
-from youden.judging.registry import JUDGES, makes_calls
+from youden.judging.registry import JUDGES, backend_of
 from youden.practice.attacks import ATTACKS, plant
 from youden.protocol.designs import DESIGNS
 from youden.protocol.plan import make_plan
@@ -40,7 +40,9 @@ def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name:
         assert np.array_equal(column, same)
 
 
-@pytest.mark.parametrize("name", [name for name in JUDGES if makes_calls(name) and name not in NOT_INSTALLED])
+@pytest.mark.parametrize(
+    "name", [name for name in JUDGES if backend_of(name).makes_calls and name not in NOT_INSTALLED]
+)
 async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_of_it(name: str) -> None:
     judge = JUDGES.load(name)(Connection("tested", "http://127.0.0.1:9/v1", 1.0, api_key="planted-key"))
     assert judge.name == "tested"
@@ -63,12 +65,12 @@ def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: st
 
 
 def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
-    assert {name for name in JUDGES if not makes_calls(name)} == {*BUILT_FROM_A_PLAN, "jury", "replay"}
+    assert {name for name in JUDGES if not backend_of(name).makes_calls} == {*BUILT_FROM_A_PLAN, "jury", "replay"}
 
 
 @pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED])
 def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(name: str) -> None:
-    assert makes_calls(name) != hasattr(JUDGES.load(name), "answer_many")
+    assert backend_of(name).makes_calls != hasattr(JUDGES.load(name), "answer_many")
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))

@@ -19,6 +19,7 @@ from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.question.parsing import label_odds, read_answer, spoken_for
 from youden.judging.question.prompts import load_prompt
+from youden.judging.registry import BACKENDS
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion
 
@@ -99,7 +100,7 @@ def test_odds_are_shares_or_nothing(top: list[tuple[str, float]]) -> None:
         assert min(odds.values()) >= 0
 
 
-@pytest.mark.parametrize("backend", ["openai", "wire"])
+@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.batches])
 @pytest.mark.parametrize("decision", ["text", "json", "logprobs"])
 async def test_each_way_is_asked_for_on_the_wire_and_read_back(tmp_path: Path, backend: str, decision: str) -> None:
     def behave(_n: int, body: Any) -> Reply:

@@ -16,6 +16,7 @@ from wire_server import Reply, well_behaved
 from youden.errors import JudgeError
 from youden.judging.asking.terms import Asking, Batching, Limits
 from youden.judging.engine import judge_plan
+from youden.judging.registry import BACKENDS
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import PAIRED, Verdicts
 
@@ -63,7 +64,7 @@ async def ask(
     return await judge_plan(PLAN, POOL, config=judge, store=store, environment={}, asking=asking)
 
 
-@pytest.mark.parametrize("backend", ["wire", "openai", "litellm"])
+@pytest.mark.parametrize("backend", [name for name, one in BACKENDS.items() if one.makes_calls])
 async def test_a_plan_is_worked_off_from_a_folder_for_any_backend_without_a_key(store: Store, backend: str) -> None:
     worker, said = Worker(Path(store.name).with_name("batches")), []
     verdicts = await ask(store, worker, backend=backend, limits=Limits(requests=20), said=said)

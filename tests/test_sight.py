@@ -19,6 +19,7 @@ from wire_server import Reply, in_a_thread
 from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
 from youden.judging.asking.sight import EventLog
+from youden.judging.registry import BACKENDS
 
 WORD = "pässword-planted"
 
@@ -113,7 +114,7 @@ def everything_written(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("case", [(one, way) for one in ("openai", "wire") for way in ("key", "url")])
+@pytest.mark.parametrize("case", [(one, way) for one, of in BACKENDS.items() if of.batches for way in ("key", "url")])
 def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_output(
     youden: Youden,
     tmp_path: Path,

@@ -17,7 +17,7 @@ from youden import __version__
 from youden.judging.asking.terms import Asking
 from youden.judging.config.reading import load_judge_config
 from youden.judging.engine import judge_plan
-from youden.judging.registry import JUDGES, makes_calls
+from youden.judging.registry import JUDGES, backend_of
 from youden.judging.store.answers import open_store
 
 HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
@@ -110,7 +110,7 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
     pool = make_pool(3, 3)
     plan = dense_plan(pool)
     assert "parrot" in set(JUDGES)
-    assert makes_calls("parrot")
+    assert backend_of("parrot").makes_calls
     config = load_judge_config({"backend": "parrot", "model": "grey", "price": 0})
     with open_store(tmp_path / "v.db") as store:
         result = await judge_plan(plan, pool, config=config, store=store, environment={}, asking=Asking(0))

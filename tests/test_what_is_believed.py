@@ -24,14 +24,14 @@ from youden.judging.call.connection import Backend, Connection, masked
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MOST_BYTES
 from youden.judging.engine import judge_plan
-from youden.judging.registry import calling_judge
+from youden.judging.registry import BACKENDS, calling_judge
 from youden.judging.store.answers import open_store
 from youden.nouns import Message, Request, Verdicts
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)
 REQUEST = Request("m", (Message("user", "u"),), {"max_tokens": 8})
-ASKED = ("wire", "openai")
+ASKED = tuple(name for name, one in BACKENDS.items() if one.batches)
 
 
 async def judged(script: Callable[[int, str, Body], Sent], path: Path, **changes: Any) -> Verdicts:

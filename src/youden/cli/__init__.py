@@ -124,9 +124,11 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as shown:
         click.echo(shown.format_message())
         sys.exit(2)
+    except click.UsageError as error:
+        click.UsageError(without_passwords(error.message), error.ctx).show()
+        sys.exit(2)
     except click.ClickException as error:
-        error.message = without_passwords(error.message)
-        error.show()
+        click.ClickException(without_passwords(error.message)).show()
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()

@@ -1,4 +1,4 @@
-"""The judges that can be named in a config.
+"""The judges that can be named in a config, and what is known of each without loading it: one record a backend.
 
 A judge is made in one of two ways: from a `Connection` where it makes calls, from its parameters where it answers whole plans
 (`answer_many`).
@@ -7,6 +7,7 @@ A judge is made in one of two ways: from a `Connection` where it makes calls, fr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from youden.errors import ConfigError
@@ -17,29 +18,45 @@ from youden.registry import Registry
 JURY = "jury"
 REPLAY = "replay"
 
-_MAKE_CALLS = {"litellm", "openai", "wire"}
-_MAKE_NONE = {JURY, "lexical", REPLAY}
-"""Known without loading them, for their libraries take seconds; a test holds this against the classes."""
 
-JUDGES: Registry[type] = Registry(
-    "youden.judges",
-    "judge",
-    {
-        JURY: "youden.judging.backends.several:Jury",
-        "lexical": "youden.judging.backends.lexical:Lexical",
-        "litellm": "youden.judging.backends.litellm:LitellmJudge",
-        "openai": "youden.judging.backends.openai:OpenAIJudge",
-        REPLAY: "youden.judging.backends.replay:Replay",
-        "wire": "youden.judging.backends.wire:WireJudge",
-    },
-)
+@dataclass(frozen=True)
+class Backend:
+    """What is known of a backend without loading it, for its library may take seconds.
+
+    place: where its class is, as "module:Class". makes_calls: it answers requests one by one; else it answers whole plans.
+    address: where it asks when a config gives no base_url; empty where its library knows. key_variable: the environment
+    variable of its key when a config names none. batches: whose Batch API works off its batches. installed: the
+    package that it needs beside youden's own.
+    """
+
+    place: str
+    makes_calls: bool
+    address: str = ""
+    key_variable: str | None = None
+    batches: str | None = None
+    installed: str | None = None
 
 
-def makes_calls(backend: str) -> bool:
-    """Whether the judge answers requests one by one. Raises: ConfigError [unknown-judge]."""
-    if backend in _MAKE_CALLS or backend in _MAKE_NONE:
-        return backend in _MAKE_CALLS
-    return not hasattr(JUDGES.load(backend), "answer_many")
+_OPENAI = "https://api.openai.com/v1"
+
+BACKENDS = {
+    JURY: Backend("youden.judging.backends.several:Jury", makes_calls=False),
+    "lexical": Backend("youden.judging.backends.lexical:Lexical", makes_calls=False),
+    "litellm": Backend("youden.judging.backends.litellm:LitellmJudge", makes_calls=True, installed="litellm"),
+    "openai": Backend(
+        "youden.judging.backends.openai:OpenAIJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"
+    ),
+    REPLAY: Backend("youden.judging.backends.replay:Replay", makes_calls=False),
+    "wire": Backend("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
+}
+"""One record a backend. A test holds it against the classes; tests of all backends take their names from here."""
+
+JUDGES: Registry[type] = Registry("youden.judges", "judge", {name: one.place for name, one in BACKENDS.items()})
+
+
+def backend_of(name: str) -> Backend:
+    """The record of a backend; of another package's it is made from its class. Raises: ConfigError [unknown-judge]."""
+    return BACKENDS.get(name) or Backend("", makes_calls=not hasattr(JUDGES.load(name), "answer_many"))
 
 
 def calling_judge(backend: str, connection: Connection) -> Judge:

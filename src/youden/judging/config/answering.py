@@ -25,6 +25,7 @@ from youden.judging.question.parsing import (
 )
 from youden.judging.question.prompts import Prompt, load_prompt
 from youden.judging.question.questions import characters
+from youden.judging.registry import backend_of
 from youden.nouns import Json, Request
 
 Positive = Annotated[int, Field(ge=1)]
@@ -34,18 +35,19 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Fetching(BaseModel):
-    """Prices are USD per million tokens; None is unknown, 0 is known. Times are seconds.
+    """How a judge's answers are fetched: key, pace, retries and price.
 
-    `concurrency` is the most calls in flight, `start_concurrency` how many at first. `seconds_per_call` is what a call is
-    thought to take; only the minutes of a plan rest on it. `outage` is how long a server that answered may be away before the run
-    stops; 0 counts every failure as a try of its call. `batch_discount` is the share of the price that the provider takes
-    off in a batch. `batch_provider` is who works batches off: None for the backend's own, `folder` for whoever takes files
-    from a folder and puts results beside them.
+    `api_key_env` is the variable that holds the key; left out, it is the backend's own. Prices are USD per million tokens; None is
+    unknown, 0 is known. Times are seconds. `concurrency` is the most calls in flight, `start_concurrency` how many at first.
+    `seconds_per_call` is what a call is thought to take; only the minutes of a plan rest on it. `outage` is how long a server that
+    answered may be away before the run stops; 0 counts every failure as a try of its call. `batch_discount` is the share of the
+    price that the provider takes off in a batch. `batch_provider` is who works batches off: None for the backend's own, `folder`
+    for whoever takes files from a folder and puts results beside them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    api_key_env: str | None = Field(default="OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    api_key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     concurrency: Positive = 64
     start_concurrency: Positive = START
     requests_per_minute: Rate | None = None
@@ -73,10 +75,6 @@ class Fetching(BaseModel):
         prices = {"price_in": off(self.price_in), "price_out": off(self.price_out)}
         return self.model_copy(update={**prices, "batch_discount": 0.0})
 
-
-OPENAI = "https://api.openai.com/v1"
-ASK_OPENAI = {"openai", "wire"}
-"""Backends that ask OpenAI with OPENAI_API_KEY where no `base_url` is given; others find their own address and key."""
 
 SECRETS = {"api_key", "apikey", "key", "token", "authorization", "headers", "extra_headers", "secret", "password"}
 _LIMITS = ("max_tokens", "max_completion_tokens")
@@ -129,7 +127,8 @@ class Answering(BaseModel):
     def urls(self) -> tuple[str, ...]:
         """The base URLs of its servers with their credentials; none where the backend's library knows it."""
         given = (self.base_url,) if isinstance(self.base_url, str) else self.base_url
-        return given or ((OPENAI,) if self.backend in ASK_OPENAI else ())
+        own = "" if given else backend_of(self.backend).address
+        return given or ((own,) if own else ())
 
     @property
     def url(self) -> str | None:

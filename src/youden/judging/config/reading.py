@@ -23,9 +23,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.config.answering import OPENAI, SECRETS, Answering, Fetching
+from youden.judging.config.answering import SECRETS, Answering, Fetching
 from youden.judging.config.settings import JudgeConfig, price
-from youden.judging.registry import JUDGES
+from youden.judging.registry import JUDGES, backend_of
 from youden.resources import find, roots
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
 
@@ -45,7 +45,7 @@ def table_price(answering: Answering) -> TablePrice | None:
     """The price of the model. None where litellm is not installed or does not know it (0 stands for that too), and
     at an address of somebody's own, where it may cost anything.
     """
-    if answering.model is None or answering.address not in ("", OPENAI):
+    if answering.model is None or answering.address not in ("", backend_of(answering.backend).address):
         return None
     entry = _table().get(answering.model, {})
     price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
@@ -73,7 +73,7 @@ def _version() -> str:
         return "of unknown version"
 
 
-__all__ = ["OPENAI", "JudgeConfig", "load_judge_config", "price"]
+__all__ = ["JudgeConfig", "load_judge_config", "price"]
 
 _PARTS: dict[str, type[BaseModel]] = {"answering": Answering, "fetching": Fetching}
 _PART_OF = {key: part for part, kind in _PARTS.items() for key in kind.model_fields}

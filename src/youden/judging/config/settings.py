@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, basic_authorization, url_passwords
-from youden.judging.config.answering import ASK_OPENAI, OPENAI, Answering, Fetching
+from youden.judging.config.answering import Answering, Fetching
 from youden.judging.question.prompts import Prompt
 from youden.judging.question.questions import Questions
-from youden.judging.registry import JURY, REPLAY, makes_calls
+from youden.judging.registry import JURY, REPLAY, backend_of
 from youden.nouns import Json
 
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}
@@ -125,7 +125,7 @@ class JudgeConfig(BaseModel):
 
     @property
     def makes_calls(self) -> bool:
-        return makes_calls(self.backend)
+        return backend_of(self.backend).makes_calls
 
     @property
     def needs_store(self) -> bool:
@@ -175,8 +175,8 @@ class JudgeConfig(BaseModel):
     @property
     def key_variable(self) -> str | None:
         """The environment variable that holds the key."""
-        given = "api_key_env" in self.fetching.model_fields_set or self.backend in ASK_OPENAI
-        return self.fetching.api_key_env if given else None
+        given = "api_key_env" in self.fetching.model_fields_set
+        return self.fetching.api_key_env if given else backend_of(self.backend).key_variable
 
     def priced(self, price_in: float, price_out: float, *, source: str) -> Self:
         """This judge at these prices."""
@@ -234,9 +234,10 @@ class JudgeConfig(BaseModel):
                 "Set `api_key_env: null`, or take them out of base_url.",
                 slug="judge-two-keys",
             )
-        if key is None and (variable is not None or self.address == OPENAI):
+        needs = backend_of(self.backend)
+        if key is None and (variable is not None or (needs.address and self.address == needs.address)):
             raise JudgeError(
-                f"The judge '{self.name}' needs a key, and the environment variable {variable or 'OPENAI_API_KEY'} "
+                f"The judge '{self.name}' needs a key, and the environment variable {variable or needs.key_variable} "
                 "is empty or not set. Set it; for a server that wants no key give its base_url and `api_key_env: null`.",
                 slug="judge-no-key",
             )

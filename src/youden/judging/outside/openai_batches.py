@@ -13,6 +13,7 @@ from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy, Tries
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import ENDPOINT
+from youden.judging.registry import BACKENDS
 from youden.registry import Registry
 
 T = TypeVar("T")
@@ -117,7 +118,11 @@ class OpenAIBatches:
 BATCHES: Registry[type] = Registry(
     "youden.batches",
     "batch-provider",
-    dict.fromkeys(("openai", "wire"), "youden.judging.outside.openai_batches:OpenAIBatches"),
+    {
+        name: "youden.judging.outside.openai_batches:OpenAIBatches"
+        for name, one in BACKENDS.items()
+        if one.batches == "openai"
+    },
 )
 
 
