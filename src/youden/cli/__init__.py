@@ -125,10 +125,10 @@ def main() -> None:
         click.echo(shown.format_message())
         sys.exit(2)
     except click.UsageError as error:
-        click.UsageError(without_passwords(error.message), error.ctx).show()
+        click.UsageError(without_passwords(error.format_message()), error.ctx).show()
         sys.exit(2)
     except click.ClickException as error:
-        click.ClickException(without_passwords(error.message)).show()
+        click.ClickException(without_passwords(error.format_message())).show()
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()

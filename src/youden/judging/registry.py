@@ -43,9 +43,7 @@ BACKENDS = {
     JURY: Backend("youden.judging.backends.several:Jury", makes_calls=False),
     "lexical": Backend("youden.judging.backends.lexical:Lexical", makes_calls=False),
     "litellm": Backend("youden.judging.backends.litellm:LitellmJudge", makes_calls=True, installed="litellm"),
-    "openai": Backend(
-        "youden.judging.backends.openai:OpenAIJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"
-    ),
+    "openai": Backend("youden.judging.backends.openai:OpenAIJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
     REPLAY: Backend("youden.judging.backends.replay:Replay", makes_calls=False),
     "wire": Backend("youden.judging.backends.wire:WireJudge", True, _OPENAI, "OPENAI_API_KEY", batches="openai"),
 }
