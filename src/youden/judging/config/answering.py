@@ -37,12 +37,13 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Fetching(BaseModel):
     """How a judge's answers are fetched: key, pace, retries and price.
 
-    `api_key_env` is the variable that holds the key; left out, it is the backend's own. Prices are USD per million tokens; None
-    is unknown, 0 is known. Times are seconds. `concurrency` is the most calls in flight, `start_concurrency` how many at first.
-    `seconds_per_call` is what a call is thought to take; only the minutes of a plan rest on it. `outage` is how long a server
-    that answered may be away before the run stops; 0 counts every failure as a try of its call. `batch_discount` is the share of the
-    price that the provider takes off in a batch. `batch_provider` is who works batches off: None for the backend's own, `folder`
-    for whoever takes files from a folder and puts results beside them.
+    `api_key_env` is the variable that holds the key; left out, it is the backend's own. Prices are USD per million
+    tokens; None is unknown, 0 is known. Times are seconds. `concurrency` is the most calls in flight,
+    `start_concurrency` how many at first. `seconds_per_call` is what a call is thought to take; only the minutes of a
+    plan rest on it. `outage` is how long a server that answered may be away before the run stops; 0 counts every
+    failure as a try of its call. `batch_discount` is the share of the price that the provider takes off in a batch.
+    `batch_provider` is who works batches off: None for the backend's own, `folder` for whoever takes files from a
+    folder and puts results beside them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
