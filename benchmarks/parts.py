@@ -19,12 +19,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from youden.data.folder.parquet_tables import counted, measured, named, plain, writing_parts
+from youden.data.folder.columns import COLUMNS
+from youden.data.folder.parquet_tables import encoded, writing_parts
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -35,12 +37,6 @@ from youden.nouns import Agent, Plan, Split, Trials
 from youden.nouns.pool import Floats, Ids
 
 SLOTS_OF_A_PART = 4_000
-NOT_MEASURED = {
-    **dict.fromkeys(("key", "served"), pa.string()),
-    **dict.fromkeys(("tokens_in", "tokens_out"), pa.int32()),
-    **dict.fromkeys(("usd", "seconds"), pa.float64()),
-}
-"""Columns of verdicts that a judge without calls leaves empty."""
 
 
 def plan_of(n_agents: int, n_items: int) -> Plan:
@@ -85,21 +81,22 @@ def _write(
 ) -> None:
     n, apart = len(item), bool(slot[0] < 0)
     answer = (rng.random(n) < (0.05 if apart else level[first])).astype(np.float64)
-    columns = {
-        "item": named(item, plan.item_ids),
-        "first": named(first, plan.agent_ids),
-        "second": named(second, plan.agent_ids),
-        "arm": named(np.full(n, int(apart)), ("paired", "independent")),
-        "other_item": named((item + 1) % plan.n_items if apart else np.full(n, -1), plan.item_ids),
-        "replicate": plain(np.zeros(n, dtype=np.int32)),
-        "slot": counted(slot),
-        "answer": measured(answer),
-        "hard": measured(answer).cast(pa.int8()),
-        "missing": named(np.full(n, -1), ("unparsed",)),
-        **{name: pa.nulls(n, kind) for name, kind in NOT_MEASURED.items()},
+    values: dict[str, NDArray[Any] | None] = dict.fromkeys(column.name for column in COLUMNS["verdicts.parquet"])
+    values |= {
+        "item": item,
+        "first": first,
+        "second": second,
+        "arm": np.full(n, int(apart)),
+        "other_item": (item + 1) % plan.n_items if apart else np.full(n, -1),
+        "replicate": np.zeros(n, dtype=np.int32),
+        "slot": slot,
+        "answer": answer,
+        "hard": answer,
+        "missing": np.full(n, -1),
     }
+    table = encoded(COLUMNS["verdicts.parquet"], values, {"agents": plan.agent_ids, "items": plan.item_ids})
     number = len(list(place.iterdir()))
-    pq.write_table(pa.table(columns), place / f"part-{number:05d}.parquet", compression="zstd")
+    pq.write_table(table, place / f"part-{number:05d}.parquet", compression="zstd")
 
 
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:

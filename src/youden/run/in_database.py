@@ -65,7 +65,7 @@ def fit_in_database(
     if why := left_to_arrays(plan, target, rules):
         raise ConfigError(
             f"The engine duckdb does not fit {why}. Say --engine arrays, on a machine with about "
-            f"{of.n_trials * BYTES_OF_A_TRIAL / 1e9:.1f} GB free for these {of.n_trials:,} trials.",
+            f"{len(of) * BYTES_OF_A_TRIAL / 1e9:.1f} GB free for these {len(of):,} trials.",
             slug="engine-refused",
         )
     groups = {agent.id: agent.group for agent in agents}
@@ -82,7 +82,7 @@ def fit_in_database(
             else:
                 answers = partial(_answers, connection, plan)
                 found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=target)
-            calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.models, measured=of.measured)
+            calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.said.models, measured=of.said.measured)
             rung = alarms(connection, plan.n_agents)
         component = model.component_
         if by_trials:
@@ -103,7 +103,7 @@ def fit_in_database(
             links,
             fpr=sums.apart.rate,
             calls=calls,
-            warnings=said_of(of.warnings, rung, plan, message=model.message_),
+            warnings=said_of(of.said.warnings, rung, plan, message=model.message_),
             rules=rules,
             standings=_left_out(rules),
             partners=_partners(sums, plan.agent_ids),
@@ -117,7 +117,7 @@ def fit_in_database(
             facts=facts,
             pairs=sums.pairs.pairs(learned.apart, model.ability_),
         )
-        parts = judged_parts(plan, of.judge, of.models, digest=of.plan_digest, n_trials=of.n_trials)
+        parts = judged_parts(plan, of.said.judge, of.said.models, digest=of.said.plan_digest, n_trials=len(of))
         parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
         tables.write(fresh, Signature({"youden": __version__, **parts}), run=folder.path.resolve().name)
 

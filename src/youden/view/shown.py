@@ -57,8 +57,8 @@ class TrialParts:
     def __init__(self, folder: RunFolder) -> None:
         """Raises: RunFolderError."""
         self.plan, of = folder.judged_files()
-        self.judge = of.judge if "key" in of.measured else None
-        self._blocks = verdict_blocks(folder.file("verdicts.parquet"), self.plan)
+        self.judge = of.said.judge if "key" in of.said.measured else None
+        self._blocks = verdict_blocks(of, self.plan)
         self._ends = np.cumsum([block.n_rows for block in self._blocks])
         self._counted: tuple[object, _Counted] | None = None
         self._open: tuple[int, TrialRows] | None = None

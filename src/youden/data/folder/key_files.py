@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
-from youden.data.atomic import replacing
-from youden.data.folder.parquet_tables import read_table, with_said, writing_parts
+from youden.data.folder.parquet_tables import read_table, with_said, write_rows
 from youden.data.folder.run_files import VERSION, damaged
 
 BYTES = 32
@@ -43,14 +42,11 @@ def write_keys(path: Path, keys: Iterable[str], said: KeysSaid, *, n: int, cuts:
     """Write `n` keys, in hex, as they come, replacing the file in one step. cuts: rows at which a new part begins; with some,
     `path` becomes a folder of parts."""
     rest = iter(keys)
-    if not cuts:
-        with replacing(path) as fresh:
-            _write(fresh, rest, said)
-        return
-    with writing_parts(path, said.model_dump_json()) as parts:
-        for start, stop in pairwise([0, *cuts, n]):
-            _write(parts.next(), islice(rest, stop - start), said)
-            parts.written(stop - start)
+
+    def write(part: Path, start: int, stop: int) -> None:
+        _write(part, islice(rest, stop - start), said)
+
+    write_rows(path, write, said, n=n, cuts=cuts)
 
 
 def _write(path: Path, keys: Iterator[str], said: KeysSaid) -> None:

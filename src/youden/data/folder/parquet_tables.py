@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from youden.data.atomic import replacing, replacing_folder
 from youden.data.folder.run_files import VERSION, damaged, missing, parse
 from youden.errors import RunFolderError
-from youden.nouns.pool import Bools, Floats, Ids, Positions
+from youden.nouns.columns import TableColumn
+from youden.nouns.pool import Bools, Ids, Positions
 
 MANIFEST = "_parts.json"
 
@@ -123,7 +124,18 @@ def remove(path: Path) -> None:
 
 _KEY = b"youden"
 
+_TYPES = {
+    "text": pa.string(),
+    "key": pa.string(),
+    "whole": pa.int32(),
+    "number": pa.float64(),
+    "share": pa.float64(),
+    "bit": pa.int8(),
+}
+
 M = TypeVar("M", bound=BaseModel)
+Names = Mapping[str, Sequence[str]]
+"""The ids that columns hold, by whose they are: agents, items, models."""
 
 
 class Said(BaseModel):
@@ -134,50 +146,69 @@ class Said(BaseModel):
     version: int = VERSION
 
 
-def named(codes: NDArray[np.integer], names: Sequence[str]) -> pa.Array:
-    """Positions in `names` as a dictionary column; −1 becomes null."""
-    return pa.DictionaryArray.from_arrays(counted(codes.astype(np.int32)), _texts(names))
+def encoded(columns: Sequence[TableColumn], values: Mapping[str, NDArray[Any] | None], names: Names) -> pa.Table:
+    """Columns as they stand in a file.
+
+    values: by column, None for one that is all null. Of a text positions, among its words or in `names` by whose ids it holds;
+    null is −1 of these and of whole numbers, NaN of other numbers.
+    """
+    n = next(len(array) for array in values.values() if array is not None)
+    return pa.table({column.name: _encoded(column, values[column.name], names, n) for column in columns})
 
 
-def counted(values: Ids) -> pa.Array:
-    """Whole numbers; −1 becomes null."""
-    return plain(values, valid=values >= 0)
+def _encoded(column: TableColumn, values: NDArray[Any] | None, names: Names, n: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(n, _TYPES[column.kind])
+    match column.kind:
+        case "text":
+            codes = _plain(values.astype(np.int32), valid=values >= 0)
+            return pa.DictionaryArray.from_arrays(codes, _texts(column.words or names[column.of]))
+        case "key":
+            return pa.array(values.astype("S64")).cast(pa.string())
+        case "whole":
+            return _plain(values, valid=values >= 0 if column.null else None)
+        case kind:
+            return _plain(values, valid=~np.isnan(values)).cast(_TYPES[kind])
 
 
-def measured(values: Floats) -> pa.Array:
-    """Numbers; NaN becomes null."""
-    return plain(values, valid=~np.isnan(values))
-
-
-def plain(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
-    """Numbers as they are; null where not `valid`. By their buffers: for an array of NumPy's, pyarrow would load pandas."""
+def _plain(values: NDArray[np.number], *, valid: Bools | None = None) -> pa.Array:
+    """Numbers; null where not `valid`. By their buffers: for an array of NumPy's, pyarrow would load pandas."""
     bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [bits, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _texts(names: Sequence[str]) -> pa.Array:
-    """Strings, by their buffers as `plain` has them."""
+    """Strings, by their buffers as `_plain` has them."""
     encoded = [name.encode() for name in names]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
-def write_table(path: Path, columns: Mapping[str, pa.Array], said: BaseModel, *, cuts: Sequence[int] = ()) -> None:
-    """Write columns (zstd), and `said` as JSON in the schema's metadata under `youden`, replacing the file in one step.
+def write_table(path: Path, table: pa.Table, said: BaseModel, *, cuts: Sequence[int] = ()) -> None:
+    """Write a table (zstd), and `said` as JSON in the schema's metadata under `youden`, replacing the file in one step.
 
     cuts: rows at which a new part begins; with some, `path` becomes a folder of parts.
     """
-    table = pa.table(dict(columns))
+    table = table.replace_schema_metadata(with_said(table.schema, said).metadata)
+
+    def write(part: Path, start: int, stop: int) -> None:
+        pq.write_table(table.slice(start, stop - start), part, compression="zstd")
+
+    write_rows(path, write, said, n=len(table), cuts=cuts)
+
+
+def write_rows(
+    path: Path, write: Callable[[Path, int, int], None], said: BaseModel, *, n: int, cuts: Sequence[int] = ()
+) -> None:
+    """`n` rows, replacing the file in one step. write: rows from one number to another into a file; cuts: as in `write_table`."""
     if not cuts:
         with replacing(path) as fresh:
-            pq.write_table(
-                table.replace_schema_metadata(with_said(table.schema, said).metadata), fresh, compression="zstd"
-            )
+            write(fresh, 0, n)
         return
     with writing_parts(path, said.model_dump_json()) as parts:
-        for start, stop in pairwise([0, *cuts, len(table)]):
-            pq.write_table(table.slice(start, stop - start), parts.next(), compression="zstd")
+        for start, stop in pairwise([0, *cuts, n]):
+            write(parts.next(), start, stop)
             parts.written(stop - start)
 
 
@@ -211,14 +242,29 @@ class Table(Generic[M]):
             for group in range(about.num_row_groups):
                 yield replace(self, files=(file,), n_rows=about.row_group(group).num_rows, group=group)
 
-    def positions(self, name: str, names: Sequence[str], *, nulls: bool = False) -> Ids:
-        """int32[N]: positions in `names`; −1 for null, which only `nulls` allows."""
-        column = self._column(name, None, nulls=nulls)
-        if not pa.types.is_dictionary(column.type):
-            column = column.cast(pa.string()).dictionary_encode()
+    def read(self, columns: Sequence[TableColumn], names: Names) -> dict[str, NDArray[Any]]:
+        """As `encoded` took them: int32[N] of ids and whole numbers, int8[N] of words, S64[N] of keys, else float64[N]."""
+        return {column.name: self._values(column, names) for column in columns}
+
+    def _values(self, column: TableColumn, names: Names) -> NDArray[Any]:
+        match column.kind:
+            case "text" if column.words:
+                return self._positions(column, column.words).astype(np.int8)
+            case "text":
+                return self._positions(column, names[column.of])
+            case "key":
+                return self.ascii(column.name)
+            case "whole":
+                return np.array(self._column(column.name, pa.int32(), nulls=column.null).fill_null(-1), dtype=np.int32)
+        return np.array(self._column(column.name, pa.float64(), nulls=True).fill_null(np.nan), dtype=np.float64)
+
+    def _positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
+        found = self._column(column.name, None, nulls=column.null)
+        if not pa.types.is_dictionary(found.type):
+            found = found.cast(pa.string()).dictionary_encode()
         known = _texts(names)
         return np.concatenate(
-            [self._codes(name, chunk, known) for chunk in column.chunks] or [np.empty(0, dtype=np.int32)]
+            [self._codes(column.name, chunk, known) for chunk in found.chunks] or [np.empty(0, dtype=np.int32)]
         )
 
     def _codes(self, name: str, chunk: pa.DictionaryArray, names: pa.Array) -> Ids:
@@ -232,18 +278,10 @@ class Table(Generic[M]):
             raise damaged(self.path, f"the column {name} holds {value!r}, which the run does not know")
         return np.array(known.take(chunk.indices).fill_null(-1), dtype=np.int32)
 
-    def integers(self, name: str, *, nulls: bool = False) -> Ids:
-        """int32[N]; −1 for null, which only `nulls` allows."""
-        return np.array(self._column(name, pa.int32(), nulls=nulls).fill_null(-1), dtype=np.int32)
-
-    def floats(self, name: str) -> Floats:
-        """float64[N]; NaN for null."""
-        return np.array(self._column(name, pa.float64(), nulls=True).fill_null(np.nan), dtype=np.float64)
-
     def ascii(self, name: str, rows: Positions | None = None) -> NDArray[np.bytes_]:
         """S64[N], or of some rows alone."""
         column = self._column(name, pa.binary(), nulls=False)
-        return np.array(column if rows is None else column.take(plain(rows)), dtype="S64")
+        return np.array(column if rows is None else column.take(_plain(rows)), dtype="S64")
 
     def _column(self, name: str, kind: pa.DataType | None, *, nulls: bool) -> pa.ChunkedArray:
         try:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
-from youden.data.folder.parquet_tables import Said, measured, named, plain, read_table, with_said, write_table
+from youden.data.folder.columns import PAIRS, RATES
+from youden.data.folder.parquet_tables import Said, encoded, read_table, with_said, write_table
 from youden.data.folder.run_files import damaged
 from youden.nouns import IndependentRule, Pairs, Rates
-from youden.nouns.pool import Floats, Positions
+from youden.nouns.pool import Positions
 
 
 class RatesSaid(Said):
@@ -25,7 +25,7 @@ class RatesSaid(Said):
 
 
 def write_rates(path: Path, rates: Rates) -> None:
-    """Columns item, first, second, tpr, fpr, n_paired, n_independent, n_missing; `detail` stays in the verdicts."""
+    """A row an ordered pair on an item; `detail` stays in the verdicts."""
     write_rates_of_items(path, [(0, rates)], agents=rates.agent_ids, items=rates.item_ids)
 
 
@@ -37,7 +37,8 @@ def write_rates_of_items(
     with replacing(path) as fresh:
         try:
             for start, rates in blocks:
-                table = pa.table(_rates(rates, start, items))
+                values = {column.name: getattr(rates, column.name)[_order(rates)] for column in RATES}
+                table = encoded(RATES, values | {"item": values["item"] + start}, {"agents": agents, "items": items})
                 if writer is None:
                     said = RatesSaid(independent=rates.independent, agents=agents, items=items)
                     writer = pq.ParquetWriter(fresh, with_said(table.schema, said), compression="zstd")
@@ -45,20 +46,6 @@ def write_rates_of_items(
         finally:
             if writer is not None:
                 writer.close()
-
-
-def _rates(rates: Rates, start: int, items: tuple[str, ...]) -> dict[str, pa.Array]:
-    order = _order(rates)
-    return {
-        "item": named(rates.item[order] + start, items),
-        "first": named(rates.first[order], rates.agent_ids),
-        "second": named(rates.second[order], rates.agent_ids),
-        "tpr": measured(rates.tpr[order]),
-        "fpr": measured(rates.fpr[order]),
-        "n_paired": plain(rates.n_paired[order]),
-        "n_independent": plain(rates.n_independent[order]),
-        "n_missing": plain(rates.n_missing[order]),
-    }
 
 
 def _order(rates: Rates) -> Positions | slice:
@@ -72,20 +59,17 @@ def read_rates(path: Path) -> Rates:
     table = read_table(path, RatesSaid)
     said = table.said
     return Rates(
-        item=table.positions("item", said.items),
-        first=table.positions("first", said.agents),
-        second=table.positions("second", said.agents),
-        tpr=table.floats("tpr"),
-        fpr=table.floats("fpr"),
-        n_paired=table.integers("n_paired"),
-        n_independent=table.integers("n_independent"),
-        n_missing=table.integers("n_missing"),
+        **table.read(RATES, {"agents": said.agents, "items": said.items}),
         n_agents=len(said.agents),
         n_items=len(said.items),
         independent=said.independent,
         agent_ids=said.agents,
         item_ids=said.items,
+        detail=None,
     )
+
+
+_OF_PAIRS = PAIRS[2:]
 
 
 class PairsSaid(Said):
@@ -99,7 +83,7 @@ class PairsSaid(Said):
 
 
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
-    """Columns first, second, agreement, mean, error, n, above (0 or 1, null where two are not compared)."""
+    """A row an ordered pair of agents; `above` is null where two are not compared."""
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     said = PairsSaid(
         agents=agents,
@@ -107,13 +91,8 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
         partners_seen=pairs.partners_seen,
         ranking_digest=ranking_digest,
     )
-    columns = {
-        "first": named(first, agents),
-        "second": named(second, agents),
-        **{name: measured(getattr(pairs, name)[first, second]) for name in ("agreement", "mean", "error", "n")},
-        "above": measured(pairs.above[first, second]).cast(pa.int8()),
-    }
-    write_table(path, columns, said)
+    measured = {column.name: getattr(pairs, column.name)[first, second] for column in _OF_PAIRS}
+    write_table(path, encoded(PAIRS, {"first": first, "second": second} | measured, {"agents": agents}), said)
 
 
 class WrittenPairs(NamedTuple):
@@ -129,19 +108,13 @@ def read_pairs(path: Path) -> WrittenPairs:
     said, K = table.said, len(table.said.agents)
     if len(said.ability) != K or len(table) != K * (K - 1):
         raise damaged(path, f"it holds {len(table)} pairs and {len(said.ability)} abilities of {K} agents")
-    first, second = (table.positions(name, said.agents) for name in ("first", "second"))
-
-    def square(name: str) -> Floats:
-        value = np.full((K, K), np.nan)
-        value[first, second] = table.floats(name)
-        return value
-
+    columns = table.read(PAIRS, {"agents": said.agents})
+    first, second = columns.pop("first"), columns.pop("second")
+    squares = {name: np.full((K, K), np.nan) for name in columns}
+    for name, column in columns.items():
+        squares[name][first, second] = column
     pairs = Pairs(
-        agreement=square("agreement"),
-        mean=square("mean"),
-        error=square("error"),
-        n=np.nan_to_num(square("n")),
-        above=square("above"),
+        **squares | {"n": np.nan_to_num(squares["n"])},
         ability=np.array([np.nan if value is None else value for value in said.ability]),
         partners_seen=said.partners_seen,
     )

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
-from youden.data.folder import rate_tables as pairs_table
-from youden.data.folder import rate_tables as rates_table
-from youden.data.folder import sheets, trial_tables
+from youden.data.folder import rate_tables, sheets, trial_tables
 from youden.data.folder.columns import ItemRow
 from youden.data.folder.joined_pools import read_run_pool
-from youden.data.folder.parquet_tables import MANIFEST, count_rows
+from youden.data.folder.parquet_tables import MANIFEST, Table, count_rows
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
 from youden.data.folder.sheets import RankingFile
-from youden.data.folder.trial_tables import VerdictFiles
+from youden.data.folder.trial_tables import VerdictsSaid
 from youden.nouns import (
     CurlCurve,
     Json,
@@ -76,10 +74,10 @@ class SignatureFile(BaseModel):
 
 
 class JudgedFiles(NamedTuple):
-    """A run's plan without its trials, and the files of its verdicts."""
+    """A run's plan without its trials, and the table of its verdicts."""
 
     plan: Plan
-    verdicts: VerdictFiles
+    verdicts: Table[VerdictsSaid]
 
 
 @dataclass(frozen=True)
@@ -163,16 +161,16 @@ class RunFolder:
         return count_rows(self.file("verdicts.parquet"))
 
     def judged_files(self) -> JudgedFiles:
-        """The plan without its trials, and the files of its verdicts."""
-        return JudgedFiles(self.read_plan_alone(), trial_tables.verdict_files(self.file("verdicts.parquet")))
+        """The plan without its trials, and the table of its verdicts, no row of which is read yet."""
+        return JudgedFiles(self.read_plan_alone(), trial_tables.read_verdict_table(self.file("verdicts.parquet")))
 
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""
-        return trial_tables.verdicts_of(self.file("verdicts.parquet"))[0]
+        return trial_tables.read_verdicts_said(self.file("verdicts.parquet")).plan_digest
 
     def judged_by(self) -> Mapping[str, Json]:
         """The judge that gave the answers in verdicts.parquet, as it signed them."""
-        return trial_tables.verdicts_of(self.file("verdicts.parquet"))[1]
+        return trial_tables.read_verdicts_said(self.file("verdicts.parquet")).judge
 
     def remember(self, pool: Pool, config: RunConfig) -> None:
         """Keep the pool of `config`, texts and all, for whoever asks this object."""
@@ -206,15 +204,15 @@ class RunFolder:
 
     def write_rates(self, rates: Rates) -> None:
         """All but `detail`, which the verdicts hold."""
-        rates_table.write_rates(self.file("rates.parquet"), rates)
+        rate_tables.write_rates(self.file("rates.parquet"), rates)
 
     def write_rates_of_items(self, blocks: Iterable[tuple[int, Rates]], plan: Plan) -> None:
         """Rates that come in blocks of items, with the item that each begins at."""
-        rates_table.write_rates_of_items(self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids)
+        rate_tables.write_rates_of_items(self.file("rates.parquet"), blocks, agents=plan.agent_ids, items=plan.item_ids)
 
     def read_rates(self) -> Rates:
         """The rates with `detail` None."""
-        return rates_table.read_rates(self.file("rates.parquet"))
+        return rate_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
         sheets.write_scores(self.file(_SCORES[kind]), scores)
@@ -238,13 +236,13 @@ class RunFolder:
 
     def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
         """Of the fit that wrote the ranking."""
-        pairs_table.write_pairs(
+        rate_tables.write_pairs(
             self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
 
     def read_pairs(self) -> Pairs | None:
         """What a fit wrote of pairs; None where it was another ranking's."""
-        found = pairs_table.read_pairs(self.file("pairs.parquet"))
+        found = rate_tables.read_pairs(self.file("pairs.parquet"))
         return found.pairs if found.ranking_digest == self._digest("ranking.csv") else None
 
     def _digest(self, *names: str) -> str:

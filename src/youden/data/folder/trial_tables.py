@@ -6,32 +6,20 @@ import base64
 from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from youden.data.folder.parquet_tables import (
-    Said,
-    Table,
-    counted,
-    measured,
-    named,
-    plain,
-    read_said,
-    read_table,
-    write_table,
-)
+from youden.data.folder.columns import ANSWERS, TRIALS
+from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import damaged
 from youden.errors import RunFolderError
 from youden.nouns import (
-    MISSING_REASONS,
     Asked,
     Extensions,
     IndependentRule,
-    Json,
     Plan,
     Rounds,
     Split,
@@ -41,12 +29,12 @@ from youden.nouns import (
 )
 from youden.nouns.pool import Bools, Positions
 
-ARMS = ("paired", "independent")
-
 ROWS_OF_A_PART = 4_000_000
 """Trials in a part of a plan or of verdicts; a table of more is a folder of parts, cut where slots end."""
 
-_MEASURES = ("key", "tokens_in", "tokens_out", "usd", "seconds", "served")
+_MEASURES = ANSWERS[3:]
+"""What not every judge gives."""
+_COLUMNS = {column.name: column for column in (*TRIALS, *ANSWERS)}
 
 
 class _Split(BaseModel):
@@ -103,56 +91,41 @@ class VerdictsSaid(Said):
     usd_tried: float | None
 
 
+_KEPT = tuple(
+    name for name in PlanSaid.model_fields if name in Plan.__dataclass_fields__ and name not in ("rounds", "split")
+)
+"""What a plan says as it is."""
+
+
 def write_plan(path: Path, plan: Plan) -> None:
-    """Columns item, first, second, arm, other_item, replicate, slot; everything else of the plan in the metadata."""
-    rounds = plan.rounds
+    """A row a trial; everything else of the plan in the metadata."""
+    rounds, split = plan.rounds, plan.split
     said = PlanSaid(
-        design=plan.design,
-        options=dict(plan.options),
-        independent=plan.independent,
-        n_independent=plan.n_independent,
-        n_probes=plan.n_probes,
-        n_follow_ups=plan.n_follow_ups,
+        **{name: getattr(plan, name) for name in _KEPT},
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
-        extensions=plan.extensions,
-        asked=plan.asked,
-        seed=plan.seed,
-        pool_digest=plan.pool_digest,
-        characters=plan.characters,
-        notes=plan.notes,
         agents=plan.agent_ids,
         items=plan.item_ids,
         split=_Split(
-            rule=plan.split.rule,
-            fraction=plan.split.fraction,
-            seed=plan.split.seed,
-            train=_packed(plan.split.train),
-            holdout=_packed(plan.split.holdout),
+            rule=split.rule,
+            fraction=split.fraction,
+            seed=split.seed,
+            train=_packed(split.train),
+            holdout=_packed(split.holdout),
         ),
     )
-    write_table(path, _trials(plan), said, cuts=cuts_of(plan))
+    write_table(path, encoded(TRIALS, plan.trials.columns(), _names(plan)), said, cuts=cuts_of(plan))
 
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
     table = read_table(path, PlanSaid)
     said = table.said
-    trials = Trials(
-        item=table.positions("item", said.items),
-        first=table.positions("first", said.agents),
-        second=table.positions("second", said.agents),
-        arm=table.positions("arm", ARMS).astype(np.int8),
-        other_item=table.positions("other_item", said.items, nulls=True),
-        replicate=table.integers("replicate"),
-        slot=table.integers("slot", nulls=True),
-    )
-    return _plan(path, said, trials)
+    return _plan(path, said, Trials(**table.read(TRIALS, {"agents": said.agents, "items": said.items})))
 
 
 def read_plan_alone(path: Path) -> Plan:
     """The plan without its trials. Raises: RunFolderError."""
-    said = read_said(path, PlanSaid)
-    return _plan(path, said, Trials.concat([]))
+    return _plan(path, read_said(path, PlanSaid), Trials.concat([]))
 
 
 def _plan(path: Path, said: PlanSaid, trials: Trials) -> Plan:
@@ -168,58 +141,36 @@ def _plan(path: Path, said: PlanSaid, trials: Trials) -> Plan:
             fraction=said.split.fraction,
             seed=said.split.seed,
         ),
-        design=said.design,
-        options=said.options,
-        independent=said.independent,
-        n_independent=said.n_independent,
-        n_probes=said.n_probes,
-        n_follow_ups=said.n_follow_ups,
         rounds=None
         if rounds is None
         else Rounds.from_said(
             rounds.n_paired, [(turn.start, turn.agents) for turn in rounds.turns], n_agents=len(said.agents)
         ),
-        extensions=said.extensions,
-        asked=said.asked,
-        seed=said.seed,
-        pool_digest=said.pool_digest,
         agent_ids=said.agents,
         item_ids=said.items,
-        characters=said.characters,
-        notes=said.notes,
+        **{name: getattr(said, name) for name in _KEPT},
     )
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """The plan's columns, then answer, hard, missing (the reason), key, tokens_in, tokens_out, usd, seconds, served."""
-    n = len(verdicts)
-    columns = _trials(verdicts.plan) | {
-        "answer": measured(verdicts.answer),
-        "hard": measured(verdicts.hard).cast(pa.int8()),
-        "missing": named(verdicts.missing - 1, MISSING_REASONS[1:]),
-        "key": pa.nulls(n, pa.string())
-        if verdicts.key is None
-        else pa.array(verdicts.key.astype("S64")).cast(pa.string()),
-        "tokens_in": pa.nulls(n, pa.int32()) if verdicts.tokens_in is None else plain(verdicts.tokens_in),
-        "tokens_out": pa.nulls(n, pa.int32()) if verdicts.tokens_out is None else plain(verdicts.tokens_out),
-        "usd": pa.nulls(n, pa.float64()) if verdicts.usd is None else measured(verdicts.usd),
-        "seconds": pa.nulls(n, pa.float64()) if verdicts.seconds is None else measured(verdicts.seconds),
-        "served": pa.nulls(n, pa.string()) if verdicts.served is None else named(verdicts.served, verdicts.models),
-    }
+    """The plan's columns, then what became of each trial."""
+    plan = verdicts.plan
+    answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS} | {"missing": verdicts.missing - 1}
     said = VerdictsSaid(
-        plan_digest=verdicts.plan.digest,
+        plan_digest=plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
         warnings=verdicts.warnings,
-        measured=tuple(name for name in _MEASURES if getattr(verdicts, name) is not None),
+        measured=tuple(column.name for column in _MEASURES if answers[column.name] is not None),
         usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
-    write_table(path, columns, said, cuts=cuts_of(verdicts.plan))
+    names = _names(plan) | {"models": verdicts.models}
+    write_table(path, encoded((*TRIALS, *ANSWERS), plan.trials.columns() | answers, names), said, cuts=cuts_of(plan))
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     """The verdicts on `plan`. Raises: RunFolderError, also where the file answers another plan."""
-    table = read_table(path, VerdictsSaid)
+    table = read_verdict_table(path)
     said = table.said
     if said.plan_digest != plan.digest or len(table) != len(plan):
         raise RunFolderError(
@@ -227,66 +178,30 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
             f"{len(plan)} of {plan.digest[:12]}. Judge this plan with `youden judge CONFIG`; the store keeps what is paid for.",
             slug="run-other-plan",
         )
-    has = set(said.measured)
+    there = [column for column in ANSWERS if column not in _MEASURES or column.name in said.measured]
+    answers = table.read(there, {"models": said.models})
     return Verdicts(
         plan=plan,
-        answer=table.floats("answer"),
-        hard=table.floats("hard"),
-        missing=(table.positions("missing", MISSING_REASONS[1:], nulls=True) + 1).astype(np.int8),
+        **answers | {"missing": answers["missing"] + 1},
         judge=said.judge,
-        key=table.ascii("key") if "key" in has else None,
-        tokens_in=table.integers("tokens_in") if "tokens_in" in has else None,
-        tokens_out=table.integers("tokens_out") if "tokens_out" in has else None,
-        usd=table.floats("usd") if "usd" in has else None,
-        seconds=table.floats("seconds") if "seconds" in has else None,
-        served=table.positions("served", said.models, nulls=True) if "served" in has else None,
         models=said.models,
         warnings=said.warnings,
         usd_tried=nan if said.usd_tried is None else said.usd_tried,
     )
 
 
-class VerdictFiles(NamedTuple):
-    """The files of verdicts, in the order of the plan's rows, and what they say beside them.
-
-    plan_digest, n_trials: of the plan they answer; judge, models, warnings: as in `Verdicts`; measured: columns of it that the
-    judge filled.
-    """
-
-    files: tuple[Path, ...]
-    plan_digest: str
-    n_trials: int
-    judge: Mapping[str, Json]
-    models: tuple[str, ...]
-    warnings: tuple[str, ...]
-    measured: tuple[str, ...]
+def read_verdict_table(path: Path) -> Table[VerdictsSaid]:
+    """The verdicts at `path`, no row of which is read yet. Raises: RunFolderError."""
+    return read_table(path, VerdictsSaid)
 
 
-def verdict_files(path: Path) -> VerdictFiles:
-    """The verdicts at `path`, for a reader of its own. Raises: RunFolderError."""
-    table = read_table(path, VerdictsSaid)
-    said = table.said
-    return VerdictFiles(
-        table.files, said.plan_digest, len(table), said.judge, said.models, said.warnings, said.measured
-    )
+def read_verdicts_said(path: Path) -> VerdictsSaid:
+    """What the verdicts say beside their rows. Raises: RunFolderError."""
+    return read_said(path, VerdictsSaid)
 
 
-def verdicts_of(path: Path) -> tuple[str, Mapping[str, Json]]:
-    """The digest of the plan that the verdicts answer, and the judge that gave them. Raises: RunFolderError."""
-    said = read_said(path, VerdictsSaid)
-    return said.plan_digest, said.judge
-
-
-def _trials(plan: Plan) -> dict[str, pa.Array]:
-    return {
-        "item": named(plan.item, plan.item_ids),
-        "first": named(plan.first, plan.agent_ids),
-        "second": named(plan.second, plan.agent_ids),
-        "arm": named(plan.arm, ARMS),
-        "other_item": named(plan.other_item, plan.item_ids),
-        "replicate": plain(plan.replicate),
-        "slot": counted(plan.slot),
-    }
+def _names(plan: Plan) -> dict[str, tuple[str, ...]]:
+    return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 
 def cuts_of(plan: Plan) -> list[int]:
@@ -313,7 +228,7 @@ def _unpacked(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
 
 
 class TrialBlock(dict[str, NDArray[Any]]):
-    """Columns of verdicts by name, read when first asked for: positions for ids and words, NaN for no answer.
+    """Columns of verdicts by name, read when first asked for, as `Verdicts` and `Trials` have them.
 
     start: the first row's position in the run; n_rows: how many there are. Raises: RunFolderError where a column does not fit.
     """
@@ -337,23 +252,16 @@ class TrialBlock(dict[str, NDArray[Any]]):
         return self[name]
 
     def _read(self, name: str) -> NDArray[Any]:
-        table, plan = self._table, self._plan
-        if name in ("answer", "hard", "seconds"):
-            return table.floats(name)
-        if name == "key":
-            return table.ascii(name)
-        if name == "missing":
-            return (table.positions(name, MISSING_REASONS[1:], nulls=True) + 1).astype(np.int8)
-        names = {"arm": ARMS, "first": plan.agent_ids, "second": plan.agent_ids}.get(name, plan.item_ids)
-        return table.positions(name, names, nulls=name == "other_item")
+        (found,) = self._table.read([_COLUMNS[name]], _names(self._plan)).values()
+        return found + 1 if name == "missing" else found
 
 
-def verdict_blocks(path: Path, plan: Plan) -> Sequence[TrialBlock]:
-    """The verdicts at `path` in the order of their rows; nothing of them is read yet.
+def verdict_blocks(table: Table[VerdictsSaid], plan: Plan) -> Sequence[TrialBlock]:
+    """The verdicts of a table in the order of their rows; nothing of them is read yet.
 
     plan: the run's; its trials are not looked at. Raises: RunFolderError.
     """
     found: list[TrialBlock] = []
-    for table in read_table(path, VerdictsSaid).blocks():
-        found.append(TrialBlock(table, plan, found[-1].start + found[-1].n_rows if found else 0))
+    for block in table.blocks():
+        found.append(TrialBlock(block, plan, found[-1].start + found[-1].n_rows if found else 0))
     return found

@@ -65,11 +65,8 @@ def trials_in_memory(result: Verdicts) -> TrialSource:
 def trials_on_disk(folder: RunFolder) -> TrialSource:
     """Of the files of a run. Raises: RunFolderError."""
     plan, of = folder.judged_files()
-    blocks = [
-        Block(block.start, block.n_rows, block.again, block.keys_of)
-        for block in verdict_blocks(folder.file("verdicts.parquet"), plan)
-    ]
-    return TrialSource(plan, blocks, of.judge, frozenset(of.measured), None)
+    blocks = [Block(block.start, block.n_rows, block.again, block.keys_of) for block in verdict_blocks(of, plan)]
+    return TrialSource(plan, blocks, of.said.judge, frozenset(of.said.measured), None)
 
 
 @dataclass(frozen=True, eq=False)
