@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from youden.nouns import Json, ScoreKind, SplitRule
     from youden.report.pages.writing import StudyPart
     from youden.study.budget_curves import BudgetStudy
-    from youden.study.sparsity import SparsityStudy, Spread
+    from youden.study.grid import Spread
+    from youden.study.sparsity import SparsityStudy
 
 
 @click.command("budget")

@@ -75,8 +75,8 @@ def calibrate_command(
         source, judges=judges, calls=calls, changes=changes, usual_store=options.usual_store()
     )
     show.note(f"calibrate: {asked_in_words(calibration)}")
-    for judge, cost in zip(calibration.judges, calibration.costs, strict=True):
-        show.note(f"calibrate: {show.cost_in_words(cost, judge.name)}")
+    for one in calibration.experiments:
+        show.note(f"calibrate: {show.cost_in_words(one.cost, one.judge.name)}")
     for line in expected_words(calibration.expected, n_agents=calibration.known.plan.n_agents):
         show.note(f"the run: {line}")
     if dry_run:
@@ -216,14 +216,14 @@ def stress_command(
         max_cost=max_cost,
     )
     show.note(f"stress: {asked_in_words(planned)}")
-    cost = show.dollars(planned.usd_left)
-    show.note(f"stress: {planned.n_new:,} calls to make with {planned.judge.name}, cost {cost}")
+    cost = show.dollars(planned.usd_new)
+    show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}")
     if dry_run:
         if as_json:
             show.print_json(planned.to_json())
         return
     with progress_bar() as bar:
-        found = stress(planned, progress=bar if planned.judge.makes_calls else None, grace=grace)
+        found = stress(planned, progress=bar if planned.own.judge.makes_calls else None, grace=grace)
     show.warn(found.warnings)
     if out is not None:
         from youden.report.pages.writing import write_stress

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from weakref import finalize
 
 import numpy as np
@@ -42,6 +42,15 @@ def freeze(arrays: Iterable[NDArray[np.generic] | None]) -> None:
 def or_none(value: float) -> float | None:
     """NaN as None, which JSON has a word for."""
     return None if np.isnan(value) else float(value)
+
+
+def plain(value: object) -> Json:
+    """Mappings, lists and tuples as JSON has them, NaN as None all the way down."""
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return None if isinstance(value, float) and np.isnan(value) else cast(Json, value)
 
 
 class TextsInFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,18 +12,16 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig, load_run_config, with_usual_store
 from youden.errors import ConfigError
-from youden.judging.asking.endings import run_until_stopped
-from youden.judging.asking.terms import Asking, check_cap
-from youden.judging.call.budget import Budget
-from youden.judging.config.reading import JudgeConfig, load_judge_config, price
-from youden.judging.estimate import estimate
+from youden.judging.asking.terms import Asking
+from youden.judging.config.reading import load_judge_config, price
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
-from youden.nouns import Cost, Json, Progress, Verdicts
+from youden.nouns import Json, Progress
+from youden.nouns.pool import or_none, plain
+from youden.practice.experiment import Answered, Experiment, asked_under, name_of, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
 from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
 from youden.run.books import books_of_calibration
-from youden.run.pipeline import ask
 from youden.run.plan import draw_run_plan
 from youden.run.precision import Expected, expected_of
 from youden.text.printable import shown
@@ -37,15 +34,14 @@ _CONFIGS = (".yaml", ".yml")
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A calibration up to its trials: nothing has been asked. costs: of asking each of `judges` all of them.
+    """A calibration up to its trials: nothing has been asked. experiments: all of the trials, asked of each judge.
 
     expected: what the run's own plan will buy.
     """
 
     config: RunConfig
     known: KnownTruth
-    judges: tuple[JudgeConfig, ...]
-    costs: tuple[Cost, ...]
+    experiments: tuple[Experiment, ...]
     expected: Expected
 
 
@@ -86,64 +82,55 @@ def plan_calibration(
         )
     pool, plan = draw_run_plan(config)
     known = draw_known_truth(plan, pool, calls=calls, seed=config.seed)
-    place = config.store_place
-    costs = tuple(estimate(known.plan, known.pool, one, store=place) for one in configs)
-    return Calibration(config, known, configs, costs, expected_of(plan))
+    experiments = [
+        plan_experiment(one.name, known.pool, known.plan, judge=one, store=config.store_place) for one in configs
+    ]
+    return Calibration(config, known, tuple(experiments), expected_of(plan))
 
 
 def calibrate(
     calibration: Calibration, *, progress: Progress | None = None, grace: float = Asking.grace
 ) -> tuple[Tried, ...]:
-    """Ask every judge every trial that the run's store does not hold, under one cap for all, and decide.
+    """Every judge asked and decided on.
 
-    Missing answers stop nothing here: they are what is looked for. grace: seconds for calls in flight once it is told to stop.
-
-    Raises: ConfigError before any call where a cap does not fit; as `judge_async`; answers that came are kept.
+    Raises: as `asked_under`.
     """
-    known = calibration.known
-    config = calibration.config
+    config, known, experiments = calibration.config, calibration.known, calibration.experiments
     books = books_of_calibration(config)
-    asking = Asking(config.max_cost, max_missing=1.0, progress=progress, grace=grace, books=books)
-    check_cap(calibration.judges, asking.max_cost)
-    tried, budget = [], Budget(config.max_cost)
-    for one in calibration.judges:
-        before = budget.spent
-        result = run_until_stopped(
-            ask(known.plan, known.pool, judge=one, store=config.store_place, asking=asking, budget=budget)
-        )
-        bill = _bill(calibration, one, result, usd=budget.spent - before)
-        measures = measure(known, result)
-        verdict = decide(measures, n_calls=len(result))
-        tried.append(Tried(one.name, one.backend, measures, bill, verdict, result.warnings))
+    answered = asked_under(config.max_cost, experiments, progress=progress, grace=grace, books=books)
+    tried = []
+    for one in experiments:
+        found = answered(one)
+        measures, bill = measure(known, found.result), _bill(one, found)
+        verdict = decide(measures, n_calls=len(found.result))
+        tried.append(Tried(one.name, one.judge.backend, measures, bill, verdict, found.result.warnings))
     return tuple(tried)
 
 
 def _run_config(source: Path, changes: Mapping[str, Json]) -> RunConfig:
     if source.suffix.lower() in _CONFIGS:
         return load_run_config(source, changes)
-    name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100]
-    return RunConfig.model_validate({"name": name or "pool", "pool": str(source), **changes})
+    return RunConfig.model_validate({"name": name_of(source), "pool": str(source), **changes})
 
 
-def _bill(calibration: Calibration, config: JudgeConfig, result: Verdicts, *, usd: float) -> Bill:
-    """What the calls behind the answers took, whenever they were made; of a jury, a call is one of each judge. usd: now."""
-    known, place = calibration.known, calibration.config.store_place
+def _bill(one: Experiment, found: Answered) -> Bill:
+    """What the calls behind the answers took, whenever they were made; of a jury, a call is one of each judge."""
     seconds: list[float] = []
     usd_a_call = 0.0
-    for member in config.judges or (config,):
+    for member in one.judge.judges or (one.judge,):
         if not member.needs_store:
             continue
         if member.makes_calls:
-            keys = {key for _, key, _ in member.questions().all(known.plan, known.pool)}
+            keys = {key for _, key, _ in member.questions().all(one.plan, one.pool)}
         else:
-            keys = set() if result.key is None else {key.decode() for key in result.key.tolist()}
-        with open_store(place, read_only=config.backend == REPLAY) as store:
-            found = store.answers(sorted(keys)).values()
-        seconds += [completion.seconds for completion in found if completion.seconds > 0]
-        paid = [price(member, completion.tokens_in, completion.tokens_out) for completion in found]
+            keys = set() if found.result.key is None else {key.decode() for key in found.result.key.tolist()}
+        with open_store(one.store or "", read_only=one.judge.backend == REPLAY) as store:
+            answers = store.answers(sorted(keys)).values()
+        seconds += [completion.seconds for completion in answers if completion.seconds > 0]
+        paid = [price(member, completion.tokens_in, completion.tokens_out) for completion in answers]
         usd_a_call += float(np.mean(paid)) if paid else np.nan
     median, p95 = np.quantile(seconds, [0.5, 0.95]).tolist() if seconds else (None, None)
-    return Bill(median, p95, *(None if np.isnan(value) else value for value in (usd, 1000 * usd_a_call)))
+    return Bill(median, p95, *map(or_none, (found.usd, 1000 * usd_a_call)))
 
 
 BASELINES = {
@@ -160,7 +147,7 @@ def asked_in_words(calibration: Calibration) -> str:
     known, config = calibration.known, calibration.config
     kinds = ", ".join(f"{len(known.rows(kind))} {kind}" for kind in KINDS)
     found = ""
-    if any(one.needs_store for one in calibration.judges):
+    if any(one.judge.needs_store for one in calibration.experiments):
         found = f" and finds their answers in {shown(config.store_place)}"
     return (
         f"{len(known.plan):,} trials of known truth a judge ({kinds}); the run '{config.name}' (seed {config.seed}) makes "
@@ -224,7 +211,7 @@ def to_json(calibration: Calibration, tried: Sequence[Tried]) -> dict[str, Json]
     ]
     return {
         **planned_json(calibration),
-        "judges": cast(list[Json], [_plain(one) for one in judges]),
+        "judges": plain(judges),
         "cheapest": None if best is None else best.judge,
         "rule": RULE,
         "conclusion": conclusion(tried),
@@ -238,9 +225,7 @@ def planned_json(calibration: Calibration) -> dict[str, Json]:
         kind: {"n": len(known.rows(kind)), "in_run": int(known.in_run[known.rows(kind)].sum()), "means": MEANS[kind]}
         for kind in KINDS
     }
-    costs: dict[str, Json] = {
-        one.name: cast(Json, asdict(cost)) for one, cost in zip(calibration.judges, calibration.costs, strict=True)
-    }
+    costs: dict[str, Json] = {one.name: cast(Json, asdict(one.cost)) for one in calibration.experiments}
     return {
         "run": config.name,
         "pool": config.pool,
@@ -259,13 +244,3 @@ def _more_calls(calls: int | None, *, most: int) -> str:
             f"If the rates stay, about {calls:,} calls would settle it; the plan of this run has trials for {most:,}."
         )
     return f"If the rates stay, about {calls:,} calls settle it four times in five (--calls {calls}); the answers so far count."
-
-
-def _plain(value: object) -> Json:
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return cast(Json, value)

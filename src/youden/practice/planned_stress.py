@@ -4,11 +4,11 @@ answered, before anything is spent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,17 +16,14 @@ from youden.data.folder.run_config import RunConfig, with_usual_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
-from youden.judging.asking.endings import run_until_stopped
-from youden.judging.asking.terms import Asking, check_cap
-from youden.judging.config.reading import JudgeConfig, load_judge_config
-from youden.judging.estimate import estimate
-from youden.nouns import INDEPENDENT, PAIRED, Cost, Json, Plan, Pool, Split, Trials, Verdicts
+from youden.judging.config.reading import load_judge_config
+from youden.nouns import INDEPENDENT, PAIRED, Json, Plan, Pool, Split, Trials, Verdicts
 from youden.nouns.pool import Floats, Ids
 from youden.practice.attacks import ATTACKS, Attack, Planted, plant
-from youden.protocol.independent import characters, draw_probes, plan_rows, pooled
+from youden.practice.experiment import Experiment, asked_under, name_of, plan_experiment
+from youden.protocol.independent import characters, draw_probes, pooled
 from youden.protocol.plan import make_plan
 from youden.run.partner_rules import family_labels
-from youden.run.pipeline import ask
 from youden.run.standings import PairedAnswers, links_of
 from youden.stats.base.metrics import ranks
 from youden.stats.robust.partner_weights import group_balanced, reweighted
@@ -173,13 +170,13 @@ FREE_CALLS = 60_000
 
 @dataclass(frozen=True, eq=False)
 class PlannedAttack:
-    """One attack, planted. cost: of what only this attack asks; None, and why, where it cannot be planted."""
+    """One attack, planted. experiment: the plan with it, at the cost of what only this attack asks; None, and why, where it
+    cannot be planted."""
 
     name: str
     attack: Attack
-    planted: Planted | None
-    plan: Plan | None
-    cost: Cost | None
+    planted: Planted | None = None
+    experiment: Experiment | None = None
     why_not: str | None = None
 
 
@@ -187,68 +184,59 @@ class PlannedAttack:
 class PlannedStress:
     """Everything before anything is asked.
 
-    weak: position of the agent whose answers attackers start from; because: why it, in words. store: where answers are kept.
-    families: by agent. cost: of the plan without an attack.
+    own: the plan without an attack. weak: position of the agent whose answers attackers start from; because: why it, in words.
+    families: by agent.
     """
 
-    name: str
-    pool: Pool
-    plan: Plan
-    judge: JudgeConfig
-    store: str
+    own: Experiment
     weak: int
     because: str
     families: Mapping[str, str]
     attacks: tuple[PlannedAttack, ...]
-    cost: Cost
     max_cost: float | None
+
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        return (self.own, *(one.experiment for one in self.attacks if one.experiment is not None))
 
     @property
     def n_new(self) -> int:
         """Calls that no store answers yet."""
-        return sum(cost.calls - cost.stored for cost in self.costs)
+        return sum(one.n_new for one in self.experiments)
 
     @property
-    def costs(self) -> tuple[Cost, ...]:
-        return (self.cost, *(one.cost for one in self.attacks if one.cost is not None))
+    def usd_new(self) -> float | None:
+        """What the new calls cost together; None where a price is unknown."""
+        each = [one.usd_new for one in self.experiments]
+        return None if None in each else float(sum(usd for usd in each if usd is not None))
 
     def to_json(self) -> dict[str, Json]:
         """What would be asked, as one JSON object."""
         return {
-            "name": self.name,
-            "judge": self.judge.name,
-            "weak": self.pool.agents[self.weak].id,
+            "name": self.own.name,
+            "judge": self.own.judge.name,
+            "weak": self.own.pool.agents[self.weak].id,
             "because": self.because,
             "new_calls": self.n_new,
-            "usd": self.usd_left,
+            "usd": self.usd_new,
             "attacks": [
                 {
                     "attack": one.name,
                     "what": one.attack.what,
-                    "new_calls": None if one.cost is None else one.cost.calls - one.cost.stored,
-                    "usd": None if one.cost is None else _left(one.cost),
+                    "new_calls": None if one.experiment is None else one.experiment.n_new,
+                    "usd": None if one.experiment is None else one.experiment.usd_new or 0.0,
                     "why_not": one.why_not,
                 }
                 for one in self.attacks
             ],
         }
 
-    @property
-    def usd_left(self) -> float | None:
-        """What the new calls cost together; None where a price is unknown."""
-        left = [cost.usd if cost.usd_left is None else cost.usd_left for cost in self.costs]
-        return None if None in left else float(sum(usd for usd in left if usd is not None))
 
+class _Source(NamedTuple):
+    """ranked: agents, best first, where a run has ranked them by this judge."""
 
-@dataclass(frozen=True, eq=False)
-class _Source:
-    name: str
-    pool: Pool
-    plan: Plan
-    judge: JudgeConfig
-    store: str
+    own: Experiment
     ranked: tuple[str, ...]
-    """Agents, best first, where a run has ranked them by this judge."""
     families: Mapping[str, str]
 
 
@@ -276,25 +264,11 @@ def plan_stress(
     names = _known(attacks)
     found = _source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
     weak, because = _weak(found, attacker)
-    cost = estimate(found.plan, found.pool, found.judge, store=found.store)
-    planned = [_planned(found, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
-    if attacks:
-        for one in planned:
-            if one.why_not is not None:
-                raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
-    return PlannedStress(
-        found.name,
-        found.pool,
-        found.plan,
-        found.judge,
-        found.store,
-        weak=weak,
-        because=because,
-        families=found.families,
-        attacks=tuple(planned),
-        cost=cost,
-        max_cost=max_cost,
-    )
+    planned = [_planned(found.own, name, weak=weak, number=number, seed=seed) for number, name in enumerate(names)]
+    for one in planned:
+        if attacks and one.why_not is not None:
+            raise ConfigError(f"The attack '{one.name}' cannot be planted: {one.why_not}", slug="attack-prompts")
+    return PlannedStress(found.own, weak, because, found.families, tuple(planned), max_cost)
 
 
 def _known(asked: Sequence[str]) -> tuple[str, ...]:
@@ -316,11 +290,9 @@ def _source(
     pool, config = read_pool(source), load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
         calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
-    name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
-    place = RunConfig(name=name, pool=str(source), store=store or usual_store).store_place
-    return _Source(
-        pool.name, pool, make_plan(pool, calls=calls, holdout=0.0, seed=seed), config, place, (), _families(pool)
-    )
+    place = RunConfig(name=name_of(source), pool=str(source), store=store or usual_store).store_place
+    plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
+    return _Source(plan_experiment(pool.name, pool, plan, judge=config, store=place), (), _families(pool))
 
 
 def _of_run(
@@ -345,12 +317,10 @@ def _of_run(
         )
     own = judge is None or judge == config.judge
     ranked = [row for row in folder.read_ranking() if row.ability is not None] if folder.has("ranking.csv") else []
+    asked = load_judge_config(judge or config.judge)
+    place = store or with_usual_store(config, usual_store).store_place
     return _Source(
-        folder.path.resolve().name,
-        pool,
-        plan,
-        load_judge_config(judge or config.judge),
-        store or with_usual_store(config, usual_store).store_place,
+        plan_experiment(folder.path.resolve().name, pool, plan, judge=asked, store=place),
         tuple(row.agent for row in ranked) if own else (),
         config.families or _families(pool),
     )
@@ -363,7 +333,8 @@ def _families(pool: Pool) -> dict[str, str]:
 
 
 def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
-    ids = [agent.id for agent in found.pool.agents]
+    own = found.own
+    ids = [agent.id for agent in own.pool.agents]
     if attacker is not None:
         if attacker not in ids:
             raise ConfigError(
@@ -373,44 +344,39 @@ def _weak(found: _Source, attacker: str | None) -> tuple[int, str]:
         return ids.index(attacker), "named by you"
     if found.ranked:
         return ids.index(found.ranked[-1]), "the last of the run's ranking"
-    if not found.judge.makes_calls and not found.judge.needs_store:
-        asking = ask(found.plan, found.pool, judge=found.judge, store=None, asking=Asking())
-        ability = abilities(run_until_stopped(asking), families={})["plain"]
+    if not own.judge.makes_calls and not own.judge.needs_store:
+        ability = abilities(asked_under(None, [own])(own).result, families={})["plain"]
         return int(np.nanargmin(ability)), "the last of the ranking"
-    n_words = [sum(len((text or "").split()) for text in row) for row in found.pool.texts]
+    n_words = [sum(len((text or "").split()) for text in row) for row in own.pool.texts]
     return int(np.argmin(n_words)), "the agent of fewest words, for nobody is ranked yet"
 
 
-def _planned(found: _Source, name: str, *, weak: int, number: int, seed: int) -> PlannedAttack:
+def _planned(own: Experiment, name: str, *, weak: int, number: int, seed: int) -> PlannedAttack:
     attack = ATTACKS.load(name)
-    n_without = sum(not item.prompt for item in found.pool.items)
-    if attack.needs_prompts and n_without == found.pool.n_items:
-        return PlannedAttack(name, attack, None, None, None, "It takes the items' prompts, and this pool has none.")
+    if attack.needs_prompts and not any(item.prompt for item in own.pool.items):
+        return PlannedAttack(name, attack, why_not="It takes the items' prompts, and this pool has none.")
     rng = stream("attackers", seed, number)
     try:
-        planted = plant(found.pool, attack, weak=weak, rng=rng)
+        planted = plant(own.pool, attack, weak=weak, rng=rng)
     except ConfigError as error:
-        return PlannedAttack(name, attack, None, None, None, str(error))
-    plan = attacked_plan(found.plan, planted, rng=rng)
-    new = plan_rows(plan, np.arange(len(found.plan), len(plan)), planted.pool)
-    return PlannedAttack(name, attack, planted, plan, estimate(new, planted.pool, found.judge, store=found.store))
+        return PlannedAttack(name, attack, why_not=str(error))
+    plan = attacked_plan(own.plan, planted, rng=rng)
+    asked = plan_experiment(name, planted.pool, plan, judge=own.judge, store=own.store, first_new=len(own.plan))
+    return PlannedAttack(name, attack, planted, asked)
 
 
 def check_cost(stress: PlannedStress) -> None:
-    """Whether the cap covers what is expected. Raises: ConfigError [stress-cost]; as `check_cap`."""
-    check_cap([stress.judge], stress.max_cost)
-    usd = stress.usd_left
+    """Whether the cap covers what is expected. Raises: ConfigError [stress-cost]."""
+    usd = stress.usd_new
     if stress.max_cost is None or usd is None or usd <= stress.max_cost:
         return
-    named = [(one.name, one.cost) for one in stress.attacks if one.cost is not None]
-    each = ", ".join(f"{name} ${_left(cost):,.4f}" for name, cost in sorted(named, key=lambda pair: _left(pair[1])))
+    own, *attacks = stress.experiments
+    each = ", ".join(
+        f"{one.name} ${one.usd_new or 0:,.4f}" for one in sorted(attacks, key=lambda one: one.usd_new or 0)
+    )
     raise ConfigError(
         f"These attacks would cost about ${usd:,.4f} ({stress.n_new:,} new calls), more than the cap of ${stress.max_cost:g}; "
-        f"nothing was asked. The pool without an attack ${_left(stress.cost):,.4f}; {each}. "
+        f"nothing was asked. The pool without an attack ${own.usd_new or 0:,.4f}; {each}. "
         "Raise --max-cost, or choose some with --attack NAME.",
         slug="stress-cost",
     )
-
-
-def _left(cost: Cost) -> float:
-    return (cost.usd if cost.usd_left is None else cost.usd_left) or 0.0

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from youden.errors import ReplayMissError
-from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.terms import Asking
-from youden.nouns import PAIRED, Json, Plan, Pool, Progress, Verdicts
+from youden.nouns import PAIRED, Json, Pool, Progress, Verdicts
 from youden.nouns.pool import Floats
 from youden.pools.look.check import agent_findings
 from youden.pools.look.findings import Finding, LookedAt
 from youden.pools.look.plain_facts import lengths
 from youden.practice.attacks import Planted
+from youden.practice.experiment import asked_under
 from youden.practice.planned_stress import Landing, PlannedAttack, PlannedStress, abilities, check_cost, land, place_of
-from youden.run.pipeline import ask
 from youden.run.ranking import alarms_of
 
 
@@ -32,13 +31,13 @@ class Landed:
 
     attack: str
     what: str
-    agents: tuple[str, ...]
-    n_new: int
-    n_missing: int
-    landings: Mapping[str, Landing]
-    named: Mapping[str, tuple[str, ...]]
-    accused: tuple[str, ...]
-    alarms: tuple[str, ...]
+    agents: tuple[str, ...] = ()
+    n_new: int = 0
+    n_missing: int = 0
+    landings: Mapping[str, Landing] = field(default_factory=dict)
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    accused: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
     why_not: str | None = None
 
 
@@ -78,44 +77,35 @@ def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: f
     that came are kept, and the same call goes on from there.
     """
     check_cost(planned)
-    asking = Asking(planned.max_cost, max_missing=1.0, progress=progress, grace=grace)
-    spent = 0.0
-
-    def answered(plan: Plan, pool: Pool) -> Verdicts:
-        nonlocal asking, spent
-        result = run_until_stopped(ask(plan, pool, judge=planned.judge, store=planned.store, asking=asking))
-        spent += result.total_usd
-        if planned.max_cost is not None:
-            asking = replace(asking, max_cost=max(0.0, planned.max_cost - spent))
-        return result
-
-    own = answered(planned.plan, planned.pool)
-    findings = _looked(planned.pool)
-    before, accused = abilities(own, families=planned.families, clones=_clones(findings)), _accused(findings)
+    asked = asked_under(planned.max_cost, planned.experiments, progress=progress, grace=grace)
+    own, (result, spent) = planned.own, asked(planned.own)
+    findings = _looked(own.pool)
+    before, accused = abilities(result, families=planned.families, clones=_clones(findings)), _accused(findings)
     landed = []
     for one in planned.attacks:
-        if one.planted is None or one.plan is None:
-            landed.append(_left_out(one, one.why_not or ""))
+        if one.planted is None or one.experiment is None:
+            landed.append(Landed(one.name, one.attack.what, why_not=one.why_not))
             continue
         try:
-            result = answered(one.plan, one.planted.pool)
+            found, usd = asked(one.experiment)
         except ReplayMissError:
-            landed.append(_left_out(one, "Its answers were never recorded, and this judge only repeats what was."))
+            why_not = "Its answers were never recorded, and this judge only repeats what was."
+            landed.append(Landed(one.name, one.attack.what, why_not=why_not))
             continue
-        landed.append(_landed(planned, one, one.planted, result, before=before, accused=accused))
-    agents = planned.pool.agents
+        spent += usd
+        landed.append(_landed(planned, one, one.planted, found, before=before, accused=accused))
     return Stress(
-        name=planned.name,
-        judge=str(own.judge.get("name", planned.judge.name)),
-        n_agents=len(agents),
-        n_items=planned.pool.n_items,
-        n_compared=len(np.unique(own.plan.item[(own.plan.arm == PAIRED) & own.answered])),
-        n_trials=len(planned.plan),
-        weak=agents[planned.weak].id,
+        name=own.name,
+        judge=str(result.judge.get("name", own.judge.name)),
+        n_agents=own.pool.n_agents,
+        n_items=own.pool.n_items,
+        n_compared=len(np.unique(own.plan.item[(own.plan.arm == PAIRED) & result.answered])),
+        n_trials=len(own.plan),
+        weak=own.pool.agents[planned.weak].id,
         because=planned.because,
         places={name: place_of(ability, planned.weak) for name, ability in before.items()},
         attacks=tuple(landed),
-        warnings=own.warnings,
+        warnings=result.warnings,
         usd=spent,
     )
 
@@ -129,7 +119,7 @@ def _landed(
     before: Mapping[str, Floats],
     accused: frozenset[tuple[str, str]],
 ) -> Landed:
-    ids = tuple(agent.id for agent in planned.pool.agents)
+    ids = tuple(agent.id for agent in planned.own.pool.agents)
     findings = _looked(planted.pool)
     after = abilities(result, families=planned.families, clones=_clones(findings))
     named: dict[str, tuple[str, ...]] = {}
@@ -143,17 +133,13 @@ def _landed(
         attack=one.name,
         what=one.attack.what,
         agents=planted.ids,
-        n_new=len(result) - len(planned.plan),
-        n_missing=int((~result.answered[len(planned.plan) :]).sum()),
+        n_new=len(result) - len(planned.own.plan),
+        n_missing=int((~result.answered[len(planned.own.plan) :]).sum()),
         landings={name: place for name, place in places.items() if place is not None},
         named=named,
         accused=tuple(agent for agent in ids if agent in fresh),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
     )
-
-
-def _left_out(one: PlannedAttack, why_not: str) -> Landed:
-    return Landed(one.name, one.attack.what, (), 0, 0, {}, {}, (), (), why_not)
 
 
 def _looked(pool: Pool) -> list[Finding]:
@@ -174,10 +160,11 @@ GAINED = 3.0
 
 def asked_in_words(planned: PlannedStress) -> str:
     """Before anything is asked."""
-    left_out = [one.name for one in planned.attacks if one.plan is None]
+    left_out = [one.name for one in planned.attacks if one.experiment is None]
+    pool = planned.own.pool
     said = (
-        f"{len(planned.attacks) - len(left_out)} attacks on {planned.pool.n_agents} agents × {planned.pool.n_items} items; "
-        f"attackers start from the answers of {planned.pool.agents[planned.weak].id} ({planned.because})"
+        f"{len(planned.attacks) - len(left_out)} attacks on {pool.n_agents} agents × {pool.n_items} items; "
+        f"attackers start from the answers of {pool.agents[planned.weak].id} ({planned.because})"
     )
     return said + (f"; left out: {', '.join(left_out)}" if left_out else "")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import Json, ScoreKind, Scores, Target
-from youden.nouns.pool import Bools, Floats, or_none
+from youden.nouns.pool import Bools, Floats, or_none, plain
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
@@ -156,12 +156,12 @@ class JudgesStudy:
             "n_compared": self.n_compared,
             "units": self.units,
             "target": self.target,
-            "pairs": [_plain(asdict(pairing)) for pairing in self.pairings],
+            "pairs": [plain(asdict(pairing)) for pairing in self.pairings],
             "alpha": self.alpha,
             "curl": {run: {link: asdict(row) for link, row in rows.items()} for run, rows in self.curl.items()},
             "agents": [asdict(row) for row in self.agents],
             "items": [asdict(row) for row in self.items],
-            "shifts": [_plain(shifts.to_json()) for shifts in self.shifts],
+            "shifts": [plain(shifts.to_json()) for shifts in self.shifts],
             "words": list(self.words),
         }
 
@@ -292,12 +292,3 @@ def _words(pairings: tuple[Pairing, ...], units: str, target: Target) -> list[st
             "A run without trials of its own is compared by ordered pairs: D ≥ ½ counts as a yes, graded answers are D."
         )
     return said
-
-
-def _plain(value: Json | float) -> Json:
-    """NaN (no interval) as null, all the way down."""
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and np.isnan(value) else value

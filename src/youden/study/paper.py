@@ -21,9 +21,10 @@ from youden.stats.curl.quantiles import median_differences
 from youden.streams import own_stream
 from youden.study.agreement import JudgesStudy, curl_of
 from youden.study.baseline_table import study_baselines
+from youden.study.grid import Spread
 from youden.study.known_groups import contrast
 from youden.study.replay import World
-from youden.study.sparsity import Regime, SparsityStudy, Spread, study_sparsity
+from youden.study.sparsity import Regime, SparsityStudy, study_sparsity
 
 Domain = Literal["PubMed", "OPUS", "ICLR"]
 DOMAINS: dict[Domain, tuple[str, ...]] = {

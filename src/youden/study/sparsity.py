@@ -6,7 +6,7 @@ Within a seed all regimes are compared on the same holdout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -110,10 +110,12 @@ def study_sparsity(
         check_options(regime.design, regime.options)
     folds = draw_folds(world, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
-    def row(label: str, scored: Callable[[int], _Scored]) -> SparsityRow:
+    def row(label: str, regime: Regime | None = None) -> SparsityRow:
         def figures(seed: int) -> list[float]:
-            scores, *costs = scored(seed)
-            return [*costs, *folds[seed].kept_by(ClippedLinear(constraint="clip"), scores, groups)]
+            fold = folds[seed]
+            dense = fold.split.train & ~np.isnan(fold.train)
+            scored = _chosen(fold, dense) if regime is None else _scored(world, fold, regime, kind=kind, seed=seed)
+            return [*scored[1:], *fold.kept_by(ClippedLinear(constraint="clip"), scored.scores, groups)]
 
         found = drawn(figures)
         if isinstance(found, PlanError):
@@ -127,13 +129,8 @@ def study_sparsity(
             rule=rule,
             kind=kind,
             holdout=holdout,
-            dense=row(
-                "dense", lambda seed: _chosen(folds[seed], folds[seed].split.train & ~np.isnan(folds[seed].train))
-            ),
-            rows=tuple(
-                row(regime.label, lambda seed, regime=regime: _scored(world, folds[seed], regime, kind=kind, seed=seed))
-                for regime in regimes
-            ),
+            dense=row("dense"),
+            rows=tuple(row(regime.label, regime) for regime in regimes),
         )
 
 

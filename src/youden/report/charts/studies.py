@@ -30,7 +30,8 @@ from youden.report.data.comparison import Comparison
 from youden.study.baseline_table import BaselinesStudy
 from youden.study.budget_curves import BudgetStudy
 from youden.study.budget_goals import Goal, recommend
-from youden.study.sparsity import SparsityStudy, Spread
+from youden.study.grid import Spread
+from youden.study.sparsity import SparsityStudy
 from youden.text.printable import printable
 
 

@@ -1,0 +1,92 @@
+"""One experiment: a plan is made, its cost is known, it is asked under a cap that others share, measured and decided on.
+
+Calibrate and stress differ in how the plan is made, in what is measured, and in what is decided; asking is here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.judging.asking.endings import run_until_stopped
+from youden.judging.asking.terms import Asking, Books, check_cap
+from youden.judging.call.budget import Budget
+from youden.judging.config.reading import JudgeConfig
+from youden.judging.estimate import estimate
+from youden.nouns import Cost, Plan, Pool, Progress, Verdicts
+from youden.protocol.independent import plan_rows
+from youden.run.pipeline import ask
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Trials to be asked of a judge: nothing has been asked. store: where answers are kept; cost: of the trials that no other
+    experiment asks."""
+
+    name: str
+    pool: Pool
+    plan: Plan
+    judge: JudgeConfig
+    store: str | None
+    cost: Cost
+
+    @property
+    def n_new(self) -> int:
+        """Calls that no store answers yet."""
+        return self.cost.calls - self.cost.stored
+
+    @property
+    def usd_new(self) -> float | None:
+        """What these cost; None where a price is unknown."""
+        return self.cost.usd if self.cost.usd_left is None else self.cost.usd_left
+
+
+def plan_experiment(
+    name: str, pool: Pool, plan: Plan, *, judge: JudgeConfig, store: str | None, first_new: int = 0
+) -> Experiment:
+    """first_new: the plan's first trial that no other experiment asks."""
+    new = plan_rows(plan, np.arange(first_new, len(plan)), pool) if first_new else plan
+    return Experiment(name, pool, plan, judge, store, estimate(new, pool, judge, store=store))
+
+
+def name_of(source: Path) -> str:
+    """A run's name from the file or folder of its pool."""
+    return re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
+
+
+class Answered(NamedTuple):
+    """What an experiment was answered. usd: spent on it now."""
+
+    result: Verdicts
+    usd: float
+
+
+def asked_under(
+    max_cost: float | None,
+    experiments: Sequence[Experiment],
+    *,
+    progress: Progress | None = None,
+    grace: float = Asking.grace,
+    books: Books | None = None,
+) -> Callable[[Experiment], Answered]:
+    """Asks each of `experiments` what its store does not hold, under one cap for all.
+
+    Missing answers stop nothing here: they are what is looked for. grace: seconds for calls in flight once it is told to stop.
+
+    Raises: ConfigError before any call where the cap does not fit; then as `judge_async`; answers that came are kept.
+    """
+    check_cap([one.judge for one in experiments], max_cost)
+    asking, budget = Asking(max_cost, max_missing=1.0, progress=progress, grace=grace, books=books), Budget(max_cost)
+
+    def answered(one: Experiment) -> Answered:
+        before = budget.spent
+        asked = ask(one.plan, one.pool, judge=one.judge, store=one.store, asking=asking, budget=budget)
+        result = run_until_stopped(asked)
+        return Answered(result, budget.spent - before)
+
+    return answered
