@@ -107,8 +107,8 @@ GIVEN_UP_AT_START = 3
 """So many requests given up on before anything was answered end the run."""
 
 
-class Ending:
-    """Whether a run has to end, and why: the first reason stands. Several loops may share one.
+class StopReason:
+    """Whether a run has to end, and why: the first reason stands. All who ask one run share it.
 
     on_stop: called once, when the run has to end; calls in flight still come to their end.
     """
@@ -148,7 +148,7 @@ class Ending:
         if not self._n_answered and self._n_given_up >= min(GIVEN_UP_AT_START, n_requests):
             self.stop(why)
 
-    def raise_reason(self) -> None:
+    def raise_it(self) -> None:
         """Raises: the reason, where the run had to end."""
         if self._why is not None:
             raise self._why()

@@ -1,11 +1,7 @@
-"""The one loop that asks, alone or side by side with others.
+"""The one loop that asks: everything that has a key and a request and that the store does not know.
 
-The one loop that asks: everything that has a key and a request and that the store does not know.
-
-Judging, calibrating and generating texts all go through it. `Routing` says what is left to ask, `Line` who is next, `Caller`
-makes one try, `Keeping` keeps what came, `Ending` knows what ends a run, and a `Work` says what is asked.
-
-Loops that ask side by side and end together: told to stop, they let calls in flight be answered and stored.
+Judging, calibrating and generating texts all go through it, alone or side by side. `Routing` says what is left to ask,
+`CallQueue` who is next, `Caller` makes one try, `Outcomes` decides how a call ends, and a `Work` says what is asked.
 """
 
 from __future__ import annotations
@@ -17,12 +13,12 @@ from contextlib import suppress
 
 from youden.errors import ShortRunError, YoudenError
 from youden.judging.asking.calling import Call, Caller
-from youden.judging.asking.endings import Ending, awaited, away_too_long, drained
-from youden.judging.asking.queue import Line, Routing
-from youden.judging.asking.sight import Sight
-from youden.judging.asking.work import Keeping, Work
+from youden.judging.asking.endings import StopReason, awaited, away_too_long, drained
+from youden.judging.asking.outcomes import Outcomes, Work
+from youden.judging.asking.progress_log import ProgressLog
+from youden.judging.asking.queue import CallQueue, Routing
 from youden.judging.call.budget import OutOfMoneyError
-from youden.judging.call.failures import TOO_MANY, CallError, Failure, RetryPolicy, ends_the_run, is_silence
+from youden.judging.call.failures import TOO_MANY, CallError, RetryPolicy, is_silence
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.team import BEAT, Team
@@ -49,8 +45,8 @@ class Loop:
         *,
         caller: Caller,
         store: Store,
-        ending: Ending,
-        sight: Sight,
+        stop: StopReason,
+        log: ProgressLog,
         retry_failed: bool = False,
         payer: str | None = None,
         team: Team | None = None,
@@ -59,25 +55,35 @@ class Loop:
         self._caller = caller
         self._config = caller.config
         self._store = store
-        self._ending = ending
-        self._sight = sight
+        self._stop = stop
+        self._log = log
         self._team = team
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
-        self._line = Line(caller.config.concurrency)
-        self._keeping = Keeping(work, store=store, backend=caller.backend, sight=sight, payer=payer)
+        self._queue = CallQueue(caller.config.concurrency)
+        self._outcomes = Outcomes(
+            work,
+            judge=caller.config,
+            store=store,
+            stop=stop,
+            log=log,
+            payer=payer,
+            live=caller.backend.live,
+            record=caller.backend.record,
+        )
         self._routing = Routing(
             work,
-            line=self._line,
-            keeping=self._keeping,
+            queue=self._queue,
+            outcomes=self._outcomes,
             caller=caller,
             store=store,
-            ending=ending,
-            sight=sight,
+            stop=stop,
+            log=log,
             retry_failed=retry_failed,
         )
         self._n_in_flight = self._n_cut = 0
         self._once = asyncio.Lock()
-        ending.on_stop.append(self._stop_sending)
+        self._to_write, self._written = asyncio.Event(), asyncio.Event()
+        stop.on_stop.append(self._stop_sending)
 
     async def go(self) -> None:
         """Ask until every row has an answer or a reason why not, or the run has to end."""
@@ -90,16 +96,16 @@ class Loop:
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
         finally:
-            self._line.close_sleepers()
-        if not self._ending.stopped:
-            self._keeping.keep_early()
+            self._queue.close_sleepers()
+        if not self._stop.stopped:
+            self._outcomes.keep_failures()
         if self._routing.n_awaited:
-            self._ending.stop_with(awaited(self._routing.n_awaited, store=self._store.name))
+            self._stop.stop_with(awaited(self._routing.n_awaited, store=self._store.name))
 
     def let_go(self) -> None:
         """Give up the claims on what was not asked; those in a store that cannot be written end by themselves."""
         if self._n_cut:
-            self._sight.say(
+            self._log.say(
                 "cut", f"{self._n_cut:,} calls were cut off: they may cost, and the same command asks them again"
             )
         with suppress(YoudenError):
@@ -109,7 +115,7 @@ class Loop:
     def say_stopping(self, grace: float) -> None:
         """Tell who watches what happens now."""
         n = self._n_in_flight
-        self._sight.say("stopping", f"stopping: {n:,} calls in flight get up to {grace:g} s to be answered and stored")
+        self._log.say("stopping", f"stopping: {n:,} calls in flight get up to {grace:g} s to be answered and stored")
 
     async def _dispatch(self) -> None:
         try:
@@ -117,10 +123,10 @@ class Loop:
                 await self._join_in()
             await self._routing.route_all()
         except YoudenError as error:
-            self._ending.stop_with(error)
-        while self._line.open or self._routing.elsewhere:
-            await self._line.something_moves()
-        self._line.end()
+            self._stop.stop_with(error)
+        while self._queue.open or self._routing.elsewhere:
+            await self._queue.something_moves()
+        self._queue.end()
 
     async def _join_in(self) -> None:
         """Where calls are paced, the others learn of this one before it sends its part."""
@@ -133,7 +139,7 @@ class Loop:
         while more:
             await concurrency.acquire()
             try:
-                call = await self._line.next()
+                call = await self._queue.next()
                 more = call is not None
                 if call is not None:
                     await self._try_in_turn(call)
@@ -149,11 +155,12 @@ class Loop:
 
     async def _try(self, call: Call) -> None:
         """One try, and what follows from it."""
-        while self._keeping.is_full and not self._ending.stopped:
-            await self._keeping.some_written()
-        if self._ending.stopped or self._routing.claims.doubtful:
-            self._line.close(call)
-            if not self._ending.stopped:
+        while self._store.n_unwritten >= MOST_UNWRITTEN and not self._stop.stopped:
+            self._written.clear()
+            await self._written.wait()
+        if self._stop.stopped or self._routing.claims.doubtful:
+            self._queue.close(call)
+            if not self._stop.stopped:
                 self._routing.elsewhere[call.key] = call
             return
         self._n_in_flight += 1
@@ -163,80 +170,79 @@ class Loop:
             completion = await self._caller.attempt(call)
         except asyncio.CancelledError:
             self._n_cut += 1
-            self._keeping.pay(call.key, call.last_usd)
+            self._outcomes.paid(call.key, call.last_usd)
             raise
         except OutOfMoneyError:
-            self._ending.stop(lambda: self._work.out_of_money(self._caller.budget))
-            self._line.close(call)
+            self._stop.stop(lambda: self._work.out_of_money(self._caller.budget))
+            self._queue.close(call)
         except CallError as error:
-            self._keeping.pay(call.key, call.last_usd)
+            self._outcomes.paid(call.key, call.last_usd)
             await self._failed(call, error)
         else:
-            self._keeping.pay(call.key, call.last_usd, completion)
+            self._outcomes.paid(call.key, call.last_usd, completion)
             self._answered(call, completion)
         finally:
             self._n_in_flight -= 1
+            if self._store.n_unwritten >= MOST_UNWRITTEN // 2:
+                self._to_write.set()
 
     def _answered(self, call: Call, completion: Completion) -> None:
-        self._ending.answered()
-        self._keeping.known_good = call
-        self._keeping.keep_early()
         self._heard(answer=True)
-        self._keeping.keep(call, completion)
+        self._outcomes.answered(call, completion)
         if self._team is not None:
             self._team.answered += 1
-        outcome = self._keeping.put(call.rows, call.key, completion, usd=call.usd)
-        self._sight.answered(call.key, completion, outcome=outcome, usd=call.usd)
-        self._line.close(call)
+        self._queue.close(call)
 
     async def _failed(self, call: Call, error: CallError) -> None:
-        """Try again later, give up on the call, or end the run."""
-        self._sight.tell("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+        """Wait for the server, try again later, or let the call end."""
+        self._log.tell("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
         if error.status == TOO_MANY and error.kind == "retry":
-            self._sight.throttled()
-        stopped, outage = self._ending.stopped, self._caller.outage
+            self._log.throttled()
+        stopped, outage = self._stop.stopped, self._caller.outage
         was_on = outage.is_on
         if not stopped and not self._caller.backend.has_others and outage.befell(call.tries, error):
-            self._line.park(call)
+            self._queue.park(call)
             self._away(error, was_on=was_on)
             return
         if not is_silence(error):
             self._heard(answer=False)
-        if error.kind == "stop":
-            self._ending.stop(lambda: self._ends_the_run(error))
-        elif not stopped and (seconds := self._policy.wait(call.tries, error)) is not None:
-            self._line.sleep(call, seconds)
-            return
-        elif not (stopped and error.kind == "retry"):
-            await self._give_up(call, error)
-        self._line.close(call)
+        seconds = None if stopped else self._policy.wait(call.tries, error)
+        if seconds is None and error.kind != "stop" and self._caller.backend.live:
+            async with self._once:
+                if not self._stop.any_answered and not self._stop.stopped:
+                    with suppress(CallError, OutOfMoneyError):
+                        await self._look_with_another(call)
+        if self._outcomes.failed(call, error, again=seconds is not None):
+            self._queue.close(call)
+        else:
+            self._queue.sleep(call, seconds or 0.0)
 
     def _away(self, error: CallError, *, was_on: bool) -> None:
         """The server is away: say so once, and end the run when it is for too long."""
         judge, address, longest = self._config.name, self._config.address, self._caller.outage.longest
         if not was_on:
-            self._sight.say(
+            self._log.say(
                 "away",
                 f"'{judge}' at {address} is away ({error.reason}); one call at a time looks whether it is back, for up to "
                 f"{longest:g} s",
             )
         if self._caller.outage.is_over_time:
-            self._ending.stop(lambda: away_too_long(error, judge=judge, address=address, outage=longest))
+            self._stop.stop(lambda: away_too_long(error, judge=judge, address=address, outage=longest))
 
     def _heard(self, *, answer: bool) -> None:
         seconds = self._caller.outage.heard(answer=answer)
         if seconds is not None:
-            self._line.unpark()
-            self._sight.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
+            self._queue.unpark()
+            self._log.say("back", f"'{self._config.name}' is back after {seconds:.0f} s")
 
     async def _look_with_another(self, call: Call) -> None:
         """Ask what was answered before, at the expense of `call`: whether the server is away, or such calls as this break it.
 
         Raises: CallError where it is away.
         """
-        if self._keeping.known_good is None:
+        if self._outcomes.known_good is None:
             return
-        other = Call(call.key, self._keeping.known_good.request, [])
+        other = Call(call.key, self._outcomes.known_good.request, [])
         try:
             await self._caller.attempt(other)
         except CallError as error:
@@ -244,45 +250,34 @@ class Loop:
                 raise
             self._heard(answer=False)
         else:
-            self._ending.answered()
+            self._stop.answered()
             self._heard(answer=True)
         finally:
             call.usd += other.usd
-            self._keeping.pay(call.key, other.usd)
-
-    async def _give_up(self, call: Call, error: CallError) -> None:
-        if self._caller.backend.live:
-            async with self._once:
-                if not self._ending.any_answered and not self._ending.stopped:
-                    with suppress(CallError, OutOfMoneyError):
-                        await self._look_with_another(call)
-            self._ending.given_up(lambda: self._ends_the_run(error), n_requests=len(self._work))
-        failure = Failure(error.kind, error.status, error.reason)
-        if self._ending.any_answered:
-            self._keeping.keep(call, failure)
-        else:
-            self._keeping.keep_later(call, failure)
-        self._keeping.put(call.rows, call.key, failure, usd=call.usd)
+            self._outcomes.pay(call.key, other.usd)
 
     async def _now_and_then(self) -> None:
         """Write what came, hold what is claimed, and look for what others were asked."""
         looked = time.monotonic()
         while True:
-            await self._keeping.time_to_write()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER):
+                    await self._to_write.wait()
+            self._to_write.clear()
             try:
                 if self._routing.claims.doubtful:
-                    self._routing.elsewhere |= {call.key: call for call in self._line.recall()}
+                    self._routing.elsewhere |= {call.key: call for call in self._queue.recall()}
                 await asyncio.to_thread(self._write)
-                self._keeping.wait_no_more()
+                self._written.set()
                 self._share()
-                if self._line.is_empty:
-                    self._line.unpark()
-                if time.monotonic() - looked >= LINGER and not self._ending.stopped:
+                if self._queue.is_empty:
+                    self._queue.unpark()
+                if time.monotonic() - looked >= LINGER and not self._stop.stopped:
                     await self._routing.look_elsewhere()
                     looked = time.monotonic()
-                    self._line.moved()
+                    self._queue.moved()
             except YoudenError as error:
-                self._ending.stop_with(error)
+                self._stop.stop_with(error)
 
     def _write(self) -> None:
         self._store.flush()
@@ -292,37 +287,34 @@ class Loop:
         """Take this member's part of what is allowed to all."""
         if self._team is not None:
             self._caller.share(1 + self._team.others.n_asking)
-            self._sight.beside(self._team.others.n_asking, answered=self._team.others.answered)
+            self._log.beside(self._team.others.n_asking, answered=self._team.others.answered)
             if self._team.lost is not None:
-                self._ending.stop_with(self._team.lost)
+                self._stop.stop_with(self._team.lost)
 
     def _stop_sending(self) -> None:
         self._caller.stop()
-        self._keeping.wait_no_more()
+        self._written.set()
         self._routing.elsewhere.clear()
-        self._line.close_sleepers()
-
-    def _ends_the_run(self, error: CallError) -> YoudenError:
-        return ends_the_run(error, judge=self._config.name, address=self._config.address)
+        self._queue.close_sleepers()
 
 
-async def ask_all(loops: Sequence[Loop], ending: Ending, *, grace: float) -> None:
-    """Let loops that share an ending ask side by side. When this is cancelled, calls in flight get `grace` seconds.
+async def ask_all(loops: Sequence[Loop], reason: StopReason, *, grace: float) -> None:
+    """Let loops that share a reason to stop ask side by side. When this is cancelled, calls in flight get `grace` seconds.
 
-    Raises: the reason of `ending`, once the calls in flight have ended; what a backend raises beside CallError; CancelledError.
+    Raises: `reason`, where the run had to end, once the calls in flight have ended; what a backend raises beside CallError; CancelledError.
     """
 
     def stop() -> None:
         for loop in loops:
             loop.say_stopping(grace)
-        ending.stop(_interrupted)
+        reason.stop(_interrupted)
 
     try:
         await drained(asyncio.create_task(_side_by_side(loops)), stop=stop, grace=grace)
     finally:
         for loop in loops:
             loop.let_go()
-    ending.raise_reason()
+    reason.raise_it()
 
 
 async def _side_by_side(loops: Sequence[Loop]) -> None:

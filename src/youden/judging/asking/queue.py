@@ -1,8 +1,5 @@
-"""What is left to ask, and who is next.
-
-Who is next: calls that wait to be sent, are under way, or sleep until they may be tried again.
-
-Finds out of every row whether the store holds its answer, whether somebody else asks it, or whether it joins the line.
+"""What is left to ask, and who is next: of every row, whether the store holds its answer, somebody else asks it, or it joins
+the queue; there calls wait to be sent, are under way, or sleep until they may be tried again.
 """
 
 from __future__ import annotations
@@ -11,9 +8,9 @@ import asyncio
 from collections.abc import Sequence
 
 from youden.judging.asking.calling import Call, Caller
-from youden.judging.asking.endings import Ending, awaited
-from youden.judging.asking.sight import Sight
-from youden.judging.asking.work import Keeping, Work
+from youden.judging.asking.endings import StopReason, awaited
+from youden.judging.asking.progress_log import ProgressLog
+from youden.judging.asking.outcomes import Outcomes, Work
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import Known, look_up
@@ -23,8 +20,8 @@ MOST_ASLEEP = 2000
 """Calls that may wait for another try at once; nothing new is sent while there are more."""
 
 
-class Line:
-    """A line of calls for `n_workers`. A call is `open` by its key from `add` until `close`.
+class CallQueue:
+    """Calls that wait for `n_workers`. A call is `open` by its key from `add` until `close`.
 
     A call that has to wait for another try sleeps outside the workers, so that it holds nobody up.
     """
@@ -33,8 +30,7 @@ class Line:
         self.open: dict[str, Call] = {}
         self._n_workers = n_workers
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue()
-        self._asleep: dict[str, asyncio.TimerHandle] = {}
-        self._parked: list[Call] = []
+        self._asleep: dict[str, asyncio.TimerHandle | None] = {}
         self._moved = asyncio.Event()
 
     @property
@@ -48,7 +44,7 @@ class Line:
         self._ready.put_nowait(call)
 
     async def next(self) -> Call | None:
-        """The first call that may be sent now; None once the line is over."""
+        """The first call that may be sent now; None once the queue is over."""
         call = await self._ready.get()
         self._moved.set()
         return call
@@ -59,14 +55,13 @@ class Line:
 
     def park(self, call: Call) -> None:
         """Put a call aside, so that others come first, until `unpark`."""
-        self._parked.append(call)
+        self._asleep[call.key] = None
         self._moved.set()
 
     def unpark(self) -> None:
         """Put all parked calls at the end again."""
-        for call in self._parked:
-            self._ready.put_nowait(call)
-        self._parked.clear()
+        for key in [key for key, timer in self._asleep.items() if timer is None]:
+            self._wake(self.open[key])
 
     @property
     def is_empty(self) -> bool:
@@ -78,37 +73,32 @@ class Line:
         del self.open[call.key]
         self._moved.set()
 
-    def close_sleepers(self) -> None:
-        """Nobody who sleeps or is parked is tried again."""
-        for key, timer in self._asleep.items():
+    def close_sleepers(self) -> list[Call]:
+        """Nobody who sleeps or is parked is tried again. Returns who that was."""
+        calls = [self.open[key] for key in self._asleep]
+        for timer in filter(None, self._asleep.values()):
             timer.cancel()
-            del self.open[key]
-        for call in self._parked:
-            del self.open[call.key]
         self._asleep.clear()
-        self._parked.clear()
-        self._moved.set()
-
-    def recall(self) -> list[Call]:
-        """Every call that is not under way leaves the line."""
-        calls = [self.open[key] for key in self._asleep] + self._parked
-        for timer in self._asleep.values():
-            timer.cancel()
-        while not self._ready.empty():
-            if (call := self._ready.get_nowait()) is not None:
-                calls.append(call)
-        self._asleep.clear()
-        self._parked.clear()
         for call in calls:
             self.close(call)
+        self._moved.set()
         return calls
+
+    def recall(self) -> list[Call]:
+        """Every call that is not under way leaves the queue."""
+        waiting = []
+        while not self._ready.empty():
+            if (call := self._ready.get_nowait()) is not None:
+                waiting.append(call)
+                self.close(call)
+        return waiting + self.close_sleepers()
 
     def moved(self) -> None:
         """Wake who waits in `something_moves`."""
         self._moved.set()
 
     async def something_moves(self) -> None:
-        """Wait until a call left the line, came to its end or woke up."""
+        """Wait until a call left the queue, came to its end or woke up."""
         self._moved.clear()
         await self._moved.wait()
 
@@ -138,39 +128,39 @@ class Routing:
         self,
         work: Work,
         *,
-        line: Line,
-        keeping: Keeping,
+        queue: CallQueue,
+        outcomes: Outcomes,
         caller: Caller,
         store: Store,
-        ending: Ending,
-        sight: Sight,
+        stop: StopReason,
+        log: ProgressLog,
         retry_failed: bool,
     ) -> None:
         self.claims = store.claims()
         self.elsewhere: dict[str, Call] = {}
         self.n_awaited = 0
         self._work = work
-        self._line = line
-        self._keeping = keeping
+        self._queue = queue
+        self._outcomes = outcomes
         self._caller = caller
         self._store = store
         self._under_way = store.under_way()
-        self._ending = ending
-        self._sight = sight
+        self._stop = stop
+        self._log = log
         self._retry_failed = retry_failed
 
     async def route_all(self) -> None:
         """Look every row up and send it its way; ends early where the run has to end."""
         at_once = self._caller.config.concurrency
         if n := await asyncio.to_thread(self._count_awaited):
-            self._sight.say("batches", str(awaited(n, store=self._store.name)))
+            self._log.say("batches", str(awaited(n, store=self._store.name)))
         chunks = look_up(self._work.keys(), self._store, ask=self._work.request, size=CHUNK)
         while chunk := await asyncio.to_thread(next, chunks, None):
             asked = [known for known in chunk if not self._settle(known)]
             for begin in range(0, len(asked), at_once):
-                while self._is_full and not self._ending.stopped:
-                    await self._line.something_moves()
-                if self._ending.stopped:
+                while self._is_full and not self._stop.stopped:
+                    await self._queue.something_moves()
+                if self._stop.stopped:
                     return
                 await self._route(asked[begin : begin + at_once])
 
@@ -188,7 +178,7 @@ class Routing:
 
     @property
     def _is_full(self) -> bool:
-        return self._line.is_full or len(self.elsewhere) >= MOST_ASLEEP
+        return self._queue.is_full or len(self.elsewhere) >= MOST_ASLEEP
 
     def _settle(self, known: Known) -> bool:
         """Whether it need not be asked: the store has what came of it, or it cannot be sent."""
@@ -197,7 +187,7 @@ class Routing:
             self._take(known, found)
             return True
         if not self._work.fits(known.request):
-            self._keeping.put(known.rows, known.key, None, stored=True)
+            self._outcomes.found(known, None)
             return True
         return False
 
@@ -205,13 +195,13 @@ class Routing:
         """Take what the store holds."""
         if isinstance(found, Completion):
             self._caller.outage.answered_before = True
-        self._keeping.take(asked, found)
+        self._outcomes.found(asked, found)
 
     async def _route(self, asked: Sequence[Known]) -> None:
         """Join what is under way, here or elsewhere, and ask the rest."""
         new = []
         for known in asked:
-            under_way = self._line.open.get(known.key) or self.elsewhere.get(known.key)
+            under_way = self._queue.open.get(known.key) or self.elsewhere.get(known.key)
             if under_way is not None:
                 under_way.rows.extend(known.rows)
             else:
@@ -238,8 +228,8 @@ class Routing:
                 done.append(call.key)
             elif call.key in mine:
                 self.elsewhere.pop(call.key, None)
-                self._line.add(call)
-            elif not self._ending.stopped:
+                self._queue.add(call)
+            elif not self._stop.stopped:
                 self.elsewhere[call.key] = call
         if done:
             await asyncio.to_thread(self.claims.finish, done)

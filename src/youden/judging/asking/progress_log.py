@@ -67,7 +67,7 @@ class Accompanied(Progress, Protocol):
     def beside(self, n_workers: int, *, answered: int) -> None: ...
 
 
-class Sight:
+class ProgressLog:
     """Tells a progress display and a log, where there are any."""
 
     def __init__(self, progress: Progress | None = None, log: EventLog | None = None) -> None:
