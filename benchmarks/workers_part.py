@@ -14,7 +14,7 @@ from youden.errors import YoudenError
 from youden.judging.asking.calling import worst_price
 from youden.judging.config.reading import load_judge_config
 from youden.judging.store.answers import Store
-from youden.judging.store.team import asked_together
+from youden.judging.store.team import help_run
 from youden.run.elsewhere import plan_work, work
 from youden.run.pipeline import answers_of, judge_run, plan_run
 
@@ -52,7 +52,7 @@ def main() -> None:
         elif leads == "False":
             work(config)
         else:  # the asking alone: what planning and writing take is the same for all
-            with asked_together(store, run="r") as team:
+            with help_run(store, run="r") as team:
                 answers_of(planned, team=team)
     except YoudenError as error:
         slug = error.slug

@@ -17,7 +17,7 @@ from pools import make_pool
 from wire_server import Reply, WireServer, running, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.judging.store.team import asked_alone
+from youden.judging.store.team import lead_run
 from youden.nouns import Pool
 
 K, J, CALLS = 5, 8, 110
@@ -309,7 +309,7 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
 ) -> None:
     drawn = RunFolder(here / "runs/r").read_config().drawn
     assert drawn is not None
-    with asked_alone(here / "runs/r/verdicts.db", run=f"r {drawn.pool[:12]}"):
+    with lead_run(here / "runs/r/verdicts.db", run=f"r {drawn.pool[:12]}"):
         asked = server.n_requests
         ended = youden("extend", "runs/r", "--calls", "30")
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err

@@ -27,7 +27,7 @@ from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.pace import Pace
 from youden.judging.store.answers import open_store
 from youden.judging.store.claims import LEASE
-from youden.judging.store.team import SharedBudget, asked_alone, asked_together
+from youden.judging.store.team import SharedBudget, help_run, lead_run
 from youden.nouns import CallFacts
 from youden.text.printable import shown, without_passwords
 
@@ -158,7 +158,7 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
             budget.settle(1.0, usd)
             n += 1
 
-    with asked_alone(place, run="r") as one, asked_together(place, run="r") as two:
+    with lead_run(place, run="r") as one, help_run(place, run="r") as two:
         first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
 
         async def both() -> list[int]:
@@ -167,8 +167,8 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
         counts = asyncio.run(both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
-    with asked_alone(place, run="r") as one:
-        dead = asked_together(place, run="r")
+    with lead_run(place, run="r") as one:
+        dead = help_run(place, run="r")
         gone = SharedBudget(100.0, dead.__enter__())
         asyncio.run(gone.reserve(10.0))
         mine = SharedBudget(100.0, one)
@@ -182,13 +182,13 @@ def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_b
 
 def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
     place = tmp_path / "v.db"
-    with asked_alone(place, run="r") as team:
+    with lead_run(place, run="r") as team:
         budget = SharedBudget(10.0, team)
         asyncio.run(budget.reserve(6.0))
         budget.settle(6.0, 6.0)
-    with asked_together(place, run="r") as team:
+    with help_run(place, run="r") as team:
         assert not SharedBudget(10.0, team).fits(5.0)
-    with asked_alone(place, run="r") as team:
+    with lead_run(place, run="r") as team:
         assert SharedBudget(10.0, team).fits(9.0)
 
 

@@ -18,7 +18,7 @@ from judged import KEY
 from wire_server import Reply, in_a_thread
 from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
-from youden.judging.asking.sight import EventLog
+from youden.judging.asking.progress_log import EventLog
 from youden.judging.registry import BACKENDS
 
 WORD = "pässword-planted"

@@ -16,7 +16,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, Payment, Store, open_store
 from youden.judging.store.claims import LEASE, Job
 from youden.judging.store.contract import Batch
-from youden.judging.store.team import Team, asked_alone, asked_together
+from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Completion
 
 KEYS = ["a", "b", "c"]
@@ -177,28 +177,28 @@ def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -
     with (
         open_store(place) as opened,
         Team(opened, "r", leads=True, beat=1000) as leader,  # it does not beat between two lines below
-        asked_together(place, run="r") as worker,
+        help_run(place, run="r") as worker,
     ):
         worker.answered = 7
         worker.sync()
         leader.sync()
         assert (leader.others.n, leader.others.answered) == (1, 7)
-        with pytest.raises(JudgeError, match="run-busy"), asked_alone(place, run="r"):
+        with pytest.raises(JudgeError, match="run-busy"), lead_run(place, run="r"):
             pass
-        with asked_alone(place, run="other"):
+        with lead_run(place, run="other"):
             pass
         later(LEASE + 1)
-        with asked_alone(place, run="r"), pytest.raises(JudgeError, match="lease-lost"):
+        with lead_run(place, run="r"), pytest.raises(JudgeError, match="lease-lost"):
             leader.sync()
-    with asked_alone(place, run="r"):
+    with lead_run(place, run="r"):
         pass
 
 
 def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:
-    with asked_alone(place, run="r") as leader:
+    with lead_run(place, run="r") as leader:
         leader.asks = False
         leader.sync()
-        with asked_together(place, run="r") as one, asked_together(place, run="r") as two:
+        with help_run(place, run="r") as one, help_run(place, run="r") as two:
             for member in (one, two, leader):
                 member.sync()
             assert [(member.others.n, member.others.n_asking) for member in (one, two, leader)] == [

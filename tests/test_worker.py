@@ -14,7 +14,7 @@ from wire_server import Reply, WireServer, well_behaved
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.store.answers import open_store
-from youden.judging.store.team import asked_alone
+from youden.judging.store.team import lead_run
 from youden.run.elsewhere import work
 from youden.run.pipeline import plan_run, run_name
 
@@ -54,7 +54,7 @@ def test_two_runs_that_are_called_alike_use_one_store_at_once(youden: Youden, he
     write_pool(make_pool(5, 9), here / "other")
     store = str(here / "both.db")
     one = plan_run(load_run_config(here / "r.yaml", {"store": store}))
-    with asked_alone(store, run=run_name(one)):
+    with lead_run(store, run=run_name(one)):
         ended = youden("judge", "r.yaml", "--store", store)
         assert (ended.code, "[run-busy]" in ended.err) == (2, True), ended.err
         text = (here / "r.yaml").read_text().replace('pool: "pool"', f"pool: {here / 'other'}")

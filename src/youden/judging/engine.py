@@ -21,9 +21,9 @@ from typing import Literal
 
 from youden.errors import BudgetError, ConfigError, InputError, TooManyMissingError
 from youden.judging.asking.calling import Caller
-from youden.judging.asking.endings import AnswersMissingError, Ending, out_of_money, too_many, too_many_missing
+from youden.judging.asking.endings import AnswersMissingError, StopReason, out_of_money, too_many, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
-from youden.judging.asking.sight import EventLog, Sight
+from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.replay import Replay, stored_columns
 from youden.judging.backends.several import InTurn, Jury
@@ -57,7 +57,7 @@ class JudgedTrials:
         pool: Pool,
         questions: Questions,
         *,
-        ending: Ending,
+        stop: StopReason,
         max_missing: float,
         first: float = 0.0,
         keys: Keys = keys,
@@ -66,7 +66,7 @@ class JudgedTrials:
         self._plan = plan
         self._pool = pool
         self._questions = questions
-        self._ending = ending
+        self._stop = stop
         self._max_missing = max_missing
         self._first = int(first * len(plan))
         self._keys = keys
@@ -99,7 +99,7 @@ class JudgedTrials:
             self.columns.bill(rows[0], usd=usd, completion=completion)
         self.columns.put(rows, key, reading, completion=completion, stored=stored)
         if too_many(self.columns.n_missing, self.columns.n_done, max_missing=self._max_missing):
-            self._ending.stop(self._too_many_missing)
+            self._stop.stop(self._too_many_missing)
         return reading.missing
 
     def correct(self, outcomes: Mapping[str, Completion | Failure]) -> None:
@@ -146,7 +146,7 @@ class _Run:
     store: Store | None
     asking: Asking
     budget: Budget
-    sight: Sight
+    log: ProgressLog
     environment: Mapping[str, str]
 
 
@@ -182,14 +182,14 @@ async def judge_plan(
     if asking.batching is not None:
         config = config.at_batch_prices()
     with ExitStack() as stack:
-        log = None if asking.log is None else stack.enter_context(EventLog(asking.log))
+        events = None if asking.log is None else stack.enter_context(EventLog(asking.log))
         run = _Run(
             plan,
             pool,
             store,
             asking,
             budget or Budget(asking.max_cost),
-            Sight(asking.progress, log),
+            ProgressLog(asking.progress, events),
             os.environ if environment is None else environment,
         )
         if config.backend == JURY:
@@ -199,7 +199,7 @@ async def judge_plan(
 
 
 async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
-    run.sight.start(len(run.plan), what=f"judging by {config.name}")
+    run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
         if config.backend == REPLAY:
             return _replayed(run, config)
@@ -209,7 +209,7 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
             return await _asked(run, config, Backend(lambda: judge))
         if not config.makes_calls:
             result = plan_judge(config.backend, config.answering.parameters).answer_many(run.pool, run.plan)
-            run.sight.advance(len(run.plan))
+            run.log.advance(len(run.plan))
             return result
         backend = connect(config, run.environment)
         if run.asking.batching is not None and backend.batches:
@@ -219,14 +219,14 @@ async def _verdicts(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verd
         finally:
             await backend.aclose()
     finally:
-        run.sight.stop()
+        run.log.stop()
 
 
 def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
     store = _needed(run.store, config)
     asked = config.of or only_judge(store)
     questions = asked.questions()
-    advance = partial(run.sight.advance, stored=True)
+    advance = partial(run.log.advance, stored=True)
     replay = Replay(questions, store, judge=asked.describe(), advance=advance, keys=run.asking.keys)
     result = replay.answer_many(run.pool, run.plan)
     return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
@@ -240,7 +240,7 @@ def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
         run.pool,
         store,
         run.asking.keys(questions, run.plan, run.pool),
-        advance=partial(run.sight.advance, stored=True),
+        advance=partial(run.log.advance, stored=True),
         missed=lambda *_: None,
     )
     n_missed = len(run.plan) - columns.n_done
@@ -255,13 +255,13 @@ def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
 async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     store = _needed(run.store, config)
     backend.open()  # what it lacks, such as a key, is known before anything is asked
-    ending = Ending()
+    stop = StopReason()
     team = run.asking.team
     trials = JudgedTrials(
         run.plan,
         run.pool,
         config.questions(),
-        ending=ending,
+        stop=stop,
         max_missing=run.asking.max_missing,
         first=0.0 if team is None else team.part,
         keys=run.asking.keys,
@@ -271,15 +271,15 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         trials,
         caller=caller,
         store=store,
-        ending=ending,
-        sight=run.sight,
+        stop=stop,
+        log=run.log,
         retry_failed=run.asking.retry_failed,
         payer=None if run.asking.books is None else run.asking.books.payer,
         team=team,
     )
     try:
         store.remember_judge(config.public())
-        await ask_all([loop], ending, grace=run.asking.grace)
+        await ask_all([loop], stop, grace=run.asking.grace)
     finally:
         store.flush()
     trials.correct(store.known(sorted(store.outdone)))
@@ -309,7 +309,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
             budget=run.budget,
             asking=run.asking,
             batching=batching,
-            sight=run.sight,
+            sight=run.log,
         )
         await batches.go()
     finally:

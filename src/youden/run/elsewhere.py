@@ -22,7 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.engines.ray import Placing, on_ray
 from youden.errors import ConfigError
 from youden.judging.asking.endings import AnswersMissingError
-from youden.judging.asking.sight import Sight
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.config.reading import load_judge_config
 from youden.judging.estimate import estimate
@@ -30,7 +30,7 @@ from youden.judging.outside.exporting import Exported, Format, export_requests
 from youden.judging.outside.importing_answers import Taken, import_answers
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import VARIABLE, open_store
-from youden.judging.store.team import Team, asked_alone, asked_together
+from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Plan, Verdicts
 from youden.run.books import books_of
 from youden.run.keys import kept_keys
@@ -86,7 +86,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> Taken:
     Raises: as `import_answers`; JudgeError [run-busy].
     """
     config = planned.config
-    with asked_alone(config.store_place, run=run_name(planned)):
+    with lead_run(config.store_place, run=run_name(planned)):
         stage, new = stage_of(planned), 0
         while True:
             with open_store(config.store_place) as store:
@@ -131,7 +131,7 @@ def work(config: RunConfig, asking: Asking | None = None) -> Verdicts:
 
 def work_on(planned: PlannedRun, asking: Asking | None = None) -> Verdicts:
     """As `work`, on a plan that is there already."""
-    with asked_together(planned.config.store_place, run=run_name(planned)) as team:
+    with help_run(planned.config.store_place, run=run_name(planned)) as team:
         return answers_of(planned, asking, team=team)
 
 
@@ -151,20 +151,20 @@ def answers_on_ray(planned: PlannedRun, asking: Asking | None, *, team: Team | N
     team.asks = False
     team.sync()
     terms = asking or Asking()
-    shown, sight = 0, Sight(terms.progress)
+    shown, log = 0, ProgressLog(terms.progress)
 
     def look() -> None:
         nonlocal shown
         shown, before = team.others.answered, shown
-        sight.advance(max(0, shown - before))
+        log.advance(max(0, shown - before))
 
     place = planned.config.store_place
     work = partial(_work, _from_anywhere(planned, place), replace(terms, progress=None), os.environ.get(VARIABLE))
-    sight.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
+    log.start(len(planned.plan), what=f"judging by {planned.judge.name}, on Ray")
     try:
         result = on_ray(work, replace(placing, one_machine=is_file(place), grace=terms.grace, look=look))
     finally:
-        sight.stop()
+        log.stop()
     if team.lost is not None:
         raise team.lost
     return result

@@ -15,7 +15,7 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.judging.asking.endings import run_until_stopped
-from youden.judging.asking.sight import Sight
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.config.reading import JudgeConfig, load_judge_config
@@ -23,7 +23,7 @@ from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
-from youden.judging.store.team import SharedBudget, Team, asked_alone
+from youden.judging.store.team import SharedBudget, Team, lead_run
 from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.protocol.blocks import extensions_of
 from youden.run.books import books_of
@@ -213,9 +213,9 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     """
     folder, config = planned.folder, planned.config
     books = _books(planned)
-    with nullcontext() if books is None else asked_alone(config.store_place, run=run_name(planned)) as team:
-        sight = Sight(None if asking is None else asking.progress)
-        keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(sight.say, "keys"))
+    with nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
+        log = ProgressLog(None if asking is None else asking.progress)
+        keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(log.say, "keys"))
         result = (by or answers_of)(planned, asking, team=team)
         folder.write_plan(result.plan)
         folder.write_verdicts(result)

@@ -254,7 +254,7 @@ class Loop:
             self._heard(answer=True)
         finally:
             call.usd += other.usd
-            self._outcomes.pay(call.key, other.usd)
+            self._outcomes.paid(call.key, other.usd)
 
     async def _now_and_then(self) -> None:
         """Write what came, hold what is claimed, and look for what others were asked."""
@@ -301,7 +301,8 @@ class Loop:
 async def ask_all(loops: Sequence[Loop], reason: StopReason, *, grace: float) -> None:
     """Let loops that share a reason to stop ask side by side. When this is cancelled, calls in flight get `grace` seconds.
 
-    Raises: `reason`, where the run had to end, once the calls in flight have ended; what a backend raises beside CallError; CancelledError.
+    Raises: `reason`, where the run had to end, once the calls in flight have ended; what a backend raises beside CallError;
+    CancelledError.
     """
 
     def stop() -> None:

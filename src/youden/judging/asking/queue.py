@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from youden.judging.asking.calling import Call, Caller
 from youden.judging.asking.endings import StopReason, awaited
-from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.outcomes import Outcomes, Work
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import Known, look_up

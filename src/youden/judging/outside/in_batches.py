@@ -13,7 +13,7 @@ from itertools import chain
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
 from youden.judging.asking.endings import GIVEN_UP_AT_START, away_too_long, out_of_money, too_many, too_many_missing
-from youden.judging.asking.sight import Sight
+from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Failure, ends_the_run, fate, is_silence
@@ -103,7 +103,7 @@ class InBatches:
         budget: Budget,
         asking: Asking,
         batching: Batching,
-        sight: Sight,
+        sight: ProgressLog,
     ) -> None:
         self.columns = VerdictColumns(len(plan))
         self._plan = plan

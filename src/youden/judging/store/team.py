@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from youden.errors import JudgeError, YoudenError
 from youden.judging.call.budget import PARTS, Budget, OutOfMoneyError
@@ -47,19 +47,6 @@ class Money(NamedTuple):
     def beyond(self, counted: int) -> Money:
         """Without what is counted elsewhere."""
         return Money(*(max(0, parts - counted) for parts in self))
-
-
-class Purse(Protocol):
-    """What a member spends from. It uses no more than `most` of the last `wants` until `granted` says how much there is."""
-
-    @property
-    def cap(self) -> float:
-        """USD."""
-        ...
-
-    def wants(self, wanted: int) -> Money: ...
-
-    def granted(self, parts: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +83,7 @@ class Team:
         self._store = store
         self._run = run
         self._leads = leads
-        self._purse: Purse | None = None
+        self._budget: SharedBudget | None = None
         self._beat = beat
         self._name = new_owner()
         self._joined = False
@@ -119,9 +106,9 @@ class Team:
         with suppress(YoudenError):
             self._report(0, ends=True)
 
-    def spend_from(self, purse: Purse) -> None:
-        """From now on it is `purse` that is reported."""
-        self._purse = purse
+    def spend_from(self, budget: SharedBudget) -> None:
+        """From now on it is `budget` that is reported."""
+        self._budget = budget
         self.sync()
 
     def sync(self, wanted: int = 0) -> None:
@@ -130,7 +117,7 @@ class Team:
 
     def _report(self, wanted: int, *, ends: bool) -> None:
         with self._one_at_a_time:
-            money = Money(0, 0, 0) if self._purse is None else self._purse.wants(wanted)
+            money = Money(0, 0, 0) if self._budget is None else self._budget.wants(wanted)
             seen: list[Sequence[Member]] = []
 
             def change(now: float, rows: Sequence[Member]) -> Sequence[Member]:
@@ -149,8 +136,8 @@ class Team:
                 sum(one.answered for one in made[:-1]),
             )
             self.limited = mine.granted < money.beyond(self._counted).most
-            if self._purse is not None:
-                self._purse.granted(mine.granted + self._counted)
+            if self._budget is not None:
+                self._budget.granted(mine.granted + self._counted)
 
     def _base(self, rows: Sequence[Member], money: Money) -> int:
         """What of this member's money is not in its row: all it could spend before it was taken for dead was counted."""
@@ -169,8 +156,8 @@ class Team:
         past = sum(one.granted for one in ended)
         memory = [Member("", False, past, past, sum(one.answered for one in ended), 0.0)] if ended else []
         granted = money.least if ends else money.most
-        if self._purse is not None and self._purse.cap < math.inf:
-            left = int(self._purse.cap * PARTS) - past - sum(one.granted for one in living)
+        if self._budget is not None and self._budget.cap < math.inf:
+            left = int(self._budget.cap * PARTS) - past - sum(one.granted for one in living)
             granted = max(money.least, min(granted, left))
         expires = 0.0 if ends else now + self._store.lease
         mine = Member(self._name, self._leads, granted, money.spent, self.answered, expires, self.asks)
@@ -200,7 +187,7 @@ class Team:
 
 
 @contextmanager
-def asked_alone(store: str | Path, *, run: str) -> Iterator[Team]:
+def lead_run(store: str | Path, *, run: str) -> Iterator[Team]:
     """Lead `run` in `store`; other runs may use the store meanwhile, and workers help.
 
     Raises: JudgeError [run-busy] where another process leads it.
@@ -210,7 +197,7 @@ def asked_alone(store: str | Path, *, run: str) -> Iterator[Team]:
 
 
 @contextmanager
-def asked_together(store: str | Path, *, run: str) -> Iterator[Team]:
+def help_run(store: str | Path, *, run: str) -> Iterator[Team]:
     """Help whoever asks `run` into `store`, now or later."""
     with open_store(store) as opened, Team(opened, run, leads=False) as team:
         yield team
@@ -276,6 +263,8 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PARTS)
 
     def wants(self, wanted: int) -> Money:
+        """What this member spent and would like to have been granted, `wanted` parts beyond what it set aside; no more than that
+        is used until `granted` says how much there is."""
         with self._counting:
             spent = self._spent_parts()
             least = spent + self._reserved
@@ -284,6 +273,7 @@ class SharedBudget(Budget):
             return money
 
     def granted(self, parts: int) -> None:
+        """So much of the cap is this member's."""
         with self._counting:
             self._granted = parts
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from youden.errors import BudgetError, ConfigError, ReplayMissError
 from youden.judging.asking.calling import Caller
-from youden.judging.asking.endings import Ending, out_of_money, run_until_stopped, too_many_missing
+from youden.judging.asking.endings import StopReason, out_of_money, run_until_stopped, too_many_missing
 from youden.judging.asking.loop import Loop, ask_all
-from youden.judging.asking.sight import EventLog, Sight
+from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
@@ -103,10 +103,10 @@ class Models:
         self._replay = replay
         self._open = ExitStack()
         log = None if asking.log is None else self._open.enter_context(EventLog(asking.log))
-        self._sight = Sight(asking.progress, log)
-        self._sight.start(n_calls, what="generating")
+        self._log = ProgressLog(asking.progress, log)
+        self._log.start(n_calls, what="generating")
         self._budget = Budget(asking.max_cost)
-        self._ending = Ending()
+        self._stop = StopReason()
         self._owned: list[Backend] = []
         self._callers: dict[str, Caller] = {}
         for name, config in configs.items():
@@ -134,14 +134,14 @@ class Models:
         else:
             try:
                 loops = [self._loop(name, work) for name, work in works.items() if work.wanted]
-                await ask_all(loops, self._ending, grace=self._asking.grace)
+                await ask_all(loops, self._stop, grace=self._asking.grace)
             finally:
                 self._store.flush()
         return {key: completion for work in works.values() for key, completion in work.answers.items()}
 
     async def aclose(self) -> None:
         """Let go of the models."""
-        self._sight.stop()
+        self._log.stop()
         self._open.close()
         for backend in self._owned:
             await backend.aclose()
@@ -164,8 +164,8 @@ class Models:
             work,
             caller=self._callers[name],
             store=self._store,
-            ending=self._ending,
-            sight=self._sight,
+            stop=self._stop,
+            log=self._log,
             retry_failed=self._asking.retry_failed,
         )
 
@@ -176,7 +176,7 @@ class Models:
                 of_model = [other for other in wanted.values() if other.model == one.model]
                 raise self._not_there(one, flag=not any(other.key in known for other in of_model))
             reason = works[one.model].put([0], key, known[key], usd=0.0, stored=True)
-            self._sight.advance(1, missing=reason, stored=True)
+            self._log.advance(1, missing=reason, stored=True)
 
     def _not_there(self, one: Wanted, *, flag: bool) -> ReplayMissError:
         """flag: nothing that is wanted of the model is there, so another was asked, or the same otherwise."""
