@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +29,7 @@ from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.lines import Line, parts, results
 from youden.judging.outside.openai_batches import BATCHES, OpenAIBatches, batch_provider
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.claims import LEASE, Claims, Job, all_batches, noted_batches
+from youden.judging.store.claims import LEASE, Claims, Job, noted_batches
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts
 from youden.run.pipeline import judge_async
 
@@ -457,37 +456,6 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
     with pytest.raises(JudgeError, match="lease-lost"):
         holding.note(Job(0.0, ("b",)))
     assert [one.n_requests for one in noted_batches(store.place)] == [1]
-
-
-async def test_batches_noted_in_a_file_beside_an_older_store_are_taken_in(tmp_path: Path) -> None:
-    path = tmp_path / "v.db"
-    async with BatchServer() as server:
-        with open_store(path) as store:
-
-            async def die(_: float) -> None:
-                raise Killed
-
-            server.looks_needed = 2
-            with pytest.raises(Killed):
-                await ask(server, store, sleep=die)
-            (job,) = all_batches(store.place)
-        with sqlite3.connect(path) as here, contextlib.closing(sqlite3.connect(tmp_path / "v.db-batches")) as beside:
-            here.execute("DROP TABLE batches")
-            beside.execute(
-                "CREATE TABLE batches (id INTEGER PRIMARY KEY, address TEXT NOT NULL, model TEXT NOT NULL, file TEXT, "
-                "batch TEXT, usd REAL, keys TEXT NOT NULL)"
-            )
-            _, address, model, usd, file, batch, keys, _ = job
-            beside.execute("INSERT INTO batches VALUES (7, ?, ?, ?, ?, ?, ?)", (address, model, file, batch, usd, keys))
-            beside.commit()
-        here.close()
-        with open_store(path, read_only=True) as store:
-            assert noted_batches(store.place) == []
-        with open_store(path) as store:
-            assert not (tmp_path / "v.db-batches").exists()
-            assert (await ask(server, store)).answered.all()
-            assert noted_batches(store.place) == []
-    assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
 async def test_a_judge_without_batches_or_a_price_is_refused_before_anything_is_sent(place: str, store: Store) -> None:
