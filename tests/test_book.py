@@ -116,7 +116,7 @@ def test_the_files_of_a_run_and_their_columns_are_in_the_reference(youden: Youde
     import pyarrow.parquet as pq
 
     assert youden("demo").code == 0
-    page = (DOCS / "reference" / "files.md").read_text(encoding="utf-8")
+    page = made_page("files.md")
     run = tmp_path / "runs" / "demo"
     for file in run.iterdir():
         assert f"`{file.name}`" in page, file.name

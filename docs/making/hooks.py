@@ -23,6 +23,7 @@ MADE: dict[str, Callable[[str], str]] = {
     "messages": messages.table,
     "api": api.table,
     "facts": keys.facts,
+    "columns": keys.columns,
     "file": lambda path: f"```python\n{(ROOT / path).read_text(encoding='utf-8')}```",
 }
 _MARK = re.compile(r"^<!-- made: (\w+) ?(.*?) ?-->$", re.MULTILINE)

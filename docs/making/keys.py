@@ -1,4 +1,4 @@
-"""The keys of YAML files and of `fit.json`, from the types that read them.
+"""The keys of YAML files and of `fit.json`, and the columns of tables, from the types that read them.
 
 A key's words are those of `words.yaml`, or else of its type's docstring: `calls, percent: the budget…`.
 """
@@ -18,7 +18,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from making.marks import cell
+from youden.data.folder.columns import COLUMNS
 from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
+from youden.nouns.facts import STANDINGS
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
@@ -49,6 +51,18 @@ def facts(name: str) -> str:
     rows = [f"`{field.name}`" for field in dataclasses.fields(kind)]
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     return "\n\n".join([*(cell(one) for one in paragraphs), f"Keys: {', '.join(rows)}."])
+
+
+def columns(file: str) -> str:
+    """The columns of a run's file, a row each; those of the rankings beside the plain one are left out."""
+    beside = tuple(f"{name}_" for name in STANDINGS)
+    rows = [
+        f"| `{column.name}` | {cell(f'{column.said}{words}')} |"
+        for column in COLUMNS[file]
+        for words in [": " + ", ".join(f"`{word}`" for word in column.words) if column.words else ""]
+        if not column.name.startswith(beside)
+    ]
+    return "\n".join(["| column | what |", "| --- | --- |", *rows])
 
 
 def said(docstring: str, names: list[str]) -> dict[str, str]:

@@ -91,7 +91,7 @@ def _object(
 
 
 def _property(column: TableColumn) -> dict[str, Json]:
-    said: dict[str, Json] = {"description": column.meaning}
+    said: dict[str, Json] = {"description": column.said}
     if column.words or column.kind == "bit":
         return said | {"enum": [*(column.words or (0, 1)), *([None] if column.null else [])]}
     kind = _TYPES.get(column.kind, "number")

@@ -19,7 +19,8 @@ Field = str | int | float | None
 class TableColumn:
     """A column of a file.
 
-    kind: text; whole, a number from 0 on; number; share, a number in [0, 1]; bit, 0 or 1; key, a sha256 in hex.
+    kind: text; whole, a number from 0 on; number; share, a number in [0, 1]; bit, 0 or 1; key, a sha256 in hex. unit: of a
+    number, empty where it has none or the meaning says it.
     null: whether it may be empty. words: what a text may say, where it is one of a few. of: whose ids it holds (agents, items,
     models).
     heading: above it in a ranking that is shown, empty where it stands there in another form or not at all.
@@ -29,11 +30,17 @@ class TableColumn:
     name: str
     kind: Kind
     meaning: str
+    unit: str = ""
     null: bool = False
     words: tuple[str, ...] = ()
     of: str = ""
     heading: str = ""
     standing: bool = False
+
+    @property
+    def said(self) -> str:
+        """Its meaning and its unit in words."""
+        return f"{self.meaning}, in {self.unit}" if self.unit else self.meaning
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class RankingRow:
     group: Annotated[str | None, Meaning("its kind")]
     ability: Annotated[
         float | None,
-        Meaning("see [the estimand](../statistics/estimand.md); empty where nothing is known", standing=True),
+        Meaning("its mean score over items and partners; empty where nothing is known", standing=True),
     ]
     low: Annotated[float | None, Meaning("lower end of the 95 % interval", standing=True)]
     high: Annotated[float | None, Meaning("upper end of the 95 % interval", standing=True)]

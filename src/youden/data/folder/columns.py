@@ -56,7 +56,7 @@ TRIALS = (
     TableColumn("item", "text", "what the first response answers", of="items"),
     TableColumn("first", "text", "the agent whose response the judge reads first", of="agents"),
     TableColumn("second", "text", "the agent whose response the judge reads second", of="agents"),
-    TableColumn("arm", "text", "`paired` (same item) or `independent` (different items)", words=ARMS),
+    TableColumn("arm", "text", "whether both responses answer one item", words=ARMS),
     TableColumn(
         "other_item",
         "text",
@@ -70,12 +70,14 @@ TRIALS = (
 ANSWERS = (
     TableColumn("answer", "share", "in [0, 1]: soft or graded where the judge is; null where missing", null=True),
     TableColumn("hard", "bit", "0 or 1", null=True),
-    TableColumn("missing", "text", "null, or why there is no answer", words=MISSING_REASONS[1:], null=True),
+    TableColumn(
+        "missing", "text", "null where there is an answer, else why there is none", words=MISSING_REASONS[1:], null=True
+    ),
     TableColumn("key", "key", "sha256 of the request, its name in the store; null for judges without calls", null=True),
     TableColumn("tokens_in", "whole", "tokens of the request that were paid for", null=True),
     TableColumn("tokens_out", "whole", "tokens of the answer that were paid for", null=True),
-    TableColumn("usd", "number", "what it cost in USD, over all passes of the run", null=True),
-    TableColumn("seconds", "number", "what the call took", null=True),
+    TableColumn("usd", "number", "what it cost over all passes of the run", unit="USD", null=True),
+    TableColumn("seconds", "number", "what the call took", unit="seconds", null=True),
     TableColumn("served", "text", "the model that the provider says it served", of="models", null=True),
 )
 RATES = (
