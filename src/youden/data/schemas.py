@@ -30,7 +30,7 @@ from youden.nouns.columns import TableColumn, columns_of
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 ENDING = ".schema.json"
-SAID: Final = {
+SAID: Final[dict[str, type]] = {
     "plan.parquet": PlanSaid,
     "verdicts.parquet": VerdictsSaid,
     "rates.parquet": RatesSaid,

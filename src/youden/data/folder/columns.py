@@ -23,17 +23,13 @@ class ItemRow:
     n_trials: Annotated[int, Meaning("its comparisons with an answer")]
 
 
-@dataclass(frozen=True)
-class CurlRow:
-    """One line of `curl.csv`: a point of a link's curve."""
-
-    link: Annotated[str, Meaning("identity, probit, logit")]
-    sd: Annotated[float | None, Meaning("SD of the scores on that scale")]
-    x: Annotated[float | None, Meaning("a size of curl, on the link's scale")]
-    share: Annotated[float | None, Meaning("the share of rectangles with no more than that")]
-    error: Annotated[float | None, Meaning("its standard error, where rectangles were sampled; else 0")]
-
-
+CURL = (
+    TableColumn("link", "text", "identity, probit, logit"),
+    TableColumn("sd", "number", "SD of the scores on that scale"),
+    TableColumn("x", "number", "a size of curl, on the link's scale"),
+    TableColumn("share", "number", "the share of rectangles with no more than that"),
+    TableColumn("error", "number", "its standard error, where rectangles were sampled; else 0"),
+)
 TARGET = TableColumn(
     "target", "text", "what intervals and places speak of, in every line the same", words=get_args(Target)
 )
@@ -105,7 +101,7 @@ PAIRS = (
 COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
     "ranking.csv": ranking_columns(),
     "items.csv": columns_of(ItemRow),
-    "curl.csv": columns_of(CurlRow),
+    "curl.csv": CURL,
     "plan.parquet": TRIALS,
     "verdicts.parquet": (*TRIALS, *ANSWERS),
     "rates.parquet": RATES,

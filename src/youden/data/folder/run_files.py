@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -131,24 +131,6 @@ class PoolSummary:
         """Of a run that was imported without texts."""
         return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
 
-    def to_json(self) -> str:
-        """The text of `pool.json`."""
-        lengths = [None] * len(self.agents) if self.mean_length is None else map(or_none, self.mean_length.tolist())
-        model = PoolFile(
-            version=VERSION,
-            name=self.name,
-            digest=self.digest,
-            source=self.source,
-            n_missing=self.n_missing,
-            agents=[
-                _AgentLine(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
-                for agent, length in zip(self.agents, lengths, strict=True)
-            ],
-            items=list(self.item_ids),
-            notes=list(self.notes),
-        )
-        return model.model_dump_json(indent=1) + "\n"
-
 
 class _AgentLine(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -172,6 +154,21 @@ class PoolFile(BaseModel):
     agents: list[_AgentLine]
     items: list[str]
     notes: list[str]
+
+    @classmethod
+    def of(cls, pool: PoolSummary) -> Self:
+        """The file of a summary."""
+        lengths = [None] * len(pool.agents) if pool.mean_length is None else map(or_none, pool.mean_length.tolist())
+        return cls(
+            version=VERSION,
+            **{name: getattr(pool, name) for name in ("name", "digest", "source", "n_missing")},
+            agents=[
+                _AgentLine(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta))
+                for agent, length in zip(pool.agents, lengths, strict=True)
+            ],
+            items=list(pool.item_ids),
+            notes=list(pool.notes),
+        )
 
     def summary(self) -> PoolSummary:
         """The noun."""

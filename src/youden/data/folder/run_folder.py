@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -61,7 +62,10 @@ FITTED = (
 )
 """What a fit writes, in the order in which it takes its place."""
 
-_FACTS, _LABELS = TypeAdapter(RunFacts), TypeAdapter(Validation)
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 class SignatureFile(BaseModel):
@@ -121,11 +125,10 @@ class RunFolder:
         return load_run_config(self.file("config.yaml"))
 
     def write_pool(self, pool: PoolSummary) -> None:
-        self.write_text("pool.json", pool.to_json())
+        self._write_json("pool.json", PoolFile.of(pool))
 
     def read_pool(self) -> PoolSummary:
-        file = self.file("pool.json")
-        return parse(file, read_bytes(file), TypeAdapter(PoolFile)).summary()
+        return self._read_json("pool.json", PoolFile).summary()
 
     def write_notes(self, notes: tuple[str, ...]) -> None:
         """Keep, with the pool, what a reader of any number of this run has to know."""
@@ -254,7 +257,7 @@ class RunFolder:
         Raises: RunFolderError where the run is not fitted.
         """
         made = RankingFile.of(run, self.read_ranking(), facts=self.read_facts(), signature=self.read_signature())
-        self.write_text("ranking.json", made.model_dump_json(indent=1) + "\n")
+        self._write_json("ranking.json", made)
 
     def write_items(self, items: pd.DataFrame) -> None:
         sheets.write_items(self.file("items.csv"), items)
@@ -281,31 +284,36 @@ class RunFolder:
         return sheets.read_curl(self.file("curl.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
-        self.write_text("fit.json", _FACTS.dump_json(facts, indent=1).decode() + "\n")
+        self._write_json("fit.json", facts)
 
     def read_facts(self) -> RunFacts:
-        file = self.file("fit.json")
-        return parse(file, read_bytes(file), _FACTS)
+        return self._read_json("fit.json", RunFacts)
 
     def write_signature(self, signature: Signature) -> None:
         file = SignatureFile(version=VERSION, text=signature.text, digest=signature.digest, parts=dict(signature.parts))
-        self.write_text("signature.json", file.model_dump_json(indent=1) + "\n")
+        self._write_json("signature.json", file)
 
     def read_signature(self) -> Signature:
-        file = self.file("signature.json")
-        return Signature(parse(file, read_bytes(file), TypeAdapter(SignatureFile)).parts)
+        return Signature(self._read_json("signature.json", SignatureFile).parts)
 
     def tables_digest(self) -> str:
         """sha256 (hex) of the ranking and the symmetric scores as they stand in their files."""
         return self._digest("ranking.csv", "scores.csv")
 
     def write_labels(self, found: Validation) -> None:
-        self.write_text("labels.json", _LABELS.dump_json(found, indent=1).decode() + "\n")
+        self._write_json("labels.json", found)
 
     def read_labels(self) -> Validation:
         """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
-        file = self.file("labels.json")
-        return parse(file, read_bytes(file), _LABELS)
+        return self._read_json("labels.json", Validation)
+
+    def _write_json(self, name: str, value: Any) -> None:
+        self.write_text(name, _adapter(type(value)).dump_json(value, indent=1).decode() + "\n")
+
+    def _read_json(self, name: str, kind: type[T]) -> T:
+        file = self.file(name)
+        found: T = parse(file, read_bytes(file), _adapter(kind))
+        return found
 
 
 def _states(config: RunConfig) -> tuple[object, ...]:

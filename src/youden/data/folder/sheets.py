@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from youden.data.atomic import replacing
-from youden.data.folder.columns import CurlRow, ItemRow, ranking_columns
+from youden.data.folder.columns import CURL, ItemRow, ranking_columns
 from youden.data.folder.run_files import VERSION, damaged, read_bytes
 from youden.errors import RunFolderError
 from youden.nouns import (
@@ -35,6 +35,9 @@ from youden.nouns.pool import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart")
 
 
 class RankingFile(BaseModel):
@@ -66,13 +69,7 @@ class RankingFile(BaseModel):
         return cls(
             version=VERSION,
             run=run,
-            ranked_by=facts.ranked_by,
-            ranking=facts.ranking,
-            interval=facts.interval,
-            level=facts.level,
-            target=facts.target,
-            best=facts.best,
-            told_apart=facts.told_apart,
+            **{name: getattr(facts, name) for name in _OF_FACTS},
             agents=[row.as_json for row in rows],
             signature=signature.text,
             digest=signature.digest,
@@ -151,13 +148,13 @@ def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:
         for curve in curves
         for point in zip(curve.x.tolist(), curve.share.tolist(), curve.error.tolist(), strict=True)
     )
-    _write(path, columns_of(CurlRow), rows)
+    _write(path, CURL, rows)
 
 
 def read_curl(path: Path) -> tuple[CurlCurve, ...]:
     """The curves, link by link. Raises: RunFolderError."""
     points: dict[str, list[list[float]]] = {}
-    for line in _table(path, lambda _: columns_of(CurlRow))[1]:
+    for line in _table(path, lambda _: CURL)[1]:
         link, *numbers = line.values()
         points.setdefault(link, []).append([math.nan if number is None else number for number in numbers])
     curves = []

@@ -6,20 +6,17 @@ import base64
 from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 
 from youden.data.folder.columns import ANSWERS, TRIALS
 from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import damaged
 from youden.errors import RunFolderError
 from youden.nouns import (
-    Asked,
-    Extensions,
-    IndependentRule,
     Plan,
     Rounds,
     Split,
@@ -61,24 +58,23 @@ class _Rounds(BaseModel):
     turns: tuple[_Turn, ...]
 
 
-class PlanSaid(Said):
+class _PlanSaid(Said):
     noun: Literal["plan"] = "plan"
-    design: str
     options: Mapping[str, JsonValue]
-    independent: IndependentRule
-    n_independent: int | None
-    n_probes: int
-    n_follow_ups: int
     rounds: _Rounds | None
-    extensions: Extensions | None
-    asked: Asked | None
-    seed: int
-    pool_digest: str
-    characters: int
-    notes: tuple[str, ...]
     agents: tuple[str, ...]
     items: tuple[str, ...]
     split: _Split
+
+
+_IN_OTHER_WORDS = ("trials", "n_agents", "n_items", "agent_ids", "item_ids")
+_AS_IT_IS: dict[str, Any] = {
+    name: (hint, ...)
+    for name, hint in get_type_hints(Plan).items()
+    if name in Plan.__dataclass_fields__ and name not in (*_IN_OTHER_WORDS, *_PlanSaid.model_fields)
+}
+PlanSaid = create_model("PlanSaid", __base__=_PlanSaid, **_AS_IT_IS)
+"""All of a plan but its trials."""
 
 
 class VerdictsSaid(Said):
@@ -91,17 +87,12 @@ class VerdictsSaid(Said):
     usd_tried: float | None
 
 
-_KEPT = tuple(
-    name for name in PlanSaid.model_fields if name in Plan.__dataclass_fields__ and name not in ("rounds", "split")
-)
-"""What a plan says as it is."""
-
-
 def write_plan(path: Path, plan: Plan) -> None:
     """A row a trial; everything else of the plan in the metadata."""
     rounds, split = plan.rounds, plan.split
     said = PlanSaid(
-        **{name: getattr(plan, name) for name in _KEPT},
+        **{name: getattr(plan, name) for name in _AS_IT_IS},
+        options=dict(plan.options),
         rounds=None if rounds is None else _Rounds.model_validate(rounds.said, strict=False),
         agents=plan.agent_ids,
         items=plan.item_ids,
@@ -128,7 +119,7 @@ def read_plan_alone(path: Path) -> Plan:
     return _plan(path, read_said(path, PlanSaid), Trials.concat([]))
 
 
-def _plan(path: Path, said: PlanSaid, trials: Trials) -> Plan:
+def _plan(path: Path, said: _PlanSaid, trials: Trials) -> Plan:
     shape, rounds = (len(said.agents), len(said.items)), said.rounds
     return Plan(
         trials=trials,
@@ -148,7 +139,8 @@ def _plan(path: Path, said: PlanSaid, trials: Trials) -> Plan:
         ),
         agent_ids=said.agents,
         item_ids=said.items,
-        **{name: getattr(said, name) for name in _KEPT},
+        options=said.options,
+        **{name: getattr(said, name) for name in _AS_IT_IS},
     )
 
 

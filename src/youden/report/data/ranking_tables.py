@@ -20,6 +20,7 @@ from typing import Annotated
 import numpy as np
 import regex
 
+from youden.data.folder.columns import ItemRow
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Json, RankedBy, RankingRow, Validation
@@ -174,12 +175,9 @@ EXCERPT = 600
 
 
 @dataclass(frozen=True)
-class ItemLine:
-    """One item. difficulty: in score units, None where it was never seen; text: its prompt's beginning, None where unknown."""
+class ItemLine(ItemRow):
+    """One item. text: its prompt's beginning, None where unknown."""
 
-    item: str
-    difficulty: float | None
-    n_trials: int
     text: str | None
 
 
@@ -195,9 +193,7 @@ class Items:
 def order_items(folder: RunFolder, texts: Texts) -> Items:
     """The items of `items.csv` by difficulty. Raises: RunFolderError."""
     prompts = {item.id: item.prompt for item in texts.pool.items} if texts.pool else {}
-    lines = [
-        ItemLine(row.item, row.difficulty, row.n_trials, _excerpt(prompts.get(row.item))) for row in folder.read_items()
-    ]
+    lines = [ItemLine(**vars(row), text=_excerpt(prompts.get(row.item))) for row in folder.read_items()]
     known = sorted((line for line in lines if line.difficulty is not None), key=lambda line: line.difficulty or 0.0)
     unknown = [line for line in lines if line.difficulty is None]
     n = min(N_SHOWN, len(known) // 2)
