@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from youden.cli import options, run_options, show
-from youden.cli import progress as tracking
-from youden.cli import show as ranking
+from youden.cli import options, progress, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @options.config
-@run_options.overrides
+@run_options.of_config(*run_options.PLANNING)
 @click.option(
     "--export",
     type=click.Path(path_type=Path, file_okay=False),
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 def plan_command(
     *,
     config: Path,
-    overrides: run_options.Overrides,
+    said: run_options.Said,
     export: Path | None,
     format: Literal["jsonl", "parquet"] | None,
     shards: int | None,
@@ -64,14 +62,14 @@ def plan_command(
     Writes config.yaml, pool.json and plan.parquet into the run's folder; asks no judge and spends nothing. What an export asks is
     answered elsewhere and comes back by `youden judge CONFIG --import ANSWERS`.
     """
-    said = overrides.apply(config)
+    chosen = run_options.run_config(config, said)
     from youden.protocol.coverage import coverage
     from youden.run.pipeline import plan_run
     from youden.run.precision import expected_of_run
 
     if export is None and (format is not None or shards is not None):
         raise click.UsageError("--format and --shards are of an export. Add --export DIR, or leave them out.")
-    planned = plan_run(said)
+    planned = plan_run(chosen)
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     exported: dict[str, Json] = {}
@@ -133,17 +131,16 @@ def _expected(expected: Expected) -> dict[str, Json]:
 
 @click.command("run")
 @options.config
-@run_options.overrides
-@run_options.counting
+@run_options.of_config(*run_options.PLANNING, "max_missing", "robust", "trusted", "families")
 @run_options.asking
 @options.labels
-@tracking.option
+@progress.option
 @options.json
 def run_command(
     *,
     config: Path,
-    overrides: run_options.Overrides,
-    asking: run_options.Asking,
+    said: run_options.Said,
+    asking: run_options.Terms,
     labels: Path | None,
     to_mlflow: bool,
     as_json: bool,
@@ -156,14 +153,14 @@ def run_command(
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
     and is no proof of correctness.
     """
-    said = overrides.apply(config)
+    chosen = run_options.run_config(config, said)
     from youden.run.engine import fit
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
     if to_mlflow:
-        tracking.check()
-    planned = plan_run(said)
+        progress.check()
+    planned = plan_run(chosen)
     table = None
     if labels is not None:
         from youden.practice.labels import aliases_of, open_labels, validate
@@ -172,7 +169,7 @@ def run_command(
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:
-        result = judge_run(planned, asking.terms(progress=bar))
+        result = judge_run(planned, asking(progress=bar))
     if result.plan.rounds is not None:
         show.note(result.plan.notes[-1])
     from youden.pools.look.likeness import clones_of
@@ -183,9 +180,9 @@ def run_command(
     fitted = fit(planned.folder, rules=rules).analysis
     if table is not None:
         validate(planned.folder, table)
-    ranking.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)
+    show.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)
     if to_mlflow:
-        tracking.log(planned.folder)
+        progress.log(planned.folder)
 
 
 @click.command("judge")
@@ -197,7 +194,7 @@ def run_command(
     is_flag=True,
     help="Ask nothing: take ANSWERS, files or folders in which an engine of your own answered a `youden plan --export`.",
 )
-@run_options.overrides
+@run_options.of_config(*run_options.PLANNING, "max_missing")
 @run_options.asking
 @click.option(
     "--mode",
@@ -235,8 +232,8 @@ def judge_command(
     config: Path,
     answers: tuple[Path, ...],
     importing: bool,
-    overrides: run_options.Overrides,
-    asking: run_options.Asking,
+    said: run_options.Said,
+    asking: run_options.Terms,
     mode: str,
     poll: float | None,
     engine: str | None,
@@ -263,16 +260,16 @@ def judge_command(
         worker=worker,
     ):
         raise click.UsageError(wrong)
-    said = overrides.apply(config)
+    chosen = run_options.run_config(config, said)
     from youden.judging.asking.terms import Batching
     from youden.nouns import CallFacts
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 
     if worker:
-        _help_out(said, asking, as_json=as_json)
+        _help_out(chosen, asking, as_json=as_json)
         return
-    planned = plan_run(said, batched=mode == "batch")
+    planned = plan_run(chosen, batched=mode == "batch")
     expected = expected_of_run(planned.plan, planned.folder)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if importing:
@@ -281,16 +278,16 @@ def judge_command(
         batching = Batching(
             poll=Batching.poll if poll is None else poll, say=show.note, folder=planned.folder.path / "batches"
         )
-        result = judge_run(planned, asking.terms(batching=batching))
+        result = judge_run(planned, asking(batching=batching))
     elif engine is not None:
         from youden.run.elsewhere import answers_on_ray, placing_of
 
         with progress_bar() as bar:
             placing = placing_of(planned.config, workers=workers, say=show.note)
-            result = judge_run(planned, asking.terms(progress=bar), by=partial(answers_on_ray, placing=placing))
+            result = judge_run(planned, asking(progress=bar), by=partial(answers_on_ray, placing=placing))
     else:
         with progress_bar() as bar:
-            result = judge_run(planned, asking.terms(progress=bar))
+            result = judge_run(planned, asking(progress=bar))
     show.warn(result.warnings)
     calls = CallFacts.of(result)
     if as_json:
@@ -311,7 +308,7 @@ def _not_together(
     importing: bool,
     batch: bool,
     poll: float | None,
-    asking: run_options.Asking,
+    asking: run_options.Terms,
     engine: str | None,
     workers: int | None,
     worker: bool,
@@ -324,12 +321,12 @@ def _not_together(
         ),
         (poll is not None and not batch, "--poll goes with --mode batch: nothing else is waited for."),
         (
-            importing and (batch or asking.retry_failed),
+            importing and (batch or asking().retry_failed),
             "--import asks nothing, so --mode batch and --retry-failed mean nothing beside it.",
         ),
         (engine is None and workers is not None, "--workers goes with --engine ray."),
         (
-            engine is not None and (importing or batch or asking.log is not None),
+            engine is not None and (importing or batch or asking().log is not None),
             "--engine ray goes without --import, --mode batch and --log: its workers ask call by call.",
         ),
         (
@@ -344,7 +341,7 @@ def _spent(usd: float | None) -> str:
     return "an amount that nobody knows was" if usd is None else f"${usd:.4f}"
 
 
-def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_options.Asking) -> Verdicts:
+def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_options.Terms) -> Verdicts:
     from youden.judging.asking.terms import Asking as Terms
     from youden.run.elsewhere import import_run
     from youden.run.pipeline import judge_run
@@ -355,14 +352,14 @@ def _imported(planned: PlannedRun, answers: tuple[Path, ...], asking: run_option
             show.note(said)
         if taken.new:
             show.note("what these answers cost was spent elsewhere and is not known here")
-    return judge_run(planned, Terms(stored_only=True, log=asking.log))
+    return judge_run(planned, Terms(stored_only=True, log=asking().log))
 
 
-def _help_out(config: RunConfig, asking: run_options.Asking, *, as_json: bool) -> None:
+def _help_out(config: RunConfig, asking: run_options.Terms, *, as_json: bool) -> None:
     from youden.run.elsewhere import work
 
     with progress_bar() as bar:
-        result = work(config, asking.terms(progress=bar))
+        result = work(config, asking(progress=bar))
     n_answered, n = int(result.answered.sum()), len(result)
     if as_json:
         show.print_json({"worker": True, "calls": n, "answered": n_answered})

@@ -10,14 +10,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from youden.cli import UNDECIDED, options, run_options, show
-from youden.cli import show as ranking
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
 from youden.cli.reading import show_judges
@@ -47,8 +46,7 @@ MOST_SHOWN = 10
     metavar="W",
     help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
 )
-@options.target
-@run_options.spending
+@run_options.of_config("judge", "max_cost", "max_missing", "target")
 @run_options.asking
 @options.dry_run
 @options.json
@@ -60,9 +58,8 @@ def extend_command(
     calls: int | None,
     focus: tuple[str, ...],
     width: float | None,
-    target: Target | None,
-    overrides: run_options.Overrides,
-    asking: run_options.Asking,
+    said: run_options.Said,
+    asking: run_options.Terms,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -84,17 +81,16 @@ def extend_command(
 
     if wrong := _not_together(agents, items, calls=calls, width=width, focus=focus):
         raise click.UsageError(wrong)
-    overrides = replace(overrides, target=target)
     kept = RunFolder(run).read_config()
-    if target is not None:
-        kept = kept.model_copy(update={"target": target})
+    if "target" in said:
+        kept = kept.model_copy(update={"target": said["target"]})
     alone = width is not None and agents is None and items is None and calls is None
     step = None if alone else Extension(agents=agents, items=items, calls=calls, focus=list(focus))
-    planned = plan_extension(overrides.apply(run / "config.yaml"), step, width=width)
+    planned = plan_extension(run_options.run_config(run / "config.yaml", said), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
     if planned.half_width is not None:
         show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
-    said: dict[str, Json] = {
+    shown: dict[str, Json] = {
         "run": str(planned.run.folder.path),
         "cost": asdict(planned.cost),
         "joined": list(planned.joined),
@@ -102,10 +98,10 @@ def extend_command(
     }
     if dry_run:
         if as_json:
-            show.print_json({**said, "dry_run": True})
+            show.print_json({**shown, "dry_run": True})
         return
     with progress_bar() as bar:
-        fitted = extend_run(planned, kept, asking.terms(progress=bar))
+        fitted = extend_run(planned, kept, asking(progress=bar))
     extensions = fitted.facts.growth
     summary = write_report(planned.run.folder, fitted).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()
@@ -117,9 +113,9 @@ def extend_command(
         )
     if as_json:
         moved = None if extensions is None else {**asdict(extensions), "words": list(summary.moved)}
-        show.print_json({**said, "dry_run": False, "growth": moved})
+        show.print_json({**shown, "dry_run": False, "growth": moved})
         return
-    ranking.show_result(summary, as_json=False)
+    show.show_result(summary, as_json=False)
     if extensions is not None:
         _draw(extensions)
     for line in summary.moved:
@@ -289,6 +285,7 @@ def _show(gate: Gate) -> None:
 @options.store("YOUDEN_STORE, else verdicts.db in its folder")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
 @options.max_cost
+@options.max_missing
 @run_options.asking
 @options.family
 @options.dry_run
@@ -303,7 +300,8 @@ def rejudge_command(
     store: str | None,
     seed: int,
     max_cost: float | None,
-    asking: run_options.Asking,
+    max_missing: float | None,
+    asking: run_options.Terms,
     families: dict[str, str],
     dry_run: bool,
     as_json: bool,
@@ -334,7 +332,7 @@ def rejudge_command(
         out=out,
         store=store or options.usual_store(),
         max_cost=max_cost,
-        max_missing=asking.max_missing,
+        max_missing=max_missing,
     )
     again = planned.again
     show.show_plan(again.plan, again.cost, again.judge.name, expected=expected_of(again.plan))
@@ -349,7 +347,7 @@ def rejudge_command(
             show.print_json({**said, "notes": list(again.plan.notes)})
         return
     with progress_bar() as bar:
-        result = judge_run(again, asking.terms(progress=bar))
+        result = judge_run(again, asking(progress=bar))
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
     show.warn(result.warnings)

@@ -201,7 +201,6 @@ family = click.option(
 
 families = click.option(
     "--families",
-    "families_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "

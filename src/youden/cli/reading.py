@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from youden.cli import options, show
-from youden.cli import progress as tracking
-from youden.cli import show as ranking
+from youden.cli import options, progress, show
 from youden.text.printable import printable
 from youden.text.sentences import items_compared, signed, with_interval
 
@@ -61,12 +59,12 @@ def fit_command(
     rates: bool,
     robust: bool | None,
     trusted: tuple[str, ...] | None,
-    families_file: Path | None,
+    families: Path | None,
     as_json: bool,
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
-    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
+    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, show.csv, items.csv, fit.json and signature.json;
     with --labels also labels.json, which says how far the ranking agrees with them.
 
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
@@ -90,12 +88,12 @@ def fit_command(
     if labels is not None:
         pool = folder.read_pool()
         table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
-    families = None if families_file is None else read_families(families_file)
-    rules = changed_rules(folder, robust=robust, trusted=trusted, families=families)
+    of_families = None if families is None else read_families(families)
+    rules = changed_rules(folder, robust=robust, trusted=trusted, families=of_families)
     fit(folder, target=target, rules=rules, engine=engine, memory=memory or MEMORY, rates=rates)
     if table is not None:
         validate(folder, table)
-    ranking.show_result(summarise_run(folder), as_json=as_json)
+    show.show_result(summarise_run(folder), as_json=as_json)
 
 
 MOST_SHOWN = 5
@@ -236,7 +234,7 @@ FORMATS = ("html", "md", *PICTURES, "csv")
 @click.option("--chart", type=click.Choice(CHARTS), help="The figure that png and svg draw. [default: ranking]")
 @click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
 @options.labels
-@tracking.option
+@progress.option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
 )
@@ -269,7 +267,7 @@ def report_command(
                 "--mlflow logs RUN/report.html as it is written now. Leave out --format, --against and --out.",
                 slug="report-mlflow",
             )
-        tracking.check()
+        progress.check()
     folder = RunFolder(run)
     if labels is not None:
         pool = folder.read_pool()
@@ -283,7 +281,7 @@ def report_command(
         show.warn(data.summary.warnings)
         click.echo(str(path))
         if to_mlflow:
-            tracking.log(folder)
+            progress.log(folder)
     elif kind in ("md", "csv"):
         text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
         if out is None:

@@ -1,12 +1,11 @@
-"""Options that are handed over as one: what is said beside a run's config, and how a judge is asked."""
+"""Options of a run: what the command line says beside a run's config, by the config's own keys, and how a judge is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,167 +14,110 @@ from youden.cli.options import Number
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
-    from youden.judging.asking.terms import Asking as Terms
-    from youden.judging.asking.terms import Batching
-    from youden.nouns import Json, Progress, Target
+    from youden.judging.asking.terms import Asking, Batching
+    from youden.nouns import Json, Progress
+
+    Said = Mapping[str, object]
+    """What was said on the command line, by the keys of a run's config."""
+    Terms = Callable[..., Asking]
+    """Makes the terms of asking, with what the command adds to them."""
 
 R = TypeVar("R")
 
-
-@dataclass(frozen=True)
-class Overrides:
-    """What the command line says beside the config; None leaves the config's word."""
-
-    judge: str | None
-    out: Path | None
-    max_cost: float | None
-    max_missing: float | None = None
-    target: Target | None = None
-    trials: int | None = None
-    width: float | None = None
-    robust: bool | None = None
-    trusted: tuple[str, ...] | None = None
-    families: Path | None = None
-    store: str | None = None
-
-    def apply(self, path: Path) -> RunConfig:
-        """The run config at `path` with these changes.
-
-        What it names is looked for before the libraries of a run are loaded, which takes a second.
-        """
-        from youden.data.folder.run_config import load_run_config, with_usual_store
-        from youden.judging.config.reading import load_judge_config
-
-        if self.robust and self.trusted is not None:
-            raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
-        said: dict[str, Json | None] = {
-            "judge": self.judge,
-            "out": None if self.out is None else str(self.out),
-            "max_cost": self.max_cost,
-            "max_missing": self.max_missing,
-            "target": self.target,
-            "robust": self.robust if self.trusted is None else False,
-            "trusted": [*self.trusted] if self.trusted is not None else [] if self.robust else None,
-            "families": None if self.families is None else _families(self.families),
-            "store": self.store,
-        }
-        changes: dict[str, Json | None] = {name: value for name, value in said.items() if value is not None}
-        if self.trials is not None or self.width is not None:  # in place of whatever budget the config names
-            changes |= {"calls": None, "percent": None, "trials": self.trials, "width": self.width}
-            changes |= {} if self.width is not None else {"width_share": None}
-        config = with_usual_store(load_run_config(path, changes), options.usual_store())
-        load_judge_config(config.judge)
-        from youden.data.pools.pool_reader import locate_pool
-        from youden.protocol.designs import DESIGNS
-
-        DESIGNS.check(config.design)
-        locate_pool(config.pool)
-        return config
-
-
-def _families(path: Path) -> dict[str, Json]:
-    from youden.data.label_tables import read_families
-
-    return {**read_families(path)}
-
-
-def overrides(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --judge, --out, --store, --max-cost, --target, --trials and --width, and hands them over as one `overrides`."""
-
-    @spending
-    @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]")
-    @options.store("the config's, else YOUDEN_STORE, else verdicts.db in the run's folder")
-    @options.target
-    @click.option(
+_OF_CONFIG: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "judge": click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml."),
+    "out": click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]"),
+    "store": options.store("the config's, else YOUDEN_STORE, else verdicts.db in the run's folder"),
+    "max_cost": options.max_cost,
+    "max_missing": options.max_missing,
+    "target": options.target,
+    "trials": click.option(
         "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."
-    )
-    @click.option(
+    ),
+    "width": click.option(
         "--width",
         type=Number(0, 1, min_open=True, max_open=True),
         metavar="W",
         help="Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
-    )
-    @wraps(function)
-    def wrapped(
-        *,
-        overrides: Overrides,
-        out: Path | None,
-        store: str | None,
-        target: Target | None,
-        trials: int | None,
-        width: float | None,
-        **rest: object,
-    ) -> R:
-        return function(
-            overrides=replace(overrides, out=out, store=store, target=target, trials=trials, width=width), **rest
-        )
+    ),
+    "robust": options.robust,
+    "trusted": options.trusted,
+    "families": options.families,
+}
+"""The option of each config key that a command line may say."""
 
-    return wrapped
+PLANNING = ("judge", "max_cost", "out", "store", "target", "trials", "width")
+"""Config keys that `plan`, `judge` and `run` take on the command line."""
 
 
-def counting(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --robust, --trusted and --families to the `overrides` that are there."""
+def of_config(*keys: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds the options of these config keys; those that were given arrive as one `said`, value by key."""
 
-    @options.robust
-    @options.trusted
-    @options.families
-    @wraps(function)
-    def wrapped(
-        *,
-        overrides: Overrides,
-        robust: bool | None,
-        trusted: tuple[str, ...] | None,
-        families_file: Path | None,
-        **rest: object,
-    ) -> R:
-        said = replace(overrides, robust=robust, trusted=trusted, families=families_file)
-        return function(overrides=said, **rest)
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        @wraps(function)
+        def wrapped(**given: object) -> R:
+            said = {key: value for key in keys if (value := given.pop(key)) is not None}
+            return function(said=said, **given)
 
-    return wrapped
+        command: Callable[..., R] = wrapped
+        for key in reversed(keys):
+            command = _OF_CONFIG[key](command)
+        return command
+
+    return decorate
 
 
-def spending(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --judge and --max-cost, and hands them over as one `overrides`."""
+def run_config(path: Path, said: Said) -> RunConfig:
+    """The run config at `path`, with what was said in place of its own words.
 
-    @click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml.")
-    @options.max_cost
-    @wraps(function)
-    def wrapped(*, judge: str | None, max_cost: float | None, **rest: object) -> R:
-        return function(overrides=Overrides(judge, None, max_cost), **rest)
+    What it names is looked for before the libraries of a run are loaded, which takes a second.
+    """
+    from youden.data.folder.run_config import load_run_config, with_usual_store
+    from youden.judging.config.reading import load_judge_config
 
-    return wrapped
+    if said.get("robust") and "trusted" in said:
+        raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
+    changes = {key: _as_json(key, value) for key, value in said.items()}
+    if "trusted" in said:
+        changes["robust"] = False
+    elif said.get("robust"):
+        changes["trusted"] = []
+    if "trials" in said or "width" in said:  # in place of whatever budget the config names
+        budget: dict[str, Json] = {"calls": None, "percent": None, "trials": None, "width": None}
+        changes = budget | changes | ({} if "width" in said else {"width_share": None})
+    config = with_usual_store(load_run_config(path, changes), options.usual_store())
+    load_judge_config(config.judge)
+    from youden.data.pools.pool_reader import locate_pool
+    from youden.protocol.designs import DESIGNS
+
+    DESIGNS.check(config.design)
+    locate_pool(config.pool)
+    return config
 
 
-@dataclass(frozen=True)
-class Asking:
-    """What the command line says of asking. max_missing: None leaves it to the config."""
+def _as_json(key: str, value: object) -> Json:
+    if key == "families":
+        from youden.data.label_tables import read_families
 
-    max_missing: float | None
-    retry_failed: bool
-    log: Path | None
-    grace: float
-
-    def terms(self, *, progress: Progress | None = None, batching: Batching | None = None) -> Terms:
-        """The terms of a run, whose config says what may be spent and may be missing."""
-        from youden.judging.asking.terms import Asking as Terms
-
-        return Terms(
-            retry_failed=self.retry_failed, progress=progress, log=self.log, batching=batching, grace=self.grace
-        )
+        return {**read_families(Path(str(value)))}
+    if isinstance(value, tuple):
+        return [str(one) for one in value]
+    return value if isinstance(value, bool | int | float) else str(value)
 
 
 def asking(function: Callable[..., R]) -> Callable[..., R]:
-    """Adds --max-missing, --retry-failed, --log and --grace, and hands them over as one `asking`; --max-missing also to
-    `overrides`."""
+    """Adds --retry-failed, --log and --grace, and hands over what makes the terms of asking with them as `asking`."""
 
-    @options.max_missing
     @options.retry_failed
     @options.log
     @options.grace
     @wraps(function)
-    def wrapped(*, max_missing: float | None, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
-        if isinstance(overrides := rest.get("overrides"), Overrides):
-            rest["overrides"] = replace(overrides, max_missing=max_missing)
-        return function(asking=Asking(max_missing, retry_failed, log, grace), **rest)
+    def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **rest: object) -> R:
+        def terms(*, progress: Progress | None = None, batching: Batching | None = None) -> Asking:
+            from youden.judging.asking.terms import Asking as Terms
+
+            return Terms(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)
+
+        return function(asking=terms, **rest)
 
     return wrapped

@@ -25,7 +25,6 @@ import click
 from click.shell_completion import get_completion_class
 
 from youden.cli import options, run_options, show
-from youden.cli import show as ranking
 from youden.cli.progress import progress_bar
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
@@ -58,7 +57,7 @@ def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     from youden.pools.look.check import USUAL, check_config, check_pool
 
     if source.suffix.lower() in options.CONFIGS:
-        config = run_options.Overrides(None, None, None).apply(source)
+        config = run_options.run_config(source, {})
         checked, by = check_config(config, seed=seed, designs=None if every else ()), "this run"
     else:
         from youden.data.pools.pool_reader import read_pool
@@ -143,14 +142,14 @@ def demo_command(out: Path, as_json: bool) -> None:
     from youden.run.pipeline import fit_run, judge_run, plan_run
     from youden.study.known_groups import run_group_aucs
 
-    config = run_options.Overrides(judge=None, out=out, max_cost=None).apply(find("configs", CONFIG, own=False))
+    config = run_options.run_config(find("configs", CONFIG, own=False), {"out": out})
     pool = find("datasets", "field-notes", own=False)
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
     show.show_plan(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
         judge_run(planned, Asking(progress=bar))
     summary = write_report(planned.folder, fit_run(planned.folder)).summary
-    ranking.show_result(summary, as_json=as_json)
+    show.show_result(summary, as_json=as_json)
     if as_json:
         return
     click.echo()
