@@ -258,7 +258,7 @@ def faults(url: str, n: int, concurrency: int, **_: Any) -> Measured:
         "answered": int(result.answered.sum()),
         "counted": int((result.missing > 0).sum()),
         "not_asked": int((result.missing == 5).sum()),
-        "warnings": list(result.warnings),
+        "warnings": [str(warning) for warning in result.warnings],
         "seconds": took,
         "cpu_seconds": used,
         "mb": late_mb,

@@ -16,10 +16,10 @@ from pools import make_pool
 from youden.data.importers.leaderboards import read_alpaca_eval, read_fastchat
 from youden.data.importers.peer_prediction import import_agents
 from youden.data.pools.pool_reader import read_pool, write_pool
-from youden.nouns import Agent, Item, Pool
+from youden.nouns import Agent, Finding, Item, Pool
 from youden.pools.look.check import agent_findings, check_pool
+from youden.pools.look.checked import Checked, LookedAt
 from youden.pools.look.copied import addresses_a_judge
-from youden.pools.look.findings import Checked, Finding, LookedAt
 from youden.pools.look.plain_facts import lengths
 from youden.practice.attacks import Attack
 from youden.protocol.designs import DESIGNS
@@ -68,7 +68,7 @@ def test_clones_a_source_dumper_and_duplicate_items_are_found_and_nothing_else(h
     checked = check_pool(planted)
     assert found(checked, "clones") == {honest.agents[0].id, "copy", "shuffled", "shorter", "edited"}
     assert found(checked, "source-copying") == {"dumper"}
-    (copying,) = (finding.what for finding in checked.findings if finding.slug == "source-copying")
+    (copying,) = (finding.says for finding in checked.findings if finding.slug == "source-copying")
     assert copying.startswith("'dumper' copies its source: in its median response 100% of the 5-word runs stand in")
     assert [set(finding.items) for finding in checked.findings if finding.slug == "items-alike"] == [
         {first.id, "again-a"},

@@ -420,7 +420,7 @@ def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_ra
     assert {"rates.parquet", "scores.csv", "scores_row.csv", "ranking.csv", "fit.json"} <= files
     facts = RunFolder(tmp_path / "X").read_facts()
     assert facts.fpr is None
-    assert any("decomposition of D" in warning for warning in facts.warnings)
+    assert any("decomposition of D" in warning.says for warning in facts.warnings)
     assert youden("report", "X").code == 0
 
 

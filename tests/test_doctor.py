@@ -26,11 +26,11 @@ def examined(server: WireServer, environment: dict[str, str] | None = None, **ch
 
 
 def statuses(diagnosis: Diagnosis) -> dict[str, str]:
-    return {finding.step: finding.status for finding in diagnosis.findings}
+    return {finding.slug: finding.severity for finding in diagnosis.findings}
 
 
 def said(diagnosis: Diagnosis, step: str) -> str:
-    return next(finding.says for finding in diagnosis.findings if finding.step == step)
+    return next(finding.says for finding in diagnosis.findings if finding.slug == step)
 
 
 def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from pools import make_pool
 from report_runs import by_ability, judged
-from youden.nouns import PAIRED, Agent, PartnerRules, Plan, Pool
+from youden.nouns import PAIRED, Agent, Finding, PartnerRules, Plan, Pool
 from youden.nouns.pool import Floats
 from youden.report.charts.figures import figures
 from youden.report.data.doubts import agreeing_share, breakdowns, length_correlation, pair_grid, without_groups
 from youden.report.data.report import ReportData, build_report
-from youden.report.data.warnings import Advice, grouped
+from youden.report.data.warnings import grouped
 from youden.report.pages.writing import render_page
 from youden.run.pipeline import fit_run
 from youden.stats.robust.linked_agents import PairMeans, linked_pairs
@@ -90,10 +90,11 @@ def test_agents_that_only_their_texts_link_are_not_said_to_agree_and_not_passed_
     fit_run(folder, rules=PartnerRules(clones=(("a0", "a1"),)))
     data = build_report(folder)
     (pairs,) = (doubt for doubt in data.doubts.doubts if doubt.slug == "pairs")
-    assert pairs.speaks
-    assert pairs.text.startswith("The robust ranking counts as one partner, for their texts are alike: a0, a1.")
+    assert pairs.severity == "warning"
+    assert pairs.says.startswith("The robust ranking counts as one partner, for their texts are alike: a0, a1.")
     assert any(
-        warning.startswith("a0, a1 are alike in their texts, or agree far") for warning in data.summary.facts.warnings
+        warning.says.startswith("a0, a1 are alike in their texts, or agree far")
+        for warning in data.summary.facts.warnings
     )
 
 
@@ -111,10 +112,10 @@ def test_a_report_names_linked_pairs_outlines_them_and_opens_what_speaks_against
 
 def test_where_nothing_speaks_against_it_the_report_says_so_and_folds_the_rest(tmp_path: Path) -> None:
     data = report_of(tmp_path / "run", answers=lambda plan: by_ability(plan) * 0.8)
-    doubts = replace(data.doubts, doubts=tuple(replace(doubt, speaks=False) for doubt in data.doubts.doubts))
+    doubts = replace(data.doubts, doubts=tuple(replace(doubt, severity="note") for doubt in data.doubts.doubts))
     page = render_page(replace(data, doubts=doubts))
     assert "Nothing that was looked at speaks against this ranking." in page
-    warned = replace(data, doubts=doubts, groups=grouped([Advice("few", "Few trials.")], doubts, headline=""))
+    warned = replace(data, doubts=doubts, groups=grouped([Finding("few", "Few trials.")], doubts, headline=""))
     assert "Nothing else that was looked at speaks against this ranking; the warnings" in render_page(warned)
     assert '<details class="quiet">' in page
 

@@ -205,7 +205,7 @@ async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on
         counts = {"answered": len(PLAN) - 4, "unparsed": 1, "refused": 1, "truncated": 1, "failed": 1}
         assert missing(verdicts) == counts
         assert np.isnan(verdicts.answer).sum() == 4
-        assert "1 refused" in verdicts.warnings[0]
+        assert "1 refused" in verdicts.warnings[0].says
         again = await ask(server, store, max_missing=0.1)
         assert (missing(again), server.n_requests) == (counts, len(PLAN))
         mended = await ask(server, store, max_missing=0.1, retry_failed=True)

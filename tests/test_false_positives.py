@@ -55,6 +55,10 @@ def test_a_run_says_who() -> None:
     plan = make_plan(make_pool(8, 20), percent=40, independent="pooled:400")
     answer = np.where(plan.arm == INDEPENDENT, (plan.first == 2) | (plan.second == 2), 0.6).astype(float)
     result = answer_with(plan, answer)
-    said = [line for line in analyse(tally(result), result=result, split=plan.split).facts.warnings if "alarm" in line]
+    said = [
+        one.says
+        for one in analyse(tally(result), result=result, split=plan.split).facts.warnings
+        if one.slug == "alarm"
+    ]
     assert len(said) == 1
     assert "texts of a2 on unrelated items" in said[0]

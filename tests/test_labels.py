@@ -283,10 +283,10 @@ def test_labels_of_an_older_ranking_are_not_shown(run: RunFolder, tmp_path: Path
     run.file("ranking.csv").write_text(table.replace(",2,8,", ",1,8,", 1), encoding="utf-8")
     data = build_report(run)
     assert data.summary.labels is None
-    assert any("about an earlier ranking" in advice.text for advice in data.advice)
+    assert any("about an earlier ranking" in advice.says for advice in data.advice)
     assert "Against labels" not in render_page(data)
     run.remove("labels.json")
-    assert not any("labels.json" in advice.text for advice in build_report(run).advice)
+    assert not any("labels.json" in advice.says for advice in build_report(run).advice)
 
 
 def test_the_report_shows_labels_and_every_name_in_them_as_text(run: RunFolder, tmp_path: Path) -> None:

@@ -235,8 +235,8 @@ def test_the_standing_warning_says_what_the_judge_cannot_see() -> None:
     pool = pool_of(small_texts(0))
     warning, unchecked = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
     for phrase in ("similarity baseline", "contradiction", "paraphrase", "fond of length"):
-        assert phrase in warning
-    assert "no prompts" in unchecked
+        assert phrase in warning.says
+    assert "no prompts" in unchecked.says
 
 
 def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
@@ -244,9 +244,9 @@ def test_an_agent_that_copies_prompts_is_named_with_its_share() -> None:
     prompts = [f"{texts[1][j]} and so on and so forth" for j in range(10)]
     pool = pool_of(texts, prompts)
     _, warning = Lexical().answer_many(pool, plan_of(pool, all_trials(3, 10))).warnings
-    assert "'a1'" in warning
-    assert "100%" in warning
-    assert "higher" in warning
+    assert (warning.slug, warning.agents, warning.facts) == ("copying", ("a1",), {"share": 1.0})
+    assert "100%" in warning.says
+    assert "higher" in warning.says
 
 
 def test_missing_cells_are_no_obstacle_where_the_plan_avoids_them() -> None:

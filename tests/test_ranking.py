@@ -78,7 +78,7 @@ def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
 
 def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
     table = youden.rank(of_two_groups().plan, of_two_groups())
-    assert any("2 components" in line for line in table.attrs["warnings"])
+    assert any("2 components" in line.says for line in table.attrs["warnings"])
     assert (table.rank_high >= 5).all()
 
 

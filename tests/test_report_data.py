@@ -147,7 +147,7 @@ def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
         return np.where(plan.arm == PAIRED, by_ability(plan), by_chance)
 
     data = build_report(judged(tmp_path / "run", pool=make_pool(6, 20), answers=answers, holdout=0.0))
-    (banner,) = (advice.text for advice in data.advice if "False-positive alarm" in advice.text)
+    (banner,) = (advice.says for advice in data.advice if advice.slug == "alarm")
     assert [line.agent for line in data.alarms if line.alarmed] == ["a2"]
     assert "texts of a2 on unrelated items" in banner
     (chart,) = (figure for figure in figures(data) if figure.slug == "alarms")
@@ -362,7 +362,7 @@ def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     shutil.rmtree(tmp_path / "run-pool")
     data = build_report(folder)
-    assert any(advice.text.startswith("The pool cannot be read") for advice in data.advice)
+    assert any(advice.says.startswith("The pool cannot be read") for advice in data.advice)
     assert data.trials is not None
     assert data.trials.sample.texts == ()
     assert set(data.trials.sample.first) == {-1}
@@ -373,7 +373,7 @@ def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> 
     responses = tmp_path / "run-pool" / "responses.jsonl"
     responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
     data = build_report(folder)
-    assert any("has changed" in advice.text for advice in data.advice)
+    assert any("has changed" in advice.says for advice in data.advice)
 
 
 def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:

@@ -10,17 +10,17 @@ import pytest
 
 from pools import answer_with, make_pool
 from report_runs import by_ability, judged
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Trials
+from youden.nouns import INDEPENDENT, PAIRED, Finding, Plan, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.report.charts import vega
 from youden.report.data.answers import Predictions, trials_in_memory
-from youden.report.data.doubts import Doubt, Doubts
+from youden.report.data.doubts import Doubts
 from youden.report.data.evidence import partners_seen
 from youden.report.data.reading import Reading
 from youden.report.data.report import ReportData, build_report, findings
-from youden.report.data.warnings import Advice, first_sentence, grouped
+from youden.report.data.warnings import first_sentence, grouped
 from youden.report.pages.embed import coded
 from youden.report.pages.writing import render_page
 
@@ -36,25 +36,25 @@ def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
     return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
 
 
-def said(*advice: Advice, doubts: Doubts = NOBODY, headline: str = "") -> dict[str, list[str]]:
+def said(*advice: Finding, doubts: Doubts = NOBODY, headline: str = "") -> dict[str, list[str]]:
     return {group.title: [line.short for line in group.lines] for group in grouped(advice, doubts, headline=headline)}
 
 
-def alarm(one: str) -> Advice:
-    return Advice(
-        "run", f"False-positive alarm: texts of {one} on unrelated items were called the same source 9 of 9 times."
+def alarm(one: str) -> Finding:
+    return Finding(
+        "alarm", f"False-positive alarm: texts of {one} on unrelated items were called the same source 9 of 9 times."
     )
 
 
 def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
     found = said(
-        Advice("run", "The lexical judge is a similarity baseline: it sees words. Read on."),
+        Finding("lexical", "The lexical judge is a similarity baseline: it sees words. Read on."),
         alarm("a"),
         alarm("b"),
-        Advice("run", "32 of 320 trials have no answer (32 refused): missing, not a no."),
-        Advice("missing", "32 of 320 calls have no answer.", "Open them below."),
-        Advice("run", "a is best."),
-        Advice("report", "The pool cannot be read: gone."),
+        Finding("missing", "32 of 320 trials have no answer (32 refused): missing, not a no."),
+        Finding("missing", "32 of 320 calls have no answer.", todo="Open them below."),
+        Finding("leader", "a is best."),
+        Finding("report", "The pool cannot be read: gone."),
         headline="x. a is best.",
     )
     assert found == {
@@ -70,12 +70,12 @@ def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_s
         (),
         (),
         (
-            Doubt("pairs", "Pairs", "Pairs that agree far beyond their abilities: a and b.", speaks=True),
-            Doubt("length", "Length", "The ranking correlates with mean length at ρ = 0.10.", speaks=False),
+            Finding("pairs", "Pairs that agree far beyond their abilities: a and b."),
+            Finding("length", "The ranking correlates with mean length at ρ = 0.10.", severity="note"),
         ),
     )
-    warning = Advice(
-        "run", "a, b agree far beyond their abilities, so in the robust ranking they count as one partner."
+    warning = Finding(
+        "pairs", "a, b agree far beyond their abilities, so in the robust ranking they count as one partner."
     )
     assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too alike to count apart"]}
 
@@ -83,7 +83,7 @@ def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_s
 def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None:
     assert first_sentence("It was said often (all others: 10.8%). Look on.") == "It was said often (all others: 10.8%)"
     ((short,), (long,)) = (
-        grouped([Advice("run", text)], NOBODY, headline="")[0].lines
+        grouped([Finding("run", text)], NOBODY, headline="")[0].lines
         for text in ("No end", "A first sentence of it. More.")
     )
     assert (short.opens, long.opens) == (False, True)
@@ -193,9 +193,12 @@ def test_what_stands_between_backticks_is_code_and_nothing_in_it_is_markup() -> 
 
 def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: ReportData) -> None:
     warnings = (
-        "Agent 'a1' copies its prompts.",
-        "False-positive alarm: texts of a0 and a3 on unrelated items were called so.",
+        Finding("copying", "Agent 'a1' copies its prompts.", agents=("a1",)),
+        Finding(
+            "alarm", "False-positive alarm: texts of a0 and a3 on unrelated items were called so.", agents=("a0", "a3")
+        ),
     )
     summary = replace(data.summary, warnings=warnings, facts=replace(data.summary.facts, partners=None))
     found = [tuple(findings(agent, summary, NOBODY)) for agent in data.agents.agents]
-    assert found == [warnings[1:], warnings[:1], (), warnings[1:], ()]
+    copying, alarms = (one.says for one in warnings)
+    assert found == [(alarms,), (copying,), (), (alarms,), ()]

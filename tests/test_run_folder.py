@@ -24,6 +24,7 @@ from youden.errors import RunFolderError
 from youden.nouns import (
     Agent,
     CallFacts,
+    Finding,
     HoldoutFacts,
     LinkFacts,
     RankingRow,
@@ -148,7 +149,7 @@ def test_facts_and_signature_read_back(folder: RunFolder) -> None:
         holdout=HoldoutFacts(3, "own", 0.1, None, 0.3),
         links={"row": {"identity": link}, "symmetric": {}},
         links_missing={"symmetric": "no rectangles"},
-        warnings=("w",),
+        warnings=(Finding("w", "It is so.", agents=("a",), facts={"n": 1, "of": ["x"], "share": 0.5, "none": None}),),
         target="these-items",
         best=None,
         told_apart=2,

@@ -17,7 +17,7 @@ from pools import make_pool
 from run_folders import equal, ids, write_judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.nouns import Plan, Rates, Split, Trials, Verdicts
+from youden.nouns import Finding, Plan, Rates, Split, Trials, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 
@@ -67,7 +67,7 @@ def verdicts(draw: st.DrawFn) -> Verdicts:
         hard=np.where(missing == 0, (answer > 0.5).astype(float), np.nan),
         missing=missing,
         judge={"name": "j", "parameters": {"seed": None}},
-        warnings=("read this",),
+        warnings=(Finding("w", "read this", facts={"n": 1}),),
     )
     if draw(st.booleans()):
         return result

@@ -36,7 +36,7 @@ async def test_one_model_and_one_build_is_no_warning_and_stands_in_the_signature
 
 async def test_a_build_that_changes_within_a_run_is_a_warning_and_another_signature(tmp_path: Path) -> None:
     result = await judged(tmp_path / "v.db", lambda n: ("m-1", "fp_a" if n <= 10 else "fp_b"))
-    assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0]
+    assert f"m-1 (fp_a) (10 answers), m-1 (fp_b) ({len(PLAN) - 10} answers)" in result.warnings[0].says
     assert result.judge["served"] == ["m-1 (fp_a)", "m-1 (fp_b)"]
     with open_store(tmp_path / "v.db") as store:
         again = await judge_plan(PLAN, POOL, config=load_judge_config("replay"), store=store)
@@ -47,6 +47,6 @@ async def test_another_model_than_the_stores_is_a_warning(tmp_path: Path) -> Non
     await judged(tmp_path / "v.db", lambda _: ("m-1", None))
     other = replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1))
     result = await judged(tmp_path / "v.db", lambda _: ("m-2", None), plan=other)
-    assert "since the store was last added to: m-1 then, m-2 now" in result.warnings[0]
+    assert "since the store was last added to: m-1 then, m-2 now" in result.warnings[0].says
     assert result.judge["served"] == ["m-2"]
     assert (await judged(tmp_path / "v.db", lambda _: ("m-2", None), plan=other)).warnings == ()

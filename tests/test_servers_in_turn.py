@@ -83,7 +83,7 @@ async def test_a_server_that_dies_is_left_out_and_asked_again_once_it_is_back(
     assert verdicts.answered.all()
     assert back.n_requests > 5
     assert n_asked <= len(PLAN) + 8
-    assert any(first.url in said and "was left out" in said for said in verdicts.warnings)
+    assert any(first.url in said.says and "was left out" in said.says for said in verdicts.warnings)
 
 
 async def test_a_server_that_hangs_keeps_few_calls_waiting(store: Store) -> None:
@@ -98,8 +98,8 @@ async def test_a_server_that_turns_every_call_down_is_left_out_and_named(store: 
         verdicts = await ask(store, right, wrong)
         assert verdicts.answered.all()
         assert wrong.n_requests <= 8
-        (said,) = (said for said in verdicts.warnings if wrong.url in said)
-        assert "also at the end (the last failure: HTTP 404" in said
+        (said,) = (said for said in verdicts.warnings if wrong.url in said.says)
+        assert "also at the end (the last failure: HTTP 404" in said.says
 
 
 async def test_where_all_turn_calls_down_the_run_ends_and_says_where(store: Store) -> None:

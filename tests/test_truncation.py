@@ -64,7 +64,7 @@ async def test_long_texts_are_shortened_counted_and_signed(tmp_path: Path, polic
     other = np.where(PLAN.arm == 1, PLAN.other_item, PLAN.item)
     n_long = ((PLAN.first == 0) & (PLAN.item == 0) | (PLAN.second == 0) & (other == 0)).sum()
     assert result.answered.all()
-    assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0]
+    assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0].says
     assert len(asked) == len(PLAN)
     assert max(map(characters, asked)) <= 4 * 500
     assert (result.judge["truncate"], result.judge["context"]) == (policy, 500)

@@ -52,9 +52,9 @@ async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tok
     assert result.answered.all()
     assert result.usd is not None
     assert (result.usd > 0).all()
-    assert [warning for warning in result.warnings if warning.startswith("5 answers did not say how many tokens")]
+    assert [warning for warning in result.warnings if warning.says.startswith("5 answers did not say how many tokens")]
     honest = await judged(lambda _n, _key, body: sent(reply_to(body)), tmp_path / "w.db")
-    assert not [warning for warning in honest.warnings if "tokens" in warning]
+    assert not [warning for warning in honest.warnings if warning.slug == "bill"]
 
 
 async def test_a_store_that_holds_a_reply_nobody_can_trust_opens_and_asks_it_again(tmp_path: Path) -> None:

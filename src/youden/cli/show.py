@@ -22,7 +22,7 @@ from youden.text.printable import printable
 from youden.text.sentences import with_interval
 
 if TYPE_CHECKING:
-    from youden.nouns import Agreement, Cost, Json, Plan, Validation
+    from youden.nouns import Agreement, Cost, Finding, Json, Plan, Validation
     from youden.report.data.summary import Summary
     from youden.run.precision import Expected
 
@@ -58,7 +58,7 @@ def table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
     return made
 
 
-def warn(warnings: Iterable[str]) -> None:
+def warn(warnings: Iterable[Finding | str]) -> None:
     """Lines on standard error that begin with `warning: `."""
     for warning in warnings:
         note(f"warning: {warning}")

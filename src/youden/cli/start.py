@@ -31,7 +31,7 @@ from youden.text.sentences import with_interval
 
 if TYPE_CHECKING:
     from youden.nouns import Json
-    from youden.pools.look.findings import Checked
+    from youden.pools.look.checked import Checked
 
 
 @click.command("check")
@@ -81,7 +81,7 @@ def _draw(checked: Checked, title: str) -> None:
         show.note(f"note: {line}")
     for number, finding in enumerate(checked.findings, 1):
         click.echo(
-            f"\n{number}. {printable(finding.what)} [{finding.slug}]\n   {finding.effect}\n   To do: {finding.advice}"
+            f"\n{number}. {printable(finding.says)} [{finding.slug}]\n   {finding.effect}\n   To do: {finding.todo}"
         )
     click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
     if not checked.costs:
@@ -208,7 +208,7 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
         for one in diagnoses:
             click.echo(printable(one.judge))
             for finding in one.findings:
-                click.echo(f"  {MARKS[finding.status]}  {finding.step:<8}  {printable(finding.says)}")
+                click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.says)}")
     return 0 if all(one.usable for one in diagnoses) else NOT_USABLE
 
 

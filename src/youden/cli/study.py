@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +72,10 @@ def links_command(
     signature = folder.read_signature().text
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
     if as_json:
-        show.print_json(study.to_json() | {"run": folder.path.name, "signature": signature, "warnings": list(warnings)})
+        show.print_json(
+            study.to_json()
+            | {"run": folder.path.name, "signature": signature, "warnings": [asdict(warning) for warning in warnings]}
+        )
         return
     show.warn(warnings)
     _draw(study, folder.path.name)

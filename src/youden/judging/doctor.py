@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from youden.errors import YoudenError
 from youden.judging.call.connection import Connection
@@ -16,9 +15,8 @@ from youden.judging.call.failures import CallError, ends_the_run
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.parsing import TOP_LOGPROBS
 from youden.judging.registry import calling_judge
-from youden.nouns import Completion
-
-Status = Literal["ok", "warning", "failed", "skipped"]
+from youden.nouns import Completion, Finding
+from youden.nouns.finding import Severity
 
 STEPS = ("key", "reach", "model", "parse", "logprobs", "price", "latency")
 FIRST = "The ferry to the island was cancelled on Tuesday because of a storm, and 40 passengers spent the night in a school."
@@ -29,17 +27,11 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One of `STEPS`: a warning is what a run can do without, `failed` what it cannot."""
-
-    step: str
-    status: Status
-    says: str
-
-
-@dataclass(frozen=True)
 class Diagnosis:
-    """What is known of one judge after one call."""
+    """What is known of one judge after one call, a finding each of `STEPS`.
+
+    A warning is what a run can do without, `failed` what it cannot.
+    """
 
     judge: str
     findings: tuple[Finding, ...]
@@ -47,7 +39,7 @@ class Diagnosis:
     @property
     def usable(self) -> bool:
         """Whether a run could use the judge."""
-        return all(finding.status != "failed" for finding in self.findings)
+        return all(finding.severity != "failed" for finding in self.findings)
 
 
 def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Diagnosis]:
@@ -67,27 +59,27 @@ async def _all(judges: tuple[JudgeConfig, ...], environment: Mapping[str, str]) 
 
 async def _examined(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
     if not config.makes_calls:
-        return (Finding("key", "ok", f"'{config.backend}' makes no calls: it needs neither a key nor a network"),)
+        return (_found("key", "ok", f"'{config.backend}' makes no calls: it needs neither a key nor a network"),)
     try:
         connection = config.connection(environment)
     except YoudenError as error:
-        return _with_the_rest_skipped(Finding("key", "failed", error.message))
-    key = Finding("key", "ok", f"{config.key_variable} is set" if connection.api_key else "none is sent")
+        return _with_the_rest_skipped(_found("key", "failed", error.message))
+    key = _found("key", "ok", f"{config.key_variable} is set" if connection.api_key else "none is sent")
     try:
         completion, offered = await _asked(config, connection)
     except CallError as error:
         where = config.address or "its provider"
         said = ends_the_run(error, judge=config.name, address=where).message
         failed = "key" if error.status in (401, 403) else "reach"
-        return _with_the_rest_skipped(*(() if failed == "key" else (key,)), Finding(failed, "failed", said))
+        return _with_the_rest_skipped(*(() if failed == "key" else (key,)), _found(failed, "failed", said))
     return (
         key,
-        Finding("reach", "ok", f"{config.address or 'its provider'} answers"),
+        _found("reach", "ok", f"{config.address or 'its provider'} answers"),
         _model(config, completion),
         _parse(config, completion),
         _logprobs(config, completion, offered=offered),
         _price(config, completion),
-        Finding("latency", "ok", f"{completion.seconds:.2f} s for one call"),
+        _found("latency", "ok", f"{completion.seconds:.2f} s for one call"),
     )
 
 
@@ -117,10 +109,14 @@ async def _answer(answer: Awaitable[Completion], seconds: float) -> Completion:
         raise CallError(f"No reply within {seconds:g} s.", kind="retry") from None
 
 
+def _found(step: str, severity: Severity, says: str) -> Finding:
+    return Finding(step, says, severity=severity)
+
+
 def _with_the_rest_skipped(*findings: Finding) -> tuple[Finding, ...]:
-    there = {finding.step for finding in findings}
+    there = {finding.slug for finding in findings}
     rest = STEPS[max(STEPS.index(step) for step in there) + 1 :]
-    return (*findings, *(Finding(step, "skipped", "not reached") for step in rest))
+    return (*findings, *(_found(step, "skipped", "not reached") for step in rest))
 
 
 def _model(config: JudgeConfig, completion: Completion) -> Finding:
@@ -128,15 +124,15 @@ def _model(config: JudgeConfig, completion: Completion) -> Finding:
     build = f" ({completion.fingerprint})" if completion.fingerprint else ""
     same = completion.model.startswith((config.model or "").rpartition("/")[2])
     says = f"{served}{build} answers" if same else f"{config.model} was asked for and {served}{build} answers"
-    return Finding("model", "ok" if same else "warning", says)
+    return _found("model", "ok" if same else "warning", says)
 
 
 def _parse(config: JudgeConfig, completion: Completion) -> Finding:
     reading = config.questions().read(completion)
     shown = repr(completion.text[:_SHOWN])
     if reading.missing == "answered":
-        return Finding("parse", "ok", f"{shown} reads as {reading.answer:.3g}")
-    return Finding(
+        return _found("parse", "ok", f"{shown} reads as {reading.answer:.3g}")
+    return _found(
         "parse",
         "failed",
         f"{shown} is {reading.missing} (finish reason '{completion.finish_reason}'). "
@@ -147,17 +143,17 @@ def _parse(config: JudgeConfig, completion: Completion) -> Finding:
 def _logprobs(config: JudgeConfig, completion: Completion, *, offered: bool) -> Finding:
     n = len(completion.top_logprobs)
     if n:
-        return Finding("logprobs", "ok", f"offered: {n} alternatives for the first token (`decision: logprobs` works)")
+        return _found("logprobs", "ok", f"offered: {n} alternatives for the first token (`decision: logprobs` works)")
     says = "the model gives none" if offered else "the model turns a request for them down"
-    return Finding("logprobs", "failed" if config.answering.decision == "logprobs" else "warning", says)
+    return _found("logprobs", "failed" if config.answering.decision == "logprobs" else "warning", says)
 
 
 def _price(config: JudgeConfig, completion: Completion) -> Finding:
     usd = price(config, completion.tokens_in, completion.tokens_out)
     if config.price_in is None or config.price_out is None:
-        return Finding(
+        return _found(
             "price", "warning", "unknown; a run with max_cost needs price_in and price_out (`price: 0` is known)"
         )
     used = f"{completion.tokens_in:,} tokens in and {completion.tokens_out:,} out cost ${usd:.6f}"
     rates = f"${config.price_in:g} in and ${config.price_out:g} out per million tokens, by {config.price_source}"
-    return Finding("price", "ok", f"{used} ({rates})")
+    return _found("price", "ok", f"{used} ({rates})")

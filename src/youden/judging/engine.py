@@ -40,7 +40,7 @@ from youden.judging.question.questions import Keys, Questions, keys
 from youden.judging.registry import JURY, REPLAY, calling_judge, plan_judge
 from youden.judging.store.answers import Store
 from youden.judging.store.arriving import VerdictColumns
-from youden.nouns import Completion, Judge, Plan, Pool, Request, Verdicts
+from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts
 from youden.text.printable import is_file
 
 
@@ -331,7 +331,7 @@ def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) 
 
 
 def _finished(
-    run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns, *, of_the_bill: tuple[str, ...]
+    run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns, *, of_the_bill: tuple[Finding, ...]
 ) -> Verdicts:
     """The verdicts, billed by the books where there are some, with what has to be said of the bill, of who served them and of
     shortened texts."""
@@ -345,14 +345,15 @@ def _finished(
     )
 
 
-def _about_cuts(questions: Questions, run: _Run) -> tuple[str, ...]:
+def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
     n = int(questions.cut(run.plan, run.pool).sum())
     if not n:
         return ()
-    return (
+    said = (
         f"{n:,} of {len(run.plan):,} trials were judged on shortened texts (truncate: {questions.truncate}; the model's "
-        f"context is {questions.context:,} tokens).",
+        f"context is {questions.context:,} tokens)."
     )
+    return (Finding("shortened", said, facts={"n": n, "of": len(run.plan)}),)
 
 
 def _folder_of(store: Store, batching: Batching) -> Path:

@@ -24,6 +24,7 @@ from youden.nouns.facts import (
     StandingName,
     Validation,
 )
+from youden.nouns.finding import Finding
 from youden.nouns.judging import (
     MAX_MISSING,
     MISSING_REASONS,
@@ -87,6 +88,7 @@ __all__ = [
     "ExtensionFacts",
     "ExtensionKind",
     "Extensions",
+    "Finding",
     "HoldoutFacts",
     "IndependentRates",
     "IndependentRule",

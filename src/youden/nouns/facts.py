@@ -16,6 +16,7 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 
 from youden.nouns.columns import Meaning, columns_of, fields_of
+from youden.nouns.finding import Finding
 from youden.nouns.judging import MISSING_REASONS, Verdicts
 from youden.nouns.pool import Bools, Json, or_none
 from youden.nouns.results import ScoreKind, Target
@@ -354,7 +355,7 @@ class RunFacts:
     holdout: HoldoutFacts | None
     links: dict[ScoreKind, dict[str, LinkFacts]]
     links_missing: dict[ScoreKind, str]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
     target: Target
     best: str | None
     told_apart: int

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from youden.nouns.finding import Finding
 from youden.nouns.planning import Plan
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, Pool, freeze
 
@@ -121,7 +122,7 @@ class Verdicts:
     seconds: Floats | None = None
     served: Ids | None = None
     models: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     usd_tried: float = 0.0
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.reading import load_judge_config
 from youden.nouns import Pool
 from youden.pools.look.check import cost_of_run
-from youden.pools.look.findings import DesignCost
+from youden.pools.look.checked import DesignCost
 
 TABLES = frozenset({"table", "hf-dataset"})
 MAX_DROPPED = 0.01

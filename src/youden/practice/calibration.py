@@ -16,7 +16,7 @@ from youden.judging.asking.terms import Asking
 from youden.judging.config.reading import load_judge_config, price
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
-from youden.nouns import Json, Progress
+from youden.nouns import Finding, Json, Progress
 from youden.nouns.pool import or_none, plain
 from youden.practice.experiment import Answered, Experiment, asked_under, name_of, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
@@ -54,7 +54,7 @@ class Tried:
     measures: Measures
     bill: Bill
     verdict: Verdict
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
 
 
 def plan_calibration(

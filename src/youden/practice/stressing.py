@@ -9,10 +9,10 @@ import numpy as np
 
 from youden.errors import ReplayMissError
 from youden.judging.asking.terms import Asking
-from youden.nouns import PAIRED, Json, Pool, Progress, Verdicts
+from youden.nouns import PAIRED, Finding, Json, Pool, Progress, Verdicts
 from youden.nouns.pool import Floats
 from youden.pools.look.check import agent_findings
-from youden.pools.look.findings import Finding, LookedAt
+from youden.pools.look.checked import LookedAt
 from youden.pools.look.plain_facts import lengths
 from youden.practice.attacks import Planted
 from youden.practice.experiment import asked_under
@@ -59,7 +59,7 @@ class Stress:
     because: str
     places: Mapping[str, int | None]
     attacks: tuple[Landed, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
     usd: float
 
     def to_json(self) -> dict[str, Json]:

@@ -16,6 +16,7 @@ from youden.nouns import (
     CallFacts,
     CurlCurve,
     ExtensionFacts,
+    Finding,
     HoldoutFacts,
     Json,
     LinkFacts,
@@ -44,7 +45,7 @@ from youden.run.standings import (
     answers_with_follow_ups,
     ordered_by,
     paired_answers,
-    standing_words,
+    standing_findings,
     standings_of,
     with_standings,
 )
@@ -116,7 +117,7 @@ def analyse(
     split: Split | None = None,
     result: Verdicts | None = None,
     groups: Groups | None = None,
-    warnings: tuple[str, ...] = (),
+    warnings: tuple[Finding, ...] = (),
     target: Target = "items-like-these",
     rules: PartnerRules | None = None,
 ) -> Analysis:
@@ -142,9 +143,9 @@ def analyse(
     if result is not None:
         said += ranking_warnings(result, message=learned.model.message_)
     elif learned.model.message_:
-        said.append(learned.model.message_)
+        said.append(Finding("fit", learned.model.message_))
     standings = {one.name: one.facts for one in made}
-    said += standing_words(standings)
+    said += standing_findings(standings)
     facts = facts_of(
         learned,
         links,
@@ -177,7 +178,7 @@ def facts_of(
     *,
     fpr: float | None,
     calls: CallFacts | None,
-    warnings: Sequence[str],
+    warnings: Sequence[Finding],
     rules: PartnerRules,
     standings: dict[StandingName, StandingFacts],
     head: Differences | None = None,

@@ -18,7 +18,7 @@ from youden.run.ability import METHODS, TRIALS, Abilities, ranking_table, told_a
 from youden.run.analysis import Tables, dependence, facts_of, items_table, judged_parts, link_facts
 from youden.run.estimators import answers_of, few_lost, fitted_abilities
 from youden.run.partner_rules import partner_rules
-from youden.run.ranking import Estimated, said_of
+from youden.run.ranking import Estimated, warnings_of
 from youden.stats.additive.cells import agent_components
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import PairBlock
@@ -103,7 +103,7 @@ def fit_in_database(
             links,
             fpr=sums.apart.rate,
             calls=calls,
-            warnings=said_of(of.said.warnings, rung, plan, message=model.message_),
+            warnings=warnings_of(of.said.warnings, rung, plan, message=model.message_),
             rules=rules,
             standings=_left_out(rules),
             partners=_partners(sums, plan.agent_ids),

@@ -24,7 +24,7 @@ from youden.judging.estimate import estimate
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.team import SharedBudget, Team, lead_run
-from youden.nouns import MAX_MISSING, Cost, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
+from youden.nouns import MAX_MISSING, Cost, Finding, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.protocol.blocks import extensions_of
 from youden.run.books import books_of
 from youden.run.keys import keep_keys, kept_keys
@@ -293,7 +293,13 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
             rules=rules,
         )
     else:
-        analysis = analyse(folder.read_rates(), groups=groups, warnings=folder.read_notes(), target=target, rules=rules)
+        analysis = analyse(
+            folder.read_rates(),
+            groups=groups,
+            warnings=tuple(Finding("import", note) for note in folder.read_notes()),
+            target=target,
+            rules=rules,
+        )
     with folder.fitting() as fresh:
         fresh.write_rates(analysis.rates)
         analysis.write(fresh, sign(analysis.facts, analysis.rates, result=result), run=folder.path.resolve().name)

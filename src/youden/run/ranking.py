@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from youden.nouns import INDEPENDENT, Plan, Rates, Scores, Split, Target, Verdicts
+from youden.nouns import INDEPENDENT, Finding, Plan, Rates, Scores, Split, Target, Verdicts
 from youden.nouns.pool import Ids
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
 from youden.run.ability import Abilities, Groups, ranking_table, told_apart
 from youden.run.estimators import abilities_of, answers_of, fit_rates, fitted_abilities
 from youden.run.extended import learned_from
-from youden.run.standings import answers_with_follow_ups, standing_words, standings_of, with_standings
+from youden.run.standings import answers_with_follow_ups, standing_findings, standings_of, with_standings
 from youden.stats.additive.cells import agent_components, disconnected
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.trials.comparisons import Differences
@@ -68,7 +68,7 @@ def rank(
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
     table.attrs["warnings"] = [
         *ranking_warnings(result, message=message),
-        *standing_words({one.name: one.facts for one in made}),
+        *standing_findings({one.name: one.facts for one in made}),
     ]
     return table
 
@@ -105,15 +105,15 @@ def components_of(result: Verdicts) -> Ids:
     return agent_components(*np.nonzero(seen), n_agents=plan.n_agents, n_items=plan.n_items)
 
 
-def ranking_warnings(result: Verdicts, *, message: str) -> list[str]:
+def ranking_warnings(result: Verdicts, *, message: str) -> list[Finding]:
     """What a reader of the ranking has to know. message: of the components, or of the fit; empty where all is well."""
-    return said_of(result.warnings, alarms_of(result), result.plan, message=message)
+    return warnings_of(result.warnings, alarms_of(result), result.plan, message=message)
 
 
-def said_of(warnings: Sequence[str], alarms: Sequence[Alarm], plan: Plan, *, message: str) -> list[str]:
+def warnings_of(warnings: Sequence[Finding], alarms: Sequence[Alarm], plan: Plan, *, message: str) -> list[Finding]:
     """As `ranking_warnings`, from the judge's own warnings and the alarms."""
-    said = [*warnings, *(_alarm_words(alarm, plan) for alarm in alarms)]
-    return [*said, message] if message else said
+    found = [*warnings, *(_alarm(alarm, plan) for alarm in alarms)]
+    return [*found, Finding("fit", message)] if message else found
 
 
 def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
@@ -125,15 +125,19 @@ def alarms_of(result: Verdicts) -> tuple[Alarm, ...]:
     )
 
 
-def _alarm_words(alarm: Alarm, plan: Plan) -> str:
-    return (
-        f"False-positive alarm: texts of {' and '.join(plan.agent_ids[i] for i in alarm.agents)} on unrelated items were "
+def _alarm(alarm: Alarm, plan: Plan) -> Finding:
+    agents = tuple(plan.agent_ids[i] for i in alarm.agents)
+    said = (
+        f"False-positive alarm: texts of {' and '.join(agents)} on unrelated items were "
         f"called the same source {alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Look for templates or clones"
         + (
             "."
             if plan.independent == "twin"
             else "; one pooled rate ranks them too high (independent: twin gives each its own)."
         )
+    )
+    return Finding(
+        "alarm", said, agents=agents, facts={"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
     )
 
 

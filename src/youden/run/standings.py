@@ -21,6 +21,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import (
     PAIRED,
+    Finding,
     PartnerRules,
     Plan,
     Pool,
@@ -57,20 +58,24 @@ TITLES: Mapping[StandingName, str] = {
 }
 
 
-def standing_words(made: Mapping[StandingName, StandingFacts]) -> list[str]:
+def standing_findings(made: Mapping[StandingName, StandingFacts]) -> list[Finding]:
     """What a reader of the plain ranking has to know: agents that agree too much, a leader that falls, what could not be made."""
     said = []
     for name, facts in made.items():
         if name == "robust":
             said += [
-                f"{', '.join(group)} are alike in their texts, or agree far beyond their abilities, so in the robust ranking "
-                "they count as one partner and do not score each other."
+                Finding(
+                    "pairs",
+                    f"{', '.join(group)} are alike in their texts, or agree far beyond their abilities, so in the robust ranking "
+                    "they count as one partner and do not score each other.",
+                    agents=group,
+                )
                 for group in facts.groups
             ]
         if facts.message:
-            said.append(f"No {TITLES[name]} ranking: {facts.message}")
+            said.append(Finding("no-standing", f"No {TITLES[name]} ranking: {facts.message}", facts={"ranking": name}))
         if facts.leader:
-            said.append(facts.leader)
+            said.append(Finding("leader", facts.leader, facts={"ranking": name}))
     return said
 
 

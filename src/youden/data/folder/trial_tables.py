@@ -17,6 +17,7 @@ from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, r
 from youden.data.folder.run_files import damaged
 from youden.errors import RunFolderError
 from youden.nouns import (
+    Finding,
     Plan,
     Rounds,
     Split,
@@ -82,7 +83,7 @@ class VerdictsSaid(Said):
     plan_digest: str
     judge: Mapping[str, JsonValue]
     models: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
     measured: tuple[str, ...]
     usd_tried: float | None
 

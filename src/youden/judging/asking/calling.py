@@ -22,7 +22,7 @@ from youden.judging.call.pace import Concurrency, Pace
 from youden.judging.call.reply import believed, with_usage
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.question.questions import characters
-from youden.nouns import Completion, Request
+from youden.nouns import Completion, Finding, Request
 
 IN_A_ROW = 3
 """So many calls that had never failed, one after the other and no reply in between, mean that the server is away. A call that
@@ -243,15 +243,16 @@ class Unsaid:
         self.usd += usd
         self.doubt = self.doubt or doubt
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """What to say of the bill; nothing where answers cost nothing."""
         if not self.usd > 0:
             return ()
         such = "" if self.doubt is None else f" (one of them: {self.doubt})"
-        return (
+        said = (
             f"{self.n:,} answers did not say how many tokens they used, or said what cannot be{such}. Their "
-            f"{self.usd:.6g} USD are the most they can have cost: look at the provider's own bill.",
+            f"{self.usd:.6g} USD are the most they can have cost: look at the provider's own bill."
         )
+        return (Finding("bill", said, facts={"n": self.n, "usd": self.usd}),)
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError, JudgeError, PlanError
-from youden.nouns import PAIRED, Json, Plan, Pool, Verdicts
+from youden.nouns import PAIRED, Finding, Json, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats, Ids
 from youden.streams import own_stream
 from youden.text.similarity import (
@@ -37,7 +37,7 @@ FITTING_PAIRS = 20_000
 MOST_MEDIANS = 2.0
 """A text's words count in full up to so many times the mass of the item's median text; a longer text's in proportion less."""
 
-STANDING_WARNING = (
+_BASELINE = (
     "The lexical judge is a similarity baseline: it sees shared words only, is blind to contradiction and paraphrase, and is "
     "fond of length. Read its ranking beside the ranking by length alone, and let a language model judge before concluding."
 )
@@ -122,7 +122,7 @@ class Lexical:
             missing=np.zeros(len(plan), dtype=np.int8),
             judge=self.describe(),
             warnings=(
-                STANDING_WARNING,
+                Finding("lexical", _BASELINE),
                 *_without_prompts(pool),
                 *_copying_warnings(pool, texts, rows=(agent_of, item_of)),
             ),
@@ -236,15 +236,18 @@ def _kept_shares(mass: Floats, item_of: Index) -> Floats:
     return shares
 
 
-def _without_prompts(pool: Pool) -> list[str]:
+def _without_prompts(pool: Pool) -> list[Finding]:
     if any(item.prompt is not None for item in pool.items):
         return []
     return [
-        "The pool has no prompts, so nobody could look whether agents copy their sources, which this judge rewards."
+        Finding(
+            "no-prompts",
+            "The pool has no prompts, so nobody could look whether agents copy their sources, which this judge rewards.",
+        )
     ]
 
 
-def _copying_warnings(pool: Pool, texts: Segmented, *, rows: tuple[Index, Index]) -> list[str]:
+def _copying_warnings(pool: Pool, texts: Segmented, *, rows: tuple[Index, Index]) -> list[Finding]:
     """texts: the responses, item by item as `rows` (agents, items) has them, then the prompts."""
     agent_of, item_of = rows
     shares = np.full(pool.texts.shape, np.nan)
@@ -254,8 +257,13 @@ def _copying_warnings(pool: Pool, texts: Segmented, *, rows: tuple[Index, Index]
             here = range(ends[j], ends[j + 1])
             shares[agent_of[here], j] = copied_shares((texts[r] for r in here), texts[len(item_of) + j])
     return [
-        f"Agent '{pool.agents[copying.agent].id}' copies its prompts: in its median response {copying.share:.0%} of the "
-        f"{N_GRAM}-word runs stand in the item's prompt (named from {COPYING_SHARE:.0%}). Copied text shares words with "
-        "everybody who keeps to the prompt, so this judge ranks the agent higher than its responses deserve."
+        Finding(
+            "copying",
+            f"Agent '{pool.agents[copying.agent].id}' copies its prompts: in its median response {copying.share:.0%} of the "
+            f"{N_GRAM}-word runs stand in the item's prompt (named from {COPYING_SHARE:.0%}). Copied text shares words with "
+            "everybody who keeps to the prompt, so this judge ranks the agent higher than its responses deserve.",
+            agents=(pool.agents[copying.agent].id,),
+            facts={"share": copying.share},
+        )
         for copying in copying_agents(shares)
     ]

@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from youden.judging.call.failures import TOO_MANY, CallError, is_silence
-from youden.nouns import MISSING_REASONS, Completion, Judge, Plan, Pool, Request, Verdicts
+from youden.nouns import MISSING_REASONS, Completion, Finding, Judge, Plan, Pool, Request, Verdicts
 from youden.nouns.pool import Codes
 
 IN_A_ROW = 3
@@ -89,11 +89,16 @@ class InTurn:
                 if len(asked) == len(self._servers) or not (error.free and _of_every_call(error)):
                     raise _named(error, server.address) from None
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """What became of servers that were left out."""
         return tuple(
-            f"{server.address} failed and was left out, {server.n_left_out:,} ×"
-            f"{', also at the end' if server.wait else ''} (the last failure: {server.said}). Other servers were asked instead."
+            Finding(
+                "server",
+                f"{server.address} failed and was left out, {server.n_left_out:,} ×"
+                f"{', also at the end' if server.wait else ''} (the last failure: {server.said}). Other servers were asked "
+                "instead.",
+                facts={"address": server.address, "n": server.n_left_out},
+            )
             for server in self._servers
             if server.n_left_out
         )
@@ -197,8 +202,13 @@ class Jury:
             seconds=np.sum([_or_zeros(each.seconds, plan) for each in ballots], axis=0, dtype=float),
             models=tuple(dict.fromkeys(model for each in ballots for model in each.models)),
             usd_tried=sum(each.usd_tried for each in ballots),
-            warnings=tuple(f"{each.judge.get('name')}: {warning}" for each in ballots for warning in each.warnings),
+            warnings=tuple(_of_juror(each, warning) for each in ballots for warning in each.warnings),
         )
+
+
+def _of_juror(ballot: Verdicts, warning: Finding) -> Finding:
+    name = str(ballot.judge.get("name"))
+    return replace(warning, says=f"{name}: {warning.says}", facts={**warning.facts, "judge": name})
 
 
 def _first_reason(missing: Codes) -> Codes:

@@ -22,7 +22,7 @@ import orjson
 
 from youden.judging.call.failures import CallError, Failure, fate, in_words
 from youden.judging.call.reply import checked
-from youden.nouns import Completion, Judge, Request
+from youden.nouns import Completion, Finding, Judge, Request
 
 _SHORTEST_PART = 8
 """So many characters of a secret in a row are shown to nobody; fewer may be a word."""
@@ -144,9 +144,9 @@ class Backend:
         """Whether a server is there to be asked after another one of the judge's failed."""
         return bool(getattr(self._judge, "has_others", False))
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """What has to be said of the judge's servers."""
-        said: tuple[str, ...] = getattr(self._judge, "warnings", tuple)()
+        said: tuple[Finding, ...] = getattr(self._judge, "warnings", tuple)()
         return said
 
     async def aclose(self) -> None:

@@ -24,7 +24,7 @@ from youden.judging.outside.cassette_file import (
     write_cassette,
 )
 from youden.judging.question.questions import canonical, key_of
-from youden.nouns import Completion, Json, Request
+from youden.nouns import Completion, Finding, Json, Request
 
 MODES = ("none", "once", "new", "all")
 
@@ -143,7 +143,7 @@ class Player:
         """As the backend's."""
         return self._backend.has_others
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """As the backend's."""
         return self._backend.warnings()
 

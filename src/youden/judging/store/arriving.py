@@ -20,7 +20,7 @@ import numpy as np
 from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
 from youden.judging.store.answers import Payment, Store
-from youden.nouns import MISSING_REASONS, Completion, Json, Plan, Request, Verdicts
+from youden.nouns import MISSING_REASONS, Completion, Finding, Json, Plan, Request, Verdicts
 
 CHUNK = 1000
 
@@ -86,7 +86,7 @@ class Served:
         """The names of those that answered in this run."""
         return sorted({_name(model, fingerprint) for model, fingerprint, stored in self._n if not stored})
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Finding, ...]:
         """What to say where not all answers come from the same model and build."""
         if len(self.names()) < 2:
             return ()
@@ -94,19 +94,19 @@ class Served:
         for (model, fingerprint, _), n in self._n.items():
             counts[_name(model, fingerprint)] += n
         who = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(counts.items()))
-        return (
-            f"The served model changed between answers: {who}. They may not mean the same; judge again to have one.",
-        )
+        said = f"The served model changed between answers: {who}. They may not mean the same; judge again to have one."
+        return (Finding("served", said, facts={"served": sorted(counts)}),)
 
-    def since(self, earlier: Collection[str]) -> tuple[str, ...]:
+    def since(self, earlier: Collection[str]) -> tuple[Finding, ...]:
         """What to say where this run was served by another than those of `earlier` runs of the same judge."""
         new = sorted(set(self.fresh()) - set(earlier))
         if not earlier or not new:
             return ()
-        return (
+        said = (
             f"The served model changed since the store was last added to: {', '.join(sorted(earlier))} then, "
-            f"{', '.join(new)} now. Answers of the two may not mean the same.",
+            f"{', '.join(new)} now. Answers of the two may not mean the same."
         )
+        return (Finding("served", said, facts={"then": [*sorted(earlier)], "now": [*new]}),)
 
 
 def _name(model: str, fingerprint: str | None) -> str:
@@ -210,15 +210,15 @@ class VerdictColumns:
         """How many of the rows put have no answer, by reason; empty where all have one."""
         return ", ".join(f"{n} {reason}" for reason, n in sorted(self._counts.items()) if reason != "answered")
 
-    def verdicts(self, plan: Plan, judge: Mapping[str, Json], *, warnings: tuple[str, ...] = ()) -> Verdicts:
+    def verdicts(self, plan: Plan, judge: Mapping[str, Json], *, warnings: tuple[Finding, ...] = ()) -> Verdicts:
         """The columns, frozen. Who served the answers is added to `judge`, a change of it to `warnings`."""
         warnings = (*warnings, *self.served.warnings())
         served: list[Json] = [*self.served.names()]
         if self.n_missing:
-            gap = (
+            said = (
                 f"{self.n_missing} of {len(plan)} trials have no answer ({self.missing_in_words()}): missing, not a no."
             )
-            warnings = (*warnings, gap)
+            warnings = (*warnings, Finding("missing", said, facts={"n": self.n_missing, "of": len(plan)}))
         return Verdicts(
             plan=plan,
             answer=self._answer,

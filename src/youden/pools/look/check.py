@@ -20,10 +20,10 @@ from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
 from youden.judging.config.reading import JudgeConfig, known_judges, load_judge_config
 from youden.judging.estimate import estimate
-from youden.nouns import Pool
+from youden.nouns import Finding, Pool
 from youden.nouns.pool import Positions
+from youden.pools.look.checked import Checked, Counts, DesignCost, LookedAt
 from youden.pools.look.copied import find_addressing, find_borrowing, find_copies
-from youden.pools.look.findings import Checked, Counts, DesignCost, Finding, LookedAt
 from youden.pools.look.items_alike import find_items_alike
 from youden.pools.look.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
 from youden.pools.look.plain_facts import Languages, find_languages, find_word_lists, lengths, plain_findings

@@ -24,9 +24,9 @@ import numpy as np
 import regex
 from scipy.sparse import csr_array
 
-from youden.nouns import Pool
+from youden.nouns import Finding, Pool
 from youden.nouns.pool import Bools, Floats
-from youden.pools.look.findings import Finding, LookedAt, listed
+from youden.pools.look.checked import LookedAt, listed
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
 
 NEAR = 0.5
@@ -87,7 +87,7 @@ def _finding(ids: tuple[str, ...], how: str, share: float) -> Finding:
         "far too high, and a judge that reads ranks them too high as well: a source is what all responses have in common.",
         "Leave them out, or judge with a model and read their places with care.",
         agents=ids,
-        measure=share,
+        facts={"share": share},
     )
 
 
@@ -199,7 +199,7 @@ def find_addressing(pool: Pool) -> list[Finding]:
             "they were planted.",
             agents=agents,
             items=items,
-            measure=float(said.sum()),
+            facts={"n": int(said.sum())},
         )
     ]
 
@@ -342,7 +342,7 @@ def _strung(ids: tuple[str, ...], held: float) -> Finding:
         "Such an answer agrees with everybody whom it holds, so it rises to the top though it says nothing of its own.",
         "Leave it out, unless an ensemble of the others is what you want to rank.",
         agents=ids,
-        measure=held,
+        facts={"answers": held},
     )
 
 
@@ -354,5 +354,5 @@ def _borrowed(ids: tuple[str, ...], share: float) -> Finding:
         "Whoever repeats what others say agrees with them by construction, and ranks above what it can do by itself.",
         "See where the answers come from; leave out what is a copy.",
         agents=ids,
-        measure=share,
+        facts={"share": share},
     )

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from youden.nouns import Pool
+from youden.nouns import Finding, Pool
 from youden.nouns.pool import Floats
-from youden.pools.look.findings import Finding, listed
+from youden.pools.look.checked import listed
 from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix
 from youden.text.words import segment

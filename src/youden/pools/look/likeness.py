@@ -24,9 +24,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from youden.nouns import Pool
+from youden.nouns import Finding, Pool
 from youden.nouns.pool import Floats
-from youden.pools.look.findings import Finding, LookedAt, listed
+from youden.pools.look.checked import LookedAt, listed
 
 NEAR = 0.65
 """Share of all their words that two responses have in common (Jaccard), from which they count as the same.
@@ -89,7 +89,7 @@ def find_clones(looked: LookedAt) -> list[Finding]:
                 "them rise by about their share of the partners, whatever they say.",
                 "Keep one of them, unless the clone is what you want to study.",
                 agents=ids,
-                measure=min(share, 1.0),
+                facts={"share": min(share, 1.0)},
             )
         )
     return findings
@@ -123,7 +123,7 @@ def find_duplicates(pool: Pool, *, named: frozenset[str]) -> list[Finding]:
             "On these items the agents are each other's perfect partner, which lifts both.",
             "See whether a file was imported twice, or whether short answers coincide; then drop the copies.",
             agents=ids,
-            measure=float(worst),
+            facts={"share": float(worst)},
         )
     ]
 
@@ -181,7 +181,7 @@ def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> lis
                 "whatever else they say.",
                 "Read their answers to a few items; leave the ring out, or keep one of it.",
                 agents=ids,
-                measure=share,
+                facts={"share": share},
             )
         )
     return findings
@@ -220,7 +220,7 @@ def find_families(looked: LookedAt) -> list[Finding]:
                 "close family can lift all its agents.",
                 "Read their places with care; see whether they hold when only agents of other families are their partners.",
                 agents=ids,
-                measure=share,
+                facts={"share": share},
             )
         )
     return findings
@@ -274,7 +274,7 @@ def find_templates(looked: LookedAt) -> list[Finding]:
                 "low. That is right if it says nothing of the item, and wrong if the import cut its responses.",
                 "Read a few of its responses; if they are whole, leave it in as a low-effort agent.",
                 agents=(agent.id,),
-                measure=measure,
+                facts={"share": measure},
             )
         )
     return findings

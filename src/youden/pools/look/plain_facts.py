@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.errors import ConfigError
-from youden.nouns import Pool
+from youden.nouns import Finding, Pool
 from youden.nouns.pool import Floats
-from youden.pools.look.findings import Finding, LookedAt, listed
+from youden.pools.look.checked import LookedAt, listed
 from youden.streams import own_stream
 
 AN_AGENT = 12
@@ -81,7 +81,7 @@ def find_languages(looked: LookedAt, *, seed: int = 0) -> Languages:
                 "judge compares them less surely than within a language.",
                 "Rank each language for itself, or translate before ranking.",
                 agents=others,
-                measure=1 - n_usual / len(spoken),
+                facts={"share": 1 - n_usual / len(spoken)},
             ),
         ),
     )
@@ -136,7 +136,7 @@ def find_word_lists(looked: LookedAt) -> list[Finding]:
                 "A list of the words that an item calls for agrees with every answer that uses them, and says nothing.",
                 "Read a few of the answers; leave the agent out if it was asked for sentences.",
                 agents=ids,
-                measure=share,
+                facts={"share": share},
             )
         )
     listing = looked.agent_medians(prompt_words(looked))
@@ -152,7 +152,7 @@ def find_word_lists(looked: LookedAt) -> list[Finding]:
                 "Rare words of the prompt stand in every answer that keeps to it, so such a list agrees with all of them.",
                 "Read a few of the answers; leave the agent out if the list was added to be found alike.",
                 agents=ids,
-                measure=share,
+                facts={"share": share},
             )
         )
     return findings
@@ -256,7 +256,7 @@ def _gaps(pool: Pool) -> list[Finding]:
                 "Their intervals are wide.",
                 "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
                 agents=few,
-                measure=float(n_items.min() / pool.n_items),
+                facts={"share": float(n_items.min() / pool.n_items)},
             )
         )
     alone = tuple(item.id for item, n in zip(pool.items, n_agents, strict=True) if n < 2)
@@ -300,7 +300,7 @@ def _blank(pool: Pool) -> list[Finding]:
             "A blank response is judged like any other: its paired calls get a no, so it counts against the agent.",
             "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
             agents=named,
-            measure=float((blank / n_own).max()),
+            facts={"share": float((blank / n_own).max())},
         )
     ]
 
@@ -319,7 +319,7 @@ def _long(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
             "See whether they are responses at all; shorten them, or set `context` in the judge's config.",
             agents=agents,
             items=tuple(pool.items[j].id for j in np.flatnonzero(long.any(axis=0))),
-            measure=float(length.max()),
+            facts={"characters": int(length.max())},
         )
     ]
 
@@ -343,7 +343,7 @@ def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
                 "A long answer shares words with more of the others, so judges who are fond of length rank it higher.",
                 "Read a few of the answers for padding; see how the ranking goes with length before believing these places.",
                 agents=ids,
-                measure=float(usual[long].max()),
+                facts={"times": float(usual[long].max())},
             )
         )
     if len(curt):
@@ -355,7 +355,7 @@ def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
                 "There is next to nothing to compare, so such an agent ranks low.",
                 "See whether the import cut its answers.",
                 agents=ids,
-                measure=float(usual[curt].min()),
+                facts={"share": float(usual[curt].min())},
             )
         )
     return findings

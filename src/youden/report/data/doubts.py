@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
+from youden.nouns.finding import Fact, Finding
 from youden.nouns.pool import Bools, Floats, freeze
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import binned, edges
@@ -214,16 +215,6 @@ MANY = 5
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """One thing that was looked at. speaks: whether it speaks against the ranking."""
-
-    slug: str
-    title: str
-    text: str
-    speaks: bool
-
-
-@dataclass(frozen=True)
 class GroupLine:
     """A user-named group's breakdown and the ranking without it, None where one of them was not made."""
 
@@ -244,7 +235,7 @@ class Doubts:
     pairs: PairGrid | None
     without: tuple[WithoutGroup, ...]
     breakdowns: tuple[Breakdown, ...]
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[Finding, ...]
 
     @property
     def groups(self) -> tuple[GroupLine, ...]:
@@ -254,12 +245,12 @@ class Doubts:
         return tuple(_group_line(broken.get(group), without.get(group)) for group in dict.fromkeys((*broken, *without)))
 
     @property
-    def against(self) -> tuple[Doubt, ...]:
-        return tuple(doubt for doubt in self.doubts if doubt.speaks)
+    def against(self) -> tuple[Finding, ...]:
+        return tuple(doubt for doubt in self.doubts if doubt.severity == "warning")
 
     @property
-    def silent(self) -> tuple[Doubt, ...]:
-        return tuple(doubt for doubt in self.doubts if not doubt.speaks)
+    def silent(self) -> tuple[Finding, ...]:
+        return tuple(doubt for doubt in self.doubts if doubt.severity != "warning")
 
 
 def _group_line(one: Breakdown | None, two: WithoutGroup | None) -> GroupLine:
@@ -295,38 +286,43 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
         *_coalition(lost),
         *_spread(agreeing_share(pairs, least=AGREED)),
     ]
-    return Doubts(grid, without, lost, tuple(sorted(found, key=lambda doubt: not doubt.speaks)))
+    return Doubts(grid, without, lost, tuple(sorted(found, key=lambda doubt: doubt.severity != "warning")))
 
 
-def _agreeing(grid: PairGrid, summary: Summary) -> Doubt:
-    title = "Pairs that agree far beyond their abilities"
+def _doubt(slug: str, says: str, *, speaks: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
+    """speaks: whether it speaks against the ranking."""
+    return Finding(slug, says, severity="warning" if speaks else "note", agents=agents, facts=facts)
+
+
+def _agreeing(grid: PairGrid, summary: Summary) -> Finding:
     if not grid.beyond:
         robust = summary.facts.standings.get("robust")
         if robust is None or not robust.groups:
-            return Doubt("pairs", title, "No pair agrees far beyond what its two abilities explain.", speaks=False)
+            return _doubt("pairs", "No pair agrees far beyond what its two abilities explain.", speaks=False)
         alike = "; ".join(", ".join(group) for group in robust.groups)
-        return Doubt(
+        return _doubt(
             "pairs",
-            "Agents that are alike in their texts",
             f"The robust ranking counts as one partner, for their texts are alike: {alike}. By the answers, no pair of them "
             "agrees far beyond what its two abilities explain.",
             speaks=True,
+            agents=tuple(agent for group in robust.groups for agent in group),
         )
     named = "; ".join(
         f"{pair.first} and {pair.second} ({pair.agreement:.2f}, {pair.residual:+.2f} beyond)"
         for pair in grid.beyond[:MANY]
     )
     more = f" and {len(grid.beyond) - MANY} more" if len(grid.beyond) > MANY else ""
-    return Doubt(
+    return _doubt(
         "pairs",
-        title,
         f"Pairs that agree far beyond their abilities: {named}{more}. Copies, a shared template or a private word look like "
         "this, and so do agents of one family. They lift each other: read their texts, and rank with `--robust`.",
         speaks=True,
+        agents=tuple(dict.fromkeys(agent for pair in grid.beyond for agent in (pair.first, pair.second))),
+        n=len(grid.beyond),
     )
 
 
-def _length(rho: float | None) -> Iterator[Doubt]:
+def _length(rho: float | None) -> Iterator[Finding]:
     if rho is None:
         return
     longer = "longer" if rho >= 0 else "shorter"
@@ -337,16 +333,16 @@ def _length(rho: float | None) -> Iterator[Doubt]:
         )
     else:
         text = f"The ranking correlates with mean length at ρ = {rho:.2f}."
-    yield Doubt("length", "Length", text, speaks=abs(rho) >= LIKE_LENGTH)
+    yield _doubt("length", text, speaks=abs(rho) >= LIKE_LENGTH, correlation=rho)
 
 
-def _halves(summary: Summary) -> Iterator[Doubt]:
+def _halves(summary: Summary) -> Iterator[Finding]:
     if summary.partners is not None and summary.facts.partners is not None:
-        speaks = summary.facts.partners.correlation < HALVES
-        yield Doubt("halves", "Random halves of the partners", summary.partners, speaks=speaks)
+        correlation = summary.facts.partners.correlation
+        yield _doubt("halves", summary.partners, speaks=correlation < HALVES, correlation=correlation)
 
 
-def _without(lines: tuple[WithoutGroup, ...]) -> Iterator[Doubt]:
+def _without(lines: tuple[WithoutGroup, ...]) -> Iterator[Finding]:
     if not lines:
         return
     worst = min(lines, key=lambda line: line.correlation)
@@ -354,10 +350,10 @@ def _without(lines: tuple[WithoutGroup, ...]) -> Iterator[Doubt]:
         f"Without one group as partners the other agents rank alike at ρ = {worst.correlation:.2f} or more; least without "
         f"“{worst.group}”" + (f", where {worst.moved} moves {worst.most} places." if worst.most else ".")
     )
-    yield Doubt("groups", "Each group's presence", text, speaks=worst.correlation < WITHOUT)
+    yield _doubt("groups", text, speaks=worst.correlation < WITHOUT, group=worst.group, correlation=worst.correlation)
 
 
-def _coalition(lines: tuple[Breakdown, ...]) -> Iterator[Doubt]:
+def _coalition(lines: tuple[Breakdown, ...]) -> Iterator[Finding]:
     if not lines:
         return
     shares = [line for line in lines if line.share is not None]
@@ -372,10 +368,10 @@ def _coalition(lines: tuple[Breakdown, ...]) -> Iterator[Doubt]:
     now = [line.group for line in shares if line.others > line.inside]
     if now:
         text += f". As they answer now, agents outside {', '.join(f'“{group}”' for group in now)} agree more than those inside"
-    yield Doubt("coalition", "How large a coalition would win", f"{text}.", speaks=False)
+    yield _doubt("coalition", f"{text}.", speaks=False)
 
 
-def _spread(share: float | None) -> Iterator[Doubt]:
+def _spread(share: float | None) -> Iterator[Finding]:
     if share is None:
         return
     text = f"{share:.0%} of all pairs agree on {AGREED:.0%} of the items or more"
@@ -384,6 +380,6 @@ def _spread(share: float | None) -> Iterator[Doubt]:
             ": there is hardly any spread in this pool. What is left to rank may be length or style; harder items, or a judge "
             "that looks closer, would tell more."
         )
-        yield Doubt("spread", "No spread in the pool", text, speaks=True)
+        yield _doubt("spread", text, speaks=True, share=share)
     else:
-        yield Doubt("spread", "Spread in the pool", f"{text}.", speaks=False)
+        yield _doubt("spread", f"{text}.", speaks=False, share=share)

@@ -23,7 +23,7 @@ import regex
 from youden.data.folder.columns import ItemRow
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import Json, RankedBy, RankingRow, Validation
+from youden.nouns import Finding, Json, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.report.data.evidence import Texts, Told
 from youden.stats.base.metrics import ranks
@@ -211,7 +211,7 @@ def _excerpt(prompt: str | None) -> str | None:
 LABELS = "labels.json"
 
 
-def current_labels(folder: RunFolder) -> tuple[Validation | None, str | None]:
+def current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
     """What labels.json says, if it is about the ranking that stands there now; else None, and why not, if there is one.
 
     Raises: RunFolderError where it is damaged.
@@ -221,7 +221,5 @@ def current_labels(folder: RunFolder) -> tuple[Validation | None, str | None]:
     found = folder.read_labels()
     if found.tables == folder.tables_digest():
         return found, None
-    return None, (
-        f"{LABELS} is about an earlier ranking and is left out. Compare again: "
-        f"youden fit {folder.path} --labels {found.source}"
-    )
+    said = f"{LABELS} is about an earlier ranking and is left out."
+    return None, Finding("labels-stale", f"{said} Compare again: youden fit {folder.path} --labels {found.source}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
-from youden.nouns import CurlCurve
+from youden.nouns import CurlCurve, Finding
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.doubts import Doubts, look_for_doubts
 from youden.report.data.evidence import Evidence, gather, open_texts
@@ -35,7 +35,7 @@ from youden.report.data.ranking_tables import Items, Tied, order_items, tied_by_
 from youden.report.data.reading import LEAST_PARTNERS, Cost, JudgeQuality, Reading, count_cost
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialLine
-from youden.report.data.warnings import Advice, Group, advise, grouped
+from youden.report.data.warnings import Group, advise, grouped
 from youden.run.ranking import Learned
 from youden.stats.curl.link_table import measure_curl
 from youden.streams import own_stream
@@ -101,8 +101,7 @@ def agent_pages(
 
 def findings(agent: str, summary: Summary, doubts: Doubts) -> Iterator[str]:
     """What the run's warnings and this report's checks say of one agent, a sentence or two each."""
-    named = (f"'{agent}'", f"texts of {agent} on", f"texts of {agent} and", f"and {agent} on unrelated items")
-    yield from (text for text in summary.warnings if any(words in text for words in named))
+    yield from (one.says for one in summary.warnings if agent in one.agents and one.slug != "pairs")
     for pair in () if doubts.pairs is None else doubts.pairs.beyond:
         if agent in (pair.first, pair.second):
             other = pair.second if agent == pair.first else pair.first
@@ -151,7 +150,7 @@ class ReportData:
 
     summary: Summary
     tied: Tied
-    advice: tuple[Advice, ...]
+    advice: tuple[Finding, ...]
     groups: tuple[Group, ...]
     doubts: Doubts
     agents: AgentGrid

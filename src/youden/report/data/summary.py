@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CallFacts, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
+from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
 from youden.nouns.columns import TableColumn
 from youden.practice.extend import extension_words
 from youden.report.data.ranking_tables import (
@@ -55,7 +55,7 @@ class Summary:
     n_compared: int
     n_missing_cells: int | None
     headline: str
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
     ranking: tuple[RankedAgent, ...]
     links: tuple[LinkLine, ...]
     links_missing: dict[ScoreKind, str]

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from youden.nouns import Json
+from youden.nouns.finding import kind_of
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.ranking_tables import RankedAgent, shown
@@ -202,6 +203,7 @@ def environment() -> Environment:
     made.filters["coded"] = coded
     made.filters["address"] = lambda text: quote(printable(text), safe="")
     made.filters["shown"] = shown
+    made.filters["kind"] = kind_of
     made.filters["fixed"] = _fixed
     made.filters["with_interval"] = lambda found: with_interval(found.value, found.low, found.high, why=found.method)
     made.filters["count"] = lambda value: f"{value:,}"

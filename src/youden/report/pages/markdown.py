@@ -22,9 +22,7 @@ def render_markdown(data: ReportData) -> str:
         f"{quoted(ABILITY)} {quoted(run.target)}",
         "",
     ]
-    lines += [
-        f"> ⚠ {quoted(advice.text)}{f' **{quoted(advice.todo)}**' if advice.todo else ''}  " for advice in data.advice
-    ]
+    lines += [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in data.advice]
     lines += [
         "",
         f"| places | agent | group | ability | {run.facts.level:.0%} interval | |",

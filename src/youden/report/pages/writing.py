@@ -212,7 +212,7 @@ def stress_markdown(found: Stress) -> str:
         "",
         NOTES,
         "",
-        *(f"> {quoted(line)}" for line in found.warnings),
+        *(f"> {quoted(one.says)}" for one in found.warnings),
     ]
     return "\n".join([*lines, ""])
 

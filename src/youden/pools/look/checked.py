@@ -16,29 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from youden.nouns import Json, Pool
+from youden.nouns import Finding, Json, Pool
 from youden.nouns.pool import Floats
 from youden.streams import own_stream
 from youden.text.similarity import groups_holding, idf, word_matrix
 from youden.text.words import Segmented, segment
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing about a pool that a ranking will suffer from.
-
-    slug: its stable short name. agents, items: ids that it is about, in the pool's order; empty where it is about all.
-    measure: the number it was found by, in the unit that `what` names; None where it was counted only.
-    what, effect, advice: what was found, what it does to the ranking, what to do.
-    """
-
-    slug: str
-    what: str
-    effect: str
-    advice: str
-    agents: tuple[str, ...] = ()
-    items: tuple[str, ...] = ()
-    measure: float | None = None
 
 
 @dataclass(frozen=True)
