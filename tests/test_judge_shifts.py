@@ -13,6 +13,7 @@ from pools import answer_with, make_pool
 from youden.cli.reading import show_judges
 from youden.errors import ConfigError
 from youden.nouns import PAIRED, Plan
+from youden.nouns.pool import plain_fields
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.study.agreement import study_judges
@@ -171,7 +172,7 @@ def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
 
 def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
     study = study_judges(both(favour=0.15, other="Own"))
-    said = json.loads(json.dumps(study.to_json(), allow_nan=False))["shifts"][0]
+    said = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
     assert said["n_trials"] == (plan_of().arm == PAIRED).sum()
     assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
     assert said["families"][0]["favoured_by"] == ["B"]

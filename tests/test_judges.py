@@ -86,7 +86,7 @@ def test_agreement_that_cannot_be_told_is_nan_and_bad_shapes_are_refused() -> No
 def test_a_judge_agrees_with_itself() -> None:
     result = verdicts(make_pool(6, 10))
     study = study_judges(side_by_side([judged(result, name="a"), judged(result, name="b")]))
-    pair = study.pairings[0]
+    pair = study.pairs[0]
     assert (pair.same, pair.kappa, pair.alpha, pair.alpha_soft) == (1, 1, 1, 1)
     assert pair.n_units == len(result.plan)
     assert pair.ranking is not None
@@ -113,18 +113,18 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
 
     same, turned = [run(strength, "a"), run(strength, "b")], [run(strength, "a"), run(strength[::-1], "b")]
     study = study_judges(side_by_side(same))
-    assert (study.target, study.pairings[0].orders.n_turned, study.pairings[0].orders.n_pairs) == (
+    assert (study.target, study.pairs[0].orders.n_turned, study.pairs[0].orders.n_pairs) == (
         "items-like-these",
         0,
         15,
     )
     assert any("on more items of this kind (95 % a pair)" in line for line in study.words)
     kind, these = (study_judges(side_by_side(turned, target=t)) for t in ("items-like-these", "these-items"))
-    found = kind.pairings[0].orders
+    found = kind.pairs[0].orders
     assert found.n_turned == found.both > 0
     assert any("of them in opposite orders: a puts a0 over" in line for line in kind.words)
-    assert found.one <= these.pairings[0].orders.one
-    assert kind.to_json()["target"] == "items-like-these"
+    assert found.one <= these.pairs[0].orders.one
+    assert kind.target == "items-like-these"
     assert any("these items alone" in line for line in these.words)
 
 
@@ -144,7 +144,7 @@ def test_trials_are_matched_by_what_was_asked_not_by_row() -> None:
     both = [judged(answer_with(one, (one.first % 2).astype(float)), name="a")]
     other = make_plan(pool, design="dense", holdout=0)
     both.append(judged(answer_with(other, (other.first % 2).astype(float)), name="b"))
-    pair = study_judges(side_by_side(both)).pairings[0]
+    pair = study_judges(side_by_side(both)).pairs[0]
     assert pair.same == 1
     assert (one.arm == 0).sum() <= pair.n_units <= len(one)
 
@@ -153,8 +153,8 @@ def test_three_judges_make_three_pairs_and_one_alpha() -> None:
     runs = [judged(verdicts(make_pool(6, 8), seed=seed), name="j") for seed in range(3)]
     runs = [replace(run, result=replace(run.result, plan=runs[0].result.plan)) for run in runs]
     study = study_judges(side_by_side(runs))
-    assert study.names == ("j (1)", "j (2)", "j (3)")
-    assert len(study.pairings) == 3
+    assert study.runs == ("j (1)", "j (2)", "j (3)")
+    assert len(study.pairs) == 3
     assert study.alpha is not None
     assert 0 < study.alpha < 1
 
@@ -171,7 +171,7 @@ def test_an_import_is_compared_by_ordered_pairs_with_items_matched_by_number() -
     both = side_by_side([import_, own], match="number")
     assert both.units == "ordered pairs"
     assert both.item_ids == form
-    assert study_judges(both).pairings[0].n_units == 6 * 5 * 8
+    assert study_judges(both).pairs[0].n_units == 6 * 5 * 8
 
 
 def test_what_cannot_be_compared_is_refused_with_what_to_change() -> None:

@@ -408,7 +408,7 @@ def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
     data = compare_runs(one, two)
     assert data.correlation is not None
     assert data.correlation.value == pytest.approx(-1)
-    pair = study_judges(side_by_side([read_judged(one), read_judged(two)])).pairings[0]
+    pair = study_judges(side_by_side([read_judged(one), read_judged(two)])).pairs[0]
     assert pair.ranking == data.correlation
     assert any(line.startswith("one and two rank agents alike at ρ = -1.00") for line in data.words)
     assert [data.lines[place].apart for place in (0, 2, 4)] == [True, False, True]

@@ -20,6 +20,7 @@ from youden.cli import UNDECIDED, options, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
 from youden.cli.reading import show_judges
+from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 from youden.text.sentences import counted
 
@@ -352,7 +353,9 @@ def rejudge_command(
     found = compare_rejudged(planned, families=families)
     show.warn(result.warnings)
     if as_json:
-        show.print_json({**said, "retest": found.retest, "words": list(found.words), "judges": found.study.to_json()})
+        show.print_json(
+            {**said, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)}
+        )
         return
     show_judges(found.study)
     for line in found.words:

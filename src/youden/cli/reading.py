@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.cli import options, progress, show
+from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 from youden.text.sentences import items_compared, signed, with_interval
 
@@ -139,10 +140,10 @@ def compare_command(
     study = study_judges(with_families(both, families), kind=scores)
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:
-        show.print_json({"judges": study.to_json() | {"signatures": list(signatures)}})
+        show.print_json({"judges": plain_fields(study) | {"signatures": list(signatures)}})
         return
     show_judges(study)
-    for name, signature in zip(study.names, signatures, strict=True):
+    for name, signature in zip(study.runs, signatures, strict=True):
         show.note(f"signature of {name}: {signature}")
 
 
@@ -154,7 +155,7 @@ def show_judges(study: JudgesStudy) -> None:
         ["judges"],
         ["rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
     )
-    for pair in study.pairings:
+    for pair in study.pairs:
         figures = (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)
         table.add_row(
             f"{show.safe(pair.one)} / {show.safe(pair.other)}",
@@ -172,7 +173,7 @@ def show_judges(study: JudgesStudy) -> None:
             predicted = f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}"
             table.add_row(show.safe(name), link, data, predicted)
     show.console().print(table)
-    table = show.table("Where they differ most", ["agent or item"], [show.safe(name) for name in study.names])
+    table = show.table("Where they differ most", ["agent or item"], [show.safe(name) for name in study.runs])
     for agent in study.agents:
         table.add_row(show.safe(agent.agent), *(f"place {place}" for place in agent.places))
     for item in study.items:

@@ -21,6 +21,7 @@ import click
 from youden.cli import options, show
 from youden.cli.options import Loading, Number, words
 from youden.cli.progress import progress_bar
+from youden.nouns.pool import plain_fields
 from youden.text.sentences import items_compared
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def links_command(
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
     if as_json:
         show.print_json(
-            study.to_json()
+            plain_fields(study)
             | {"run": folder.path.name, "signature": signature, "warnings": [asdict(warning) for warning in warnings]}
         )
         return
@@ -142,7 +143,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
         study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
     if as_json:
-        show.print_json({"paper": study.to_json() | {"signatures": list(signatures)}})
+        show.print_json({"paper": plain_fields(study) | {"signatures": list(signatures)}})
         return
     _paper_draw(study)
     for signature in signatures:

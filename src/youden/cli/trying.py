@@ -16,6 +16,7 @@ from rich.table import Table
 
 from youden.cli import options, show
 from youden.cli.progress import progress_bar
+from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def stress_command(
         for file in write_stress(found, out):
             show.note(f"stress: {file}")
     if as_json:
-        show.print_json(found.to_json())
+        show.print_json(plain_fields(found))
     else:
         _draw(found)
 

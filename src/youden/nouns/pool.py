@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, BinaryIO, cast
@@ -44,8 +44,15 @@ def or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def plain_fields(row: object) -> dict[str, Json]:
+    """A dataclass's fields by name, as `plain` has them."""
+    return {name: plain(value) for name, value in vars(row).items()}
+
+
 def plain(value: object) -> Json:
-    """Mappings, lists and tuples as JSON has them, NaN as None all the way down."""
+    """Dataclasses, mappings, lists and tuples as JSON has them, NaN as None all the way down."""
+    if is_dataclass(value):
+        return plain_fields(value)
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

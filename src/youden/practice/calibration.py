@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +17,7 @@ from youden.judging.config.reading import load_judge_config, price
 from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.nouns import Finding, Json, Progress
-from youden.nouns.pool import or_none, plain
+from youden.nouns.pool import or_none, plain, plain_fields
 from youden.practice.experiment import Answered, Experiment, asked_under, name_of, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
 from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
@@ -206,12 +206,12 @@ def to_json(calibration: Calibration, tried: Sequence[Tried]) -> dict[str, Json]
     """One object; NaN is null."""
     best, known = cheapest(tried), calibration.known
     judges = [
-        asdict(one) | {"passes": one.verdict.outcome == "go", "words": judge_in_words(one, most=known.most)}
+        plain_fields(one) | {"passes": one.verdict.outcome == "go", "words": judge_in_words(one, most=known.most)}
         for one in tried
     ]
     return {
         **planned_json(calibration),
-        "judges": plain(judges),
+        "judges": cast(Json, judges),
         "cheapest": None if best is None else best.judge,
         "rule": RULE,
         "conclusion": conclusion(tried),
@@ -225,7 +225,7 @@ def planned_json(calibration: Calibration) -> dict[str, Json]:
         kind: {"n": len(known.rows(kind)), "in_run": int(known.in_run[known.rows(kind)].sum()), "means": MEANS[kind]}
         for kind in KINDS
     }
-    costs: dict[str, Json] = {one.name: cast(Json, asdict(one.cost)) for one in calibration.experiments}
+    costs: dict[str, Json] = {one.name: plain(one.cost) for one in calibration.experiments}
     return {
         "run": config.name,
         "pool": config.pool,

@@ -137,7 +137,7 @@ def next_looks(
     target: Target | None = None,
 ) -> tuple[Look, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
-    kept = read_ledger(_ledger(folder, ledger))
+    kept = read_ledger(ledger or folder.file(FILE))
     return _looks(read_answers(folder), agents, baseline, kept, target or folder.target)
 
 
@@ -164,7 +164,7 @@ def gate_run(
             slug="gate-margin",
         )
     target = target or folder.target
-    answers, path = read_answers(folder, target=target), _ledger(folder, ledger)
+    answers, path = read_answers(folder, target=target), ledger or folder.file(FILE)
     kept = read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)
     old = answers.agent_ids.index(baseline)
@@ -194,10 +194,6 @@ def gate_run(
         agents=rows,
         target=target,
     )
-
-
-def _ledger(folder: RunFolder, named: Path | None) -> Path:
-    return folder.file(FILE) if named is None else named
 
 
 def _looks(

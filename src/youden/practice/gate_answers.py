@@ -69,24 +69,30 @@ class GateAnswers:
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
     """The answers in `folder`. target: what a difference speaks of. Raises: RunFolderError where it is not judged and fitted."""
     if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
-        return _imported(folder, target)
-    plan = folder.read_plan()
-    result = folder.read_verdicts(plan)
-    used = (plan.arm == PAIRED) & result.answered
-    judged = np.bincount(np.append(plan.first[used], plan.second[used]), minlength=plan.n_agents) > 0
-    hasher = hashlib.sha256(plan.digest.encode())
-    hasher.update(np.ascontiguousarray(result.answer).tobytes())
+        rates, plan = folder.read_rates(), None
+        first, second, digest = rates.first, rates.second, rates.digest
+        agent_ids, n_items = rates.agent_ids, rates.n_items
+        fitted, outlook = True, _by_fit(rates, None, target)
+    else:
+        plan = folder.read_plan()
+        result = folder.read_verdicts(plan)
+        used = (plan.arm == PAIRED) & result.answered
+        first, second = plan.first[used], plan.second[used]
+        answers = np.ascontiguousarray(result.answer).tobytes()
+        digest = hashlib.sha256(plan.digest.encode() + answers).hexdigest()
+        agent_ids, n_items = plan.agent_ids, plan.n_items
+        fitted, outlook = abilities_of(result) is None, outlooks(result, target=target)
     return GateAnswers(
-        agent_ids=plan.agent_ids,
-        n_items=plan.n_items,
-        judged=judged,
-        outlook=outlooks(result, target=target),
-        method=_method(fitted=abilities_of(result) is None, target=target),
-        digest=hasher.hexdigest(),
+        agent_ids=agent_ids,
+        n_items=n_items,
+        judged=np.bincount(np.append(first, second), minlength=len(agent_ids)) > 0,
+        outlook=outlook,
+        method=_method(fitted=fitted, target=target),
+        digest=digest,
         signature=folder.read_signature().text,
-        n_calls=len(plan),
-        extends=plan.rounds is None and (first_in_slots(plan) or bool(extensions_of(plan).steps)),
-        usd_a_call=_usd_a_call(folder, plan),
+        n_calls=None if plan is None else len(plan),
+        extends=plan is not None and plan.rounds is None and (first_in_slots(plan) or bool(extensions_of(plan).steps)),
+        usd_a_call=None if plan is None else _usd_a_call(folder, plan),
     )
 
 
@@ -117,23 +123,6 @@ def _on_these(found: Abilities, kind: Callable[[int, int], Outlook]) -> Callable
         return Outlook(now, than.calls, Left(than.left.noise, than.left.noise), than.items_then)
 
     return outlook
-
-
-def _imported(folder: RunFolder, target: Target) -> GateAnswers:
-    rates = folder.read_rates()
-    judged = np.bincount(np.append(rates.first, rates.second), minlength=rates.n_agents) > 0
-    return GateAnswers(
-        agent_ids=rates.agent_ids,
-        n_items=rates.n_items,
-        judged=judged,
-        outlook=_by_fit(rates, None, target),
-        method=_method(fitted=True, target=target),
-        digest=rates.digest,
-        signature=folder.read_signature().text,
-        n_calls=None,
-        extends=False,
-        usd_a_call=None,
-    )
 
 
 def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
@@ -174,16 +163,15 @@ def _by_fit(rates: Rates, plan: Plan | None, target: Target) -> Callable[[int, i
     model = ClippedLinear().fit(scores)
     more: Positions = np.empty(0, dtype=np.int64)
     ratio: Floats = np.empty(0)
-    if plan is not None and first_in_slots(plan):
-        now = max(1, round(int((plan.arm == PAIRED).sum()) / plan.n_agents))
-        then = _steps(now, plan.n_items * (plan.n_agents - 1))
-        more, ratio = (then - now) * calls_a_slot(plan, n_agents=2), now / then
-    elif plan is not None:
+    if plan is not None:
+        now, each = int((plan.arm == PAIRED).sum()), 2 if plan.independent == "twin" else 1
         on_item = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
-        now = int((plan.arm == PAIRED).sum())
-        then = _steps(now, int((on_item * (on_item - 1)).sum()))
-        more, ratio = (then - now) * (2 if plan.independent == "twin" else 1), now / then
-
+        most = int((on_item * (on_item - 1)).sum())
+        if first_in_slots(plan):
+            now, each = max(1, round(now / plan.n_agents)), calls_a_slot(plan, n_agents=2)
+            most = plan.n_items * (plan.n_agents - 1)
+        then = _steps(now, most)
+        more, ratio = (then - now) * each, now / then
     answers = answers_of(rates, None if plan is None else plan.split)
     groups = contributions_of_fit(answers, n_agents=rates.n_agents, n_items=rates.n_items) or cell_contributions(
         model, scores

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
@@ -19,7 +19,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.label_tables import LabelTable, read_labels
 from youden.errors import ConfigError
 from youden.nouns import Agent, Agreement, CellAgreement, Disagreement, LabelFacts, RankingRow, Target, Validation
-from youden.nouns.pool import Floats
+from youden.nouns.pool import Floats, or_none
 from youden.run.ranking import differences_of, differences_of_rates
 from youden.stats.base.clusters import covariance_over_clusters
 from youden.stats.base.metrics import Metric, RankRange, kendall, rank_ranges, sampled_auc, spearman
@@ -31,58 +31,40 @@ WIDE = 0.5
 """Width of ρ's interval from which on it says little of other agents."""
 
 
-def label_words(found: LabelFacts, differing: Sequence[Disagreement]) -> LabelFacts:
-    """`found` with its sentences. differing: all agents that differ, of which `found` has the first."""
-    return replace(found, words=(*_agreement(found), *_direction(found), *_cells(found), *_apart(found, differing)))
-
-
-def _agreement(found: LabelFacts) -> list[str]:
-    rho = found.spearman
+def label_words(found: LabelFacts, differing: Sequence[Disagreement]) -> Iterator[str]:
+    """What a ranking's agreement with a label means, a sentence each. differing: all agents that differ."""
+    rho, n = found.spearman, len(differing)
     if rho.value is None:
-        return [f"'{found.name}' and the ranking cannot be compared: {rho.method.removeprefix('none: ')}."]
-    said = [f"The ranking and '{found.name}', on {found.n_agents} agents: ρ = {_figure(rho)}."]
-    if rho.low is None or rho.high is None:
-        said.append(f"It has no interval: {rho.method.removeprefix('none: ')}.")
-    elif rho.low <= 0 <= rho.high:
-        said.append(f"That is no evidence of agreement: with {found.n_agents} agents the interval holds 0.")
-    elif rho.high - rho.low > WIDE:
-        said.append(f"{found.n_agents} agents leave the interval this wide; more agents narrow it, more calls do not.")
-    return said
-
-
-def _direction(found: LabelFacts) -> list[str]:
-    rho = found.spearman
-    if rho.high is None or rho.high >= 0:
-        return []
-    return ["High labels go with low abilities: if a high number is the worse one (an error rate), change its sign."]
-
-
-def _cells(found: LabelFacts) -> list[str]:
-    if found.cells is None:
-        return []
-    if found.cells.overall.value is None:
-        return [f"Cell by cell nothing can be compared: {found.cells.n_cells:,} cells have a score and a label."]
-    said = f"Cell by cell ({found.cells.n_cells:,}) ρ = {_figure(found.cells.overall)}"
-    if found.cells.within.value is None:
-        return [f"{said}; within items too few agents differ."]
-    return [f"{said}; among agents within {found.cells.n_items:,} items its mean is {_figure(found.cells.within)}."]
-
-
-def _apart(found: LabelFacts, differing: Sequence[Disagreement]) -> list[str]:
-    if found.spearman.value is None:
-        return []
+        yield f"'{found.name}' and the ranking cannot be compared: {rho.method.removeprefix('none: ')}."
+    else:
+        yield f"The ranking and '{found.name}', on {found.n_agents} agents: ρ = {_figure(rho)}."
+        if rho.low is None or rho.high is None:
+            yield f"It has no interval: {rho.method.removeprefix('none: ')}."
+        elif rho.low <= 0 <= rho.high:
+            yield f"That is no evidence of agreement: with {found.n_agents} agents the interval holds 0."
+        elif rho.high - rho.low > WIDE:
+            yield f"{found.n_agents} agents leave the interval this wide; more agents narrow it, more calls do not."
+    if rho.high is not None and rho.high < 0:
+        yield "High labels go with low abilities: if a high number is the worse one (an error rate), change its sign."
+    if found.cells is not None:
+        cells, within = found.cells, found.cells.within
+        each = f"Cell by cell ({cells.n_cells:,}) ρ = {_figure(cells.overall)}"
+        if cells.overall.value is None:
+            yield f"Cell by cell nothing can be compared: {cells.n_cells:,} cells have a score and a label."
+        elif within.value is None:
+            yield f"{each}; within items too few agents differ."
+        else:
+            yield f"{each}; among agents within {cells.n_items:,} items its mean is {_figure(within)}."
+    if rho.value is None:
+        return
     if not differing:
-        return ["No agent stands at a place that its label does not allow."]
-    n = len(differing)
-    said = (
+        yield "No agent stands at a place that its label does not allow."
+        return
+    rest = f", not the other {found.n_unexplained}: there this judge and the label value different things, or the label errs"
+    yield (
         f"Elsewhere by label: {n} of {found.n_agents} agents; differences too small to be sure explain "
-        f"{n - found.n_unexplained} of these"
+        f"{n - found.n_unexplained} of these{rest if found.n_unexplained else ''}."
     )
-    if not found.n_unexplained:
-        return [f"{said}."]
-    return [
-        f"{said}, not the other {found.n_unexplained}: there this judge and the label value different things, or the label errs."
-    ]
 
 
 def _figure(found: Agreement) -> str:
@@ -186,7 +168,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
-    apart = _validation_apart(folder, [row.agent for row in rows], target=facts.target)
+    apart = _apart(folder, [row.agent for row in rows], target=facts.target)
     if facts.n_components > 1:
         apart = replace(apart, half_width=np.full_like(apart.half_width, np.nan))
     labels = tuple(_against(folder, table, at, rows, apart, level=facts.level) for at in range(len(table.names)))
@@ -203,7 +185,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
     return found
 
 
-def _validation_apart(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
+def _apart(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
     """Whom the run tells apart of `agents`."""
     if folder.has("plan.parquet"):
         plan = folder.read_plan()
@@ -230,23 +212,23 @@ def _against(
     by_label = rank_ranges(label, label) if table.items is None else _places(table, at, agents, label, level=level)
     by_ability = apart.among(np.array(kept, dtype=np.int64)).places
     differing = _disagreements(agents, label, ability, by_label=by_label, by_ability=by_ability)
-    cells = None if table.items is None else _validation_cells(folder, table, at, level=level)
+    cells = None if table.items is None else _cells(folder, table, at, level=level)
     found = LabelFacts(
         name=table.names[at],
         n_agents=len(both),
-        spearman=_validation_agreement(lambda a, b: spearman(a, b, level=level), ability, label),
-        kendall=_validation_agreement(lambda a, b: kendall(a, b, level=level), ability, label),
-        auc=_validation_agreement(lambda a, b: sampled_auc(a, b == 1, level=level), ability, label) if binary else None,
+        spearman=_agreement(lambda a, b: spearman(a, b, level=level), ability, label),
+        kendall=_agreement(lambda a, b: kendall(a, b, level=level), ability, label),
+        auc=_agreement(lambda a, b: sampled_auc(a, b == 1, level=level), ability, label) if binary else None,
         n_positive=int(label.sum()) if binary else None,
         cells=cells,
         disagreements=tuple(differing[:MOST_NAMED]),
         n_unexplained=sum(not one.explained for one in differing),
         words=(),
     )
-    return label_words(found, differing)
+    return replace(found, words=tuple(label_words(found, differing)))
 
 
-def _validation_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
+def _agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
     """The figure where there is one, and no interval where a perfect one leaves the method none."""
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
@@ -257,8 +239,7 @@ def _validation_agreement(compare: _Compare, ability: Floats, label: Floats) -> 
 
 
 def _plain(metric: Metric) -> Agreement:
-    value, low, high = (None if np.isnan(one) else one for one in (metric.value, metric.low, metric.high))
-    return Agreement(value, low, high, metric.method)
+    return Agreement(or_none(metric.value), or_none(metric.low), or_none(metric.high), metric.method)
 
 
 def _disagreements(
@@ -273,26 +254,26 @@ def _disagreements(
     return sorted((line for row in rows if (line := Disagreement(*row)).gap), key=lambda line: -line.gap)
 
 
-def _validation_cells(folder: RunFolder, table: LabelTable, at: int, *, level: float) -> CellAgreement:
-    scores = folder.read_scores("symmetric")
-    agent_at = {agent: i for i, agent in enumerate(scores.agent_ids)}
-    item_at = {item: j for j, item in enumerate(scores.item_ids)}
-    label = np.full(scores.value.shape, np.nan)
+def _matrix(table: LabelTable, at: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
+    """Labels of cells, float[agents, items], NaN where there is none."""
+    agent_at = {agent: i for i, agent in enumerate(agent_ids)}
+    item_at = {item: j for j, item in enumerate(item_ids)}
+    label = np.full((len(agent_at), len(item_at)), np.nan)
     for agent, item, value in zip(table.agents, table.items or (), table.value[:, at].tolist(), strict=True):
         if agent in agent_at and item in item_at:
             label[agent_at[agent], item_at[item]] = value
-    found = cell_correlation(scores.value, label, level=level)
+    return label
+
+
+def _cells(folder: RunFolder, table: LabelTable, at: int, *, level: float) -> CellAgreement:
+    scores = folder.read_scores("symmetric")
+    found = cell_correlation(scores.value, _matrix(table, at, scores.agent_ids, scores.item_ids), level=level)
     return CellAgreement(found.n_cells, found.n_items, _plain(found.overall), _plain(found.within))
 
 
 def _places(table: LabelTable, at: int, agents: Sequence[str], mean: Floats, *, level: float) -> RankRange:
     """Places that mean labels allow, by their differences over items; any place where nothing says how they compare."""
-    agent_at = {agent: i for i, agent in enumerate(agents)}
-    item_at = {item: j for j, item in enumerate(dict.fromkeys(table.items or ()))}
-    value = np.full((len(agents), len(item_at)), np.nan)
-    for agent, item, said in zip(table.agents, table.items or (), table.value[:, at].tolist(), strict=True):
-        if agent in agent_at:
-            value[agent_at[agent], item_at[item]] = said
+    value = _matrix(table, at, agents, list(dict.fromkeys(table.items or ())))
     seen = ~np.isnan(value)
     if (seen.sum(axis=1) >= 2).sum() < 2:
         return rank_ranges(*np.full((2, len(agents)), np.nan))

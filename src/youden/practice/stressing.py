@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from youden.errors import ReplayMissError
 from youden.judging.asking.terms import Asking
-from youden.nouns import PAIRED, Finding, Json, Pool, Progress, Verdicts
+from youden.nouns import PAIRED, Finding, Pool, Progress, Verdicts
 from youden.nouns.pool import Floats
 from youden.pools.look.check import agent_findings
 from youden.pools.look.checked import LookedAt
@@ -61,11 +61,6 @@ class Stress:
     attacks: tuple[Landed, ...]
     warnings: tuple[Finding, ...]
     usd: float
-
-    def to_json(self) -> dict[str, Json]:
-        """The same as one JSON object."""
-        data: dict[str, Json] = asdict(self)
-        return data
 
 
 def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: float = Asking.grace) -> Stress:

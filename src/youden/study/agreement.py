@@ -5,14 +5,14 @@ two judges or more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import Json, ScoreKind, Scores, Target
-from youden.nouns.pool import Bools, Floats, or_none, plain
+from youden.nouns import ScoreKind, Scores, Target
+from youden.nouns.pool import Bools, Floats, or_none
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
@@ -129,16 +129,18 @@ class HardItem:
 
 @dataclass(frozen=True)
 class JudgesStudy:
-    """Everything about judges on what they share; n_compared: items on which every judge has an answer; alpha:
-    Krippendorff's over all judges at once; shifts: of every two whose trials allow it; target: what it speaks of that a run
-    tells agents apart."""
+    """The `judges` object of `youden compare --json`: everything about judges on what they share.
 
-    names: tuple[str, ...]
+    n_compared: items on which every judge has an answer; alpha: Krippendorff's over all judges at once; shifts: of every two
+    whose trials allow it; target: what it speaks of that a run tells agents apart.
+    """
+
+    runs: tuple[str, ...]
     n_agents: int
     n_items: int
     n_compared: int
     units: str
-    pairings: tuple[Pairing, ...]
+    pairs: tuple[Pairing, ...]
     alpha: float | None
     curl: dict[str, dict[str, Curl]]
     agents: tuple[Disagreement, ...]
@@ -146,24 +148,6 @@ class JudgesStudy:
     shifts: tuple[JudgeShifts, ...]
     target: Target
     words: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Json]:
-        """The `judges` object of `youden compare --json`."""
-        return {
-            "runs": list(self.names),
-            "n_agents": self.n_agents,
-            "n_items": self.n_items,
-            "n_compared": self.n_compared,
-            "units": self.units,
-            "target": self.target,
-            "pairs": [plain(asdict(pairing)) for pairing in self.pairings],
-            "alpha": self.alpha,
-            "curl": {run: {link: asdict(row) for link, row in rows.items()} for run, rows in self.curl.items()},
-            "agents": [asdict(row) for row in self.agents],
-            "items": [asdict(row) for row in self.items],
-            "shifts": [plain(shifts.to_json()) for shifts in self.shifts],
-            "words": list(self.words),
-        }
 
 
 GROWN = (
@@ -178,7 +162,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         ClippedLinear().fit(Scores(value, weight, "train", kind, both.agent_ids, both.item_ids))
         for value, weight in zip(both.scores, both.weight, strict=True)
     ]
-    pairings = tuple(_pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2))
+    pairs = tuple(_pairing(both, fits, a, b) for a, b in combinations(range(len(fits)), 2))
     shifts, few = _shifts(both)
     places = np.stack([tied_places(fit.ability_) for fit in fits])
     apart = np.argsort(-np.ptp(places, axis=0), kind="stable")[:MOST_SHOWN]
@@ -186,12 +170,12 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
     gaps = np.nan_to_num(np.ptp(scaled, axis=0), nan=-1.0)
     hardest = np.argsort(-gaps, kind="stable")[:MOST_SHOWN]
     return JudgesStudy(
-        names=both.names,
+        runs=both.names,
         n_agents=len(both.agent_ids),
         n_items=len(both.item_ids),
         n_compared=int((both.weight > 0).any(axis=1).all(axis=0).sum()),
         units=both.units,
-        pairings=pairings,
+        pairs=pairs,
         alpha=or_none(krippendorff_alpha(both.hard)),
         curl={
             name: {link: curl_of(value, link) for link in LINKS}
@@ -202,7 +186,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         shifts=shifts,
         target=both.target,
         words=(
-            *_words(pairings, both.units, both.target),
+            *_words(pairs, both.units, both.target),
             *([GROWN] if both.grown else []),
             *(line for one in shifts for line in shift_words(one)),
             *few,
@@ -268,9 +252,9 @@ def curl_of(scores: Floats, link: str) -> Curl:
     return Curl(*data, *curl_quantiles(predicted_on(link, scores)).tolist())
 
 
-def _words(pairings: tuple[Pairing, ...], units: str, target: Target) -> list[str]:
+def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> list[str]:
     said = []
-    for pair in pairings:
+    for pair in pairs:
         names = f"{pair.one} and {pair.other}"
         if pair.ranking is None:
             said.append(f"{names}: one of them ranks no agent above another, so nothing correlates.")

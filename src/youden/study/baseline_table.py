@@ -7,7 +7,7 @@ cells of these items? Seeds repeat the same items, so however many they are, the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import hypot
 from typing import Literal
 
@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from youden.errors import PlanError
 from youden.nouns import Json, Progress, ScoreKind, SplitRule
-from youden.nouns.pool import Bools, Floats
+from youden.nouns.pool import Bools, Floats, plain_fields
 from youden.protocol.designs.cell_designs import NLogN
 from youden.protocol.designs.repair import StarvedError
 from youden.stats.baselines import BASELINES, Baseline
@@ -175,10 +175,5 @@ def baselines_words(study: BaselinesStudy) -> tuple[str, ...]:
 
 def baselines_json(study: BaselinesStudy) -> dict[str, Json]:
     """The `baselines` object of `youden study baselines --json`."""
-    return {
-        "rule": study.rule,
-        "scores": study.kind,
-        "coverage": asdict(study.coverage),
-        "rows": [asdict(row) for row in study.rows],
-        "words": list(baselines_words(study)),
-    }
+    facts = plain_fields(study)
+    return {"scores": facts.pop("kind"), **facts, "words": list(baselines_words(study))}

@@ -5,14 +5,13 @@ Neither judge is taken to be right.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Literal
 
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import Json
 from youden.nouns.pool import Bools, Floats
 from youden.stats.base.metrics import spearman
 from youden.stats.judges.curved_relation import curve_share
@@ -104,11 +103,6 @@ class JudgeShifts:
     families: tuple[FamilyShift, ...]
     judge_families: dict[str, str | None]
 
-    def to_json(self) -> dict[str, Json]:
-        """One of `shifts` of `youden compare --json`."""
-        plain: dict[str, Json] = asdict(self)
-        return plain
-
 
 def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> JudgeShifts:
     """Judge number `other` of `both` against number `one`. seed: of random deals of labels and of draws.
@@ -169,51 +163,52 @@ def _families(
     keys = np.array([_key(name) or "" for name in names])
     asked = {_key(own) for own in judges.values()} & set(keys.tolist())
     level = 1 - 2 * FALSE_CLAIMS / len(asked) if asked else 0.95
-    tested: list[tuple[str, int, LabelShift, float, bool, tuple[float, float]]] = []
+    tested: list[FamilyShift] = []
     one, other = found.one[known], found.other[known]
     for key in sorted(set(keys.tolist()) - {""}):
         member = keys == key
         n = int(member.sum())
-        if n < len(keys):
-            # errors in abilities hide part of what a curve in them tells of who belongs
-            share, near = (
-                float(np.minimum(1.0, curve_share(ability[known], member.astype(np.float64)) / max(reliable, 0.1)))
-                for ability, reliable in ((found.one, found.reliability), (found.other, found.other_reliability))
-            )
-            together = share > MOST_CURVE_SHARE["one"]
-            shift = _shift(found, member, together, rng, level)
-            if min(n, len(keys) - n) < LEAST_AGENTS:
-                shift = replace(shift, low=-np.inf, high=np.inf)
-            rise = abs(float(other[member].mean() - other[~member].mean()) - shift.shift)
-            one_sided = near > MOST_CURVE_SHARE["other"] and not together
-            shape = (ONE_SIDED_ALLOWANCE if one_sided else CURVE_ALLOWANCE) * rise
-            if np.isnan(share):
-                shape = float("inf")
-            flattened = 0.0
-            if found.reliability < LEAST_RELIABILITY:
-                flattened = np.copysign(_steepest(found), found.slope) * float(one[member].mean() - one[~member].mean())
-            leeway = min(flattened, 0.0) - shape, max(flattened, 0.0) + shape
-            together |= one_sided
-            tested.append((next(str(name) for name in names if _key(name) == key), n, shift, share, together, leeway))
-    corrected = holm(np.array([row[2].p_value for row in tested])) if tested else np.empty(0)
-    return tuple(
-        FamilyShift(
-            family=family,
-            n_agents=n,
-            shift=shift.shift,
-            low=shift.low if shift.reachable else None,
-            high=shift.high if shift.reachable else None,
-            level=level,
-            p_value=shift.p_value,
-            p_holm=float(p_holm),
-            curve_share=None if np.isnan(share) else share,
-            together=together,
-            told_apart=_told_apart(shift, together, leeway),
-            judges=tuple(judge for judge, own in judges.items() if _key(own) == _key(family)),
-            favoured_by=_favoured_by(family, _side(shift, leeway), judges),
+        if n == len(keys):
+            continue
+        # errors in abilities hide part of what a curve in them tells of who belongs
+        share, near = (
+            float(np.minimum(1.0, curve_share(ability[known], member.astype(np.float64)) / max(reliable, 0.1)))
+            for ability, reliable in ((found.one, found.reliability), (found.other, found.other_reliability))
         )
-        for (family, n, shift, share, together, leeway), p_holm in zip(tested, corrected, strict=True)
-    )
+        together = share > MOST_CURVE_SHARE["one"]
+        shift = _shift(found, member, together, rng, level)
+        if min(n, len(keys) - n) < LEAST_AGENTS:
+            shift = replace(shift, low=-np.inf, high=np.inf)
+        rise = abs(float(other[member].mean() - other[~member].mean()) - shift.shift)
+        one_sided = near > MOST_CURVE_SHARE["other"] and not together
+        shape = (ONE_SIDED_ALLOWANCE if one_sided else CURVE_ALLOWANCE) * rise
+        if np.isnan(share):
+            shape = float("inf")
+        flattened = 0.0
+        if found.reliability < LEAST_RELIABILITY:
+            flattened = np.copysign(_steepest(found), found.slope) * float(one[member].mean() - one[~member].mean())
+        leeway = min(flattened, 0.0) - shape, max(flattened, 0.0) + shape
+        together |= one_sided
+        family = next(name for name in names if _key(name) == key)
+        tested.append(
+            FamilyShift(
+                family=str(family),
+                n_agents=n,
+                shift=shift.shift,
+                low=shift.low if shift.reachable else None,
+                high=shift.high if shift.reachable else None,
+                level=level,
+                p_value=shift.p_value,
+                p_holm=np.nan,
+                curve_share=None if np.isnan(share) else share,
+                together=together,
+                told_apart=_told_apart(shift, together, leeway),
+                judges=tuple(judge for judge, own in judges.items() if _key(own) == key),
+                favoured_by=_favoured_by(key, _side(shift, leeway), judges),
+            )
+        )
+    corrected = holm(np.array([row.p_value for row in tested])) if tested else np.empty(0)
+    return tuple(replace(row, p_holm=float(p_holm)) for row, p_holm in zip(tested, corrected, strict=True))
 
 
 def _steepest(found: JudgeShift) -> float:
@@ -250,9 +245,9 @@ def _told_apart(shift: LabelShift, together: bool, leeway: tuple[float, float]) 
     return not any(leeway) or scattered or _side(shift, leeway) != 0
 
 
-def _favoured_by(family: str, side: int, judges: dict[str, str | None]) -> tuple[str, ...]:
+def _favoured_by(key: str, side: int, judges: dict[str, str | None]) -> tuple[str, ...]:
     """The judge that favours this family, its own; nobody where both are of it, for what they share cannot be seen."""
-    own = [judge for judge, of in judges.items() if _key(of) == _key(family)]
+    own = [judge for judge, of in judges.items() if _key(of) == key]
     if len(own) != 1:
         return ()
     return (own[0],) if side == (1 if own[0] == list(judges)[1] else -1) else ()
@@ -275,7 +270,7 @@ MOST_NAMED = 6
 
 def shift_words(shifts: JudgeShifts) -> list[str]:
     """The ranking, the agents that move, and self-preference, each with what it may not be taken for."""
-    return [*_ranking(shifts), *_shift_words_agents(shifts), *_own_kind(shifts)]
+    return [*_ranking(shifts), *_agents_in_words(shifts), *_own_kind(shifts)]
 
 
 def _ranking(shifts: JudgeShifts) -> list[str]:
@@ -297,7 +292,7 @@ def _ranking(shifts: JudgeShifts) -> list[str]:
     return said
 
 
-def _shift_words_agents(shifts: JudgeShifts) -> list[str]:
+def _agents_in_words(shifts: JudgeShifts) -> list[str]:
     if all(isnan(agent.p_holm) for agent in shifts.agents):
         return [
             f"Nothing is said of single agents between {shifts.one} and {shifts.other}: {len(shifts.agents)} agents tell no "

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
@@ -124,27 +125,26 @@ def side_by_side(
     names = _names(runs)
     own = dict(zip(keys[0], runs[0].rates.item_ids, strict=True))
     places = [_place(run, key, agents, items) for run, key in zip(runs, keys, strict=True)]
-    value, weight = [], []
-    for run, (agent, item) in zip(runs, places, strict=True):
-        scores = train_scores(run.rates, kind=kind)
-        rows, columns = _inverse(agent, len(agents)), _inverse(item, len(items))
-        value.append(scores.value[np.ix_(rows, columns)])
-        weight.append(scores.weight[np.ix_(rows, columns)])
+    scores = [train_scores(run.rates, kind=kind) for run in runs]
+    cells = [np.ix_(_inverse(agent, len(agents)), _inverse(item, len(items))) for agent, item in places]
     as_trials = all(run.result is not None for run in runs)
     table = _units(
         [(_trials(run, *place) if as_trials else _pairs(run, *place)) for run, place in zip(runs, places, strict=True)]
     )
-    hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(len(runs))])
+    hard, soft = (
+        np.stack([table[f"{answer}{number}"].to_numpy(np.float64) for number in range(len(runs))])
+        for answer in ("hard", "soft")
+    )
     _in_common(hard, names, unit="trial" if as_trials else "pair")
     return SideBySide(
         names=names,
         agent_ids=agents,
         item_ids=tuple(own[key] for key in items),
-        scores=np.stack(value),
-        weight=np.stack(weight),
+        scores=np.stack([one.value[at] for one, at in zip(scores, cells, strict=True)]),
+        weight=np.stack([one.weight[at] for one, at in zip(scores, cells, strict=True)]),
         units="trials" if as_trials else "ordered pairs",
         hard=hard,
-        soft=np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(len(runs))]),
+        soft=soft,
         first=table.index.get_level_values("first").to_numpy(np.int32),
         second=table.index.get_level_values("second").to_numpy(np.int32),
         paired=table.index.get_level_values("arm").to_numpy() == PAIRED if as_trials else np.ones(len(table), np.bool_),
@@ -247,39 +247,25 @@ def _told_above(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Bool
 def _trials(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
     if run.result is None:
         return pd.DataFrame()
-    plan = run.result.plan
+    plan, result = run.result.plan, run.result
     other = np.where(plan.other_item >= 0, item[plan.other_item], -2)
-    table = pd.DataFrame(
-        {
-            "item": item[plan.item],
-            "first": agent[plan.first],
-            "second": agent[plan.second],
-            "arm": plan.arm,
-            "other_item": other,
-            "replicate": plan.replicate,
-            "hard": run.result.hard,
-            "soft": run.result.answer,
-        }
-    )
-    answered = run.result.missing == MISSING_REASONS.index("answered")
-    shared = (table["item"] >= 0) & (table["first"] >= 0) & (table["second"] >= 0) & (table["other_item"] != -1)
-    return pd.DataFrame(table[shared & answered]).set_index(_TRIAL)
+    columns = item[plan.item], agent[plan.first], agent[plan.second], plan.arm, other, plan.replicate
+    shared = (other != -1) & (result.missing == MISSING_REASONS.index("answered"))
+    return _table(dict(zip(_TRIAL, columns, strict=True)), shared, hard=result.hard, soft=result.answer)
 
 
 def _pairs(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
-    table = pd.DataFrame(
-        {
-            "item": item[rates.item],
-            "first": agent[rates.first],
-            "second": agent[rates.second],
-            "hard": (difference >= 0.5).astype(np.float64),
-            "soft": difference,
-        }
-    )
-    shared = (table["item"] >= 0) & (table["first"] >= 0) & (table["second"] >= 0) & ~np.isnan(difference)
-    return pd.DataFrame(table[shared]).set_index(_PAIR)
+    columns = item[rates.item], agent[rates.first], agent[rates.second]
+    hard = (difference >= 0.5).astype(np.float64)
+    return _table(dict(zip(_PAIR, columns, strict=True)), ~np.isnan(difference), hard=hard, soft=difference)
+
+
+def _table(unit: Mapping[str, NDArray[np.integer]], kept: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
+    """Answers by what they are about, as far as it is shared."""
+    shared = kept & np.all([unit[name] >= 0 for name in _PAIR], axis=0)
+    return pd.DataFrame(pd.DataFrame({**unit, "hard": hard, "soft": soft})[shared]).set_index(list(unit))
 
 
 def _units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

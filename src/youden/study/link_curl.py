@@ -4,12 +4,12 @@ free one.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import Json, LinkFacts, Rates, ScoreKind, Scores
+from youden.nouns import LinkFacts, Rates, ScoreKind, Scores
 from youden.stats.curl.link_table import measure_curl
 from youden.stats.curl.quantiles import Coincident, MedianDifference, median_differences
 from youden.streams import own_stream
@@ -56,7 +56,7 @@ class CurlEcdf:
 
 @dataclass(frozen=True)
 class LinksStudy:
-    """Curl and R² of one run's scores on each link, with what they were measured on.
+    """Curl and R² of one run's scores on each link, with what they were measured on: `youden study links --json`.
 
     n_compared: items with a cell; differences: bootstrap of the differences in raw median curl between links, none without
     draws; ecdf: by link.
@@ -71,20 +71,6 @@ class LinksStudy:
     n_compared: int
     n_cells: int
     words: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Json]:
-        """The `--json` of `youden study links`: `links` by name, then what they were measured on."""
-        return {
-            "links": {name: asdict(row) for name, row in self.links.items()},
-            "differences": [asdict(row) for row in self.differences],
-            "ecdf": {name: {"x": list(curve.x), "share": list(curve.share)} for name, curve in self.ecdf.items()},
-            "scores": self.scores,
-            "n_agents": self.n_agents,
-            "n_items": self.n_items,
-            "n_compared": self.n_compared,
-            "n_cells": self.n_cells,
-            "words": list(self.words),
-        }
 
 
 THIN = 0.5

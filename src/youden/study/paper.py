@@ -7,7 +7,7 @@ LLM Evaluation', Tables 1 to 6.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from math import log
 from pathlib import PurePath
 from typing import Literal
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from youden.errors import ConfigError
-from youden.nouns import Json, Progress
+from youden.nouns import Progress
 from youden.stats.curl.link_table import links_table
 from youden.stats.curl.quantiles import median_differences
 from youden.streams import own_stream
@@ -63,13 +63,13 @@ DIFFERENCES: dict[Domain, dict[tuple[str, str], tuple[float, float, float]]] = {
 }
 """Table 2: difference of medians, and its interval."""
 
-FIDELITY = {"dense rmse": 0.111, "rmse": 0.117, "rho": 0.972, "tau": 0.890, "dense auc": 0.983, "auc": 0.967}
+FIDELITY = {"dense RMSE": 0.111, "sparse RMSE": 0.117, "ρ": 0.972, "τ": 0.890, "dense AUC": 0.983, "sparse AUC": 0.967}
 """Table 3, PubMed."""
 
 DOMAIN_FIDELITY: dict[Domain, dict[str, float]] = {
-    "PubMed": {"dense rmse": 0.111, "rmse": 0.117, "rho": 0.972, "auc": 0.967},
-    "OPUS": {"dense rmse": 0.123, "rmse": 0.126, "rho": 0.983, "auc": 0.938},
-    "ICLR": {"dense rmse": 0.129, "rmse": 0.135, "rho": 0.950, "auc": 0.646},
+    "PubMed": {"dense RMSE": 0.111, "sparse RMSE": 0.117, "ρ": 0.972, "AUC": 0.967},
+    "OPUS": {"dense RMSE": 0.123, "sparse RMSE": 0.126, "ρ": 0.983, "AUC": 0.938},
+    "ICLR": {"dense RMSE": 0.129, "sparse RMSE": 0.135, "ρ": 0.950, "AUC": 0.646},
 }
 """Table 4."""
 
@@ -118,21 +118,13 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class PaperStudy:
-    """All rows by table; missing: tables, or parts, that the data given do not allow; disagreements: paper against its data."""
+    """The `paper` object of `youden study paper --json`: all rows by table; missing: tables, or parts, that the data given do
+    not allow; disagreements: paper against its data."""
 
+    seeds: int
     rows: tuple[PaperRow, ...]
     missing: tuple[str, ...]
     disagreements: tuple[str, ...]
-    n_seeds: int
-
-    def to_json(self) -> dict[str, Json]:
-        """The `paper` object of `youden study paper --json`."""
-        return {
-            "seeds": self.n_seeds,
-            "rows": [asdict(row) for row in self.rows],
-            "missing": list(self.missing),
-            "disagreements": list(self.disagreements),
-        }
 
 
 def study_paper(
@@ -160,19 +152,15 @@ def study_paper(
     for domain, world in worlds.items():
         rows += _curl(domain, world)
         rows += _differences(domain, world, n_draws=n_draws)
-        rows += _domain_fidelity(domain, studies[domain])
+        rows += _fidelity(4, domain, DOMAIN_FIDELITY[domain], studies[domain])
     if "PubMed" in worlds:
-        rows += _fidelity(studies["PubMed"])
+        rows += _fidelity(3, "PubMed", FIDELITY, studies["PubMed"])
         rows += _baselines(worlds["PubMed"], n_seeds=n_seeds, progress=progress)
         rows += _judge_curl(worlds["PubMed"])
     if judges is not None:
         rows += _judges(judges)
-    return PaperStudy(
-        tuple(sorted(rows, key=lambda row: row.table)),
-        tuple(_missing(worlds, judges)),
-        tuple(_disagreements(worlds, studies)),
-        n_seeds,
-    )
+    rows.sort(key=lambda row: row.table)
+    return PaperStudy(n_seeds, tuple(rows), tuple(_missing(worlds, judges)), tuple(_disagreements(worlds, studies)))
 
 
 def by_domain(sources: Mapping[str, World]) -> dict[Domain, World]:
@@ -229,22 +217,12 @@ def _differences(domain: Domain, world: World, *, n_draws: int) -> Iterator[Pape
         yield PaperRow(2, domain, f"{name}, high", high, found.high)
 
 
-def _fidelity(study: SparsityStudy) -> Iterator[PaperRow]:
-    paper, sparse = FIDELITY, study.rows[0]
-    yield from _row(3, "PubMed", "dense RMSE", paper["dense rmse"], study.dense.rmse)
-    yield from _row(3, "PubMed", "sparse RMSE", paper["rmse"], sparse.rmse)
-    yield from _row(3, "PubMed", "ρ", paper["rho"], sparse.rho)
-    yield from _row(3, "PubMed", "τ", paper["tau"], sparse.tau)
-    yield from _row(3, "PubMed", "dense AUC", paper["dense auc"], study.dense.auc)
-    yield from _row(3, "PubMed", "sparse AUC", paper["auc"], sparse.auc)
-
-
-def _domain_fidelity(domain: Domain, study: SparsityStudy) -> Iterator[PaperRow]:
-    paper, sparse = DOMAIN_FIDELITY[domain], study.rows[0]
-    yield from _row(4, domain, "dense RMSE", paper["dense rmse"], study.dense.rmse)
-    yield from _row(4, domain, "sparse RMSE", paper["rmse"], sparse.rmse)
-    yield from _row(4, domain, "ρ", paper["rho"], sparse.rho)
-    yield from _row(4, domain, "AUC", paper["auc"], sparse.auc)
+def _fidelity(table: int, domain: Domain, paper: Mapping[str, float], study: SparsityStudy) -> Iterator[PaperRow]:
+    dense, sparse = study.dense, study.rows[0]
+    ours = {"dense RMSE": dense.rmse, "sparse RMSE": sparse.rmse, "ρ": sparse.rho, "τ": sparse.tau, "AUC": sparse.auc}
+    ours |= {"dense AUC": dense.auc, "sparse AUC": sparse.auc}
+    for figure, printed in paper.items():
+        yield from _row(table, domain, figure, printed, ours[figure])
 
 
 def _baselines(world: World, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
@@ -261,14 +239,13 @@ def _judge_curl(world: World) -> Iterator[PaperRow]:
     for link, paper in JUDGE_CURL.items():
         found = curl_of(world.scores("row"), link)
         names = ("median, data", "P95, data", "median, predictions", "P95, predictions")
-        ours = (found.data_median, found.data_p95, found.predicted_median, found.predicted_p95)
-        for name, said, value in zip(names, paper, ours, strict=True):
+        for name, said, value in zip(names, paper, astuple(found), strict=True):
             if value is not None:
                 yield PaperRow(6, "PubMed, GPT-4o-mini", f"{link} {name}", said, value)
 
 
 def _judges(study: JudgesStudy) -> Iterator[PaperRow]:
-    for pair in study.pairings:
+    for pair in study.pairs:
         name = f"{pair.one} / {pair.other}"
         if pair.ranking is not None:
             yield PaperRow(6, name, "agents ρ (the paper's .872 is of another judge)", None, pair.ranking.value)

@@ -7,14 +7,14 @@ Within a seed all regimes are compared on the same holdout.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
 from youden.nouns import Json, Progress, ScoreKind, Scores, SplitRule
-from youden.nouns.pool import Bools, Floats
+from youden.nouns.pool import Bools, Floats, plain_fields
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.cell_designs import CellDesign
@@ -206,17 +206,13 @@ def sparsity_words(study: SparsityStudy) -> tuple[str, ...]:
 
 def sparsity_json(study: SparsityStudy) -> dict[str, Json]:
     """One run's entry in the `--json` of `youden study sparsity`."""
+    facts = plain_fields(study) | {"dense": _figures(study.dense), "regimes": [_figures(row) for row in study.rows]}
     return {
-        "n_agents": study.n_agents,
-        "n_items": study.n_items,
-        "rule": study.rule,
-        "scores": study.kind,
-        "holdout": study.holdout,
-        "dense": _figures(study.dense),
-        "regimes": [_figures(row) for row in study.rows],
+        "scores": facts.pop("kind"),
+        **{name: value for name, value in facts.items() if name != "rows"},
         "words": list(sparsity_words(study)),
     }
 
 
 def _figures(row: SparsityRow) -> dict[str, Json]:
-    return {name: value for name, value in asdict(row).items() if value is not None}
+    return {name: value for name, value in plain_fields(row).items() if value is not None}

@@ -7,12 +7,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -79,7 +78,8 @@ class Models:
     n_calls: how many there will be in all, as far as anybody knows. environment: where keys are looked up, once something is left
     to be asked of a model. judges: asked instead of the models so named. replay: ask nobody; what the store does not hold is an
     error.
-    n_failed: requests given up on; reasons: each reason once. n_asked: calls that were answered now. usd: spent on them.
+    n_failed: requests given up on; reasons: each reason once. n_asked: calls that were answered now; n_done: answered or
+    given up on; budget: what is spent on them.
     """
 
     def __init__(
@@ -101,25 +101,21 @@ class Models:
         self._store = store
         self._asking = asking
         self._replay = replay
-        self._open = ExitStack()
+        self._open = AsyncExitStack()
         log = None if asking.log is None else self._open.enter_context(EventLog(asking.log))
         self._log = ProgressLog(asking.progress, log)
         self._log.start(n_calls, what="generating")
-        self._budget = Budget(asking.max_cost)
+        self._open.callback(self._log.stop)
+        self.budget = Budget(asking.max_cost)
         self._stop = StopReason()
-        self._owned: list[Backend] = []
         self._callers: dict[str, Caller] = {}
         for name, config in configs.items():
             if name in judges:
                 backend = Backend(partial(judges.__getitem__, name))
             else:
                 backend = connect(config, environment, of="model")
-                self._owned.append(backend)
-            self._callers[name] = Caller(backend, config, self._budget)
-
-    @property
-    def usd(self) -> float:
-        return self._budget.spent
+                self._open.push_async_callback(backend.aclose)
+            self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, wanted: Mapping[str, Wanted]) -> dict[str, Completion]:
         """key → completion for those that could be had.
@@ -133,7 +129,18 @@ class Models:
             self._look_up(wanted, works)
         else:
             try:
-                loops = [self._loop(name, work) for name, work in works.items() if work.wanted]
+                loops = [
+                    Loop(
+                        work,
+                        caller=self._callers[name],
+                        store=self._store,
+                        stop=self._stop,
+                        log=self._log,
+                        retry_failed=self._asking.retry_failed,
+                    )
+                    for name, work in works.items()
+                    if work.wanted
+                ]
                 await ask_all(loops, self._stop, grace=self._asking.grace)
             finally:
                 self._store.flush()
@@ -141,33 +148,7 @@ class Models:
 
     async def aclose(self) -> None:
         """Let go of the models."""
-        self._log.stop()
-        self._open.close()
-        for backend in self._owned:
-            await backend.aclose()
-
-    def count(self, outcome: Completion | Failure | None, *, stored: bool) -> str:
-        """One request more is done. Returns 'answered' or 'failed'."""
-        self.n_done += 1
-        if isinstance(outcome, Completion):
-            self.n_asked += not stored
-            return "answered"
-        self.n_failed += 1
-        self.reasons[outcome.reason if outcome is not None else "not asked"] = None
-        return "failed"
-
-    def out_of_money(self) -> BudgetError:
-        return out_of_money(self._budget, n_done=self.n_done, n=self.n_calls, what="calls")
-
-    def _loop(self, name: str, work: Texts) -> Loop:
-        return Loop(
-            work,
-            caller=self._callers[name],
-            store=self._store,
-            stop=self._stop,
-            log=self._log,
-            retry_failed=self._asking.retry_failed,
-        )
+        await self._open.aclose()
 
     def _look_up(self, wanted: Mapping[str, Wanted], works: Mapping[str, Texts]) -> None:
         known = self._store.failures(list(wanted)) | self._store.answers(list(wanted))
@@ -220,12 +201,18 @@ class Texts:
     def put(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
+        models = self._models
+        models.n_done += 1
         if isinstance(outcome, Completion):
             self.answers[key] = outcome
-        return self._models.count(outcome, stored=stored)
+            models.n_asked += not stored
+            return "answered"
+        models.n_failed += 1
+        models.reasons[outcome.reason if outcome is not None else "not asked"] = None
+        return "failed"
 
     def out_of_money(self, budget: Budget) -> BudgetError:
-        return self._models.out_of_money()
+        return out_of_money(budget, n_done=self._models.n_done, n=len(self), what="calls")
 
 
 Responses = dict[str, list[str | None]]
@@ -286,9 +273,14 @@ def generate(
 def requests_of(generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]) -> dict[str, Wanted]:
     """Every request by its key that can be built from `answers` (of keys): a response follows from its reading's answer, and
     an agent that builds on another from the other's response."""
-    listed = _Listed(answers)
-    asyncio.run(_Making(generation, listed).texts())
-    return listed.wanted
+    wanted: dict[str, Wanted] = {}
+
+    async def listed(more: Mapping[str, Wanted]) -> Mapping[str, Completion]:
+        wanted.update(more)
+        return answers(list(more))
+
+    asyncio.run(_respond(generation, listed))
+    return wanted
 
 
 def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
@@ -299,82 +291,59 @@ def _bounded(file: AgentsFile) -> dict[str, JudgeConfig]:
 
 async def _made(generation: Generation, models: Models) -> Responses:
     try:
-        return await _Making(generation, models).texts()
+        return await _respond(generation, models.ask)
     finally:
         await models.aclose()
 
 
-class _Answers(Protocol):
-    async def ask(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Completion]: ...
+Ask = Callable[[Mapping[str, Wanted]], Awaitable[Mapping[str, Completion]]]
 
 
-class _Listed:
-    """Asks nobody, and keeps what was wanted."""
-
-    def __init__(self, answers: Callable[[list[str]], Mapping[str, Completion]]) -> None:
-        self.wanted: dict[str, Wanted] = {}
-        self._answers = answers
-
-    async def ask(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Completion]:
-        self.wanted.update(wanted)
-        return self._answers(list(wanted))
-
-
-class _Making:
-    """Rounds of asking, each of everything whose input is there, until all have responded."""
-
-    def __init__(self, generation: Generation, models: _Answers) -> None:
-        self._generation = generation
-        self._file = generation.file
-        self._items = generation.items
-        self._models = models
-        self._texts: Responses = {SOURCE: [item.prompt for item in generation.items]}
-
-    async def texts(self) -> Responses:
-        """agent → its responses, one an item; None where there could be none."""
-        waiting = list(self._file.ordered)
-        while waiting:
-            await self._respond([agent for agent in waiting if agent.of in self._texts])
-            waiting = [agent for agent in waiting if agent.id not in self._texts]
-        return self._texts
-
-    async def _respond(self, agents: list[AgentSpec]) -> None:
-        """All responses of agents whose inputs are there: the readings first, then the responses, then the transforms."""
-        notes = await self._ask({agent.id: (agent, 1) for agent in agents if agent.reading}, {})
-        said = await self._ask({agent.id: (agent, 0) for agent in agents if agent.model}, notes)
+async def _respond(generation: Generation, ask: Ask) -> Responses:
+    """agent → its responses, one an item, None where there could be none: rounds of asking, each of every agent whose input is
+    there, the readings first, then the responses, then the transforms."""
+    seed, items = generation.file.seed, generation.items
+    texts: Responses = {SOURCE: [item.prompt for item in items]}
+    waiting = list(generation.file.ordered)
+    while waiting:
+        agents = [agent for agent in waiting if agent.of in texts]
+        notes = await _asked(generation, ask, [agent for agent in agents if agent.reading], texts, None)
+        said = await _asked(generation, ask, [agent for agent in agents if agent.model], texts, notes)
         for agent in agents:
-            inputs = said[agent.id] if agent.model else self._texts[agent.of]
-            self._texts[agent.id] = [
-                None if text is None else apply_steps(text, agent.transforms, _rng(self._file.seed, agent.id, item.id))
-                for text, item in zip(inputs, self._items, strict=True)
+            inputs = said[agent.id] if agent.model else texts[agent.of]
+            texts[agent.id] = [
+                None if text is None else apply_steps(text, agent.transforms, _rng(seed, agent.id, item.id))
+                for text, item in zip(inputs, items, strict=True)
             ]
+        waiting = [agent for agent in waiting if agent.id not in texts]
+    return texts
 
-    async def _ask(
-        self,
-        asking: Mapping[str, tuple[AgentSpec, int]],
-        notes: Responses,
-    ) -> Responses:
-        """agent → the answers to its instruction (0) or its reading (1), one an item; None without input or answer."""
-        keys: dict[str, list[str | None]] = {}
-        wanted: dict[str, Wanted] = {}
-        for name, (agent, which) in asking.items():
-            instruction = self._generation.instructions[name][which]
-            if agent.model is None or instruction is None:
+
+async def _asked(
+    generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
+) -> Responses:
+    """agent → the answers to its instruction, one an item; None without input or answer. notes: None: to its reading."""
+    keys: dict[str, list[str | None]] = {}
+    wanted: dict[str, Wanted] = {}
+    for agent in agents:
+        instruction = generation.instructions[agent.id][1 if notes is None else 0]
+        if agent.model is None or instruction is None:
+            continue
+        sent: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": agent.seed}
+        config = generation.file.models[agent.model].asked_with(sent)
+        own = keys[agent.id] = []
+        noted_all = (notes or {}).get(agent.id, [""] * len(generation.items))
+        for item, text, noted in zip(generation.items, texts[agent.of], noted_all, strict=True):
+            if text is None or noted is None:
+                own.append(None)
                 continue
-            config = self._file.models[agent.model].asked_with(_sent(agent))
-            keys[name] = []
-            noted_all = notes.get(name, [""] * len(self._items))
-            for item, text, noted in zip(self._items, self._texts[agent.of], noted_all, strict=True):
-                if text is None or noted is None:
-                    keys[name].append(None)
-                    continue
-                messages = instruction.messages(text, notes=noted)
-                one = wanted_of(config, messages, model=agent.model, agent=name, item=item.id)
-                keys[name].append(one.key)
-                wanted[one.key] = one
-        answers = await self._models.ask(wanted)
-        texts = {key: completion.text or completion.refusal or "" for key, completion in answers.items()}
-        return {name: [None if key is None else texts.get(key) for key in own] for name, own in keys.items()}
+            messages = instruction.messages(text, notes=noted)
+            one = wanted_of(config, messages, model=agent.model, agent=agent.id, item=item.id)
+            own.append(one.key)
+            wanted[one.key] = one
+    answers = await ask(wanted)
+    said = {key: completion.text or completion.refusal or "" for key, completion in answers.items()}
+    return {name: [None if key is None else said.get(key) for key in own] for name, own in keys.items()}
 
 
 def _result(generation: Generation, made: Responses, models: Models, *, max_missing: float, name: str) -> Generated:
@@ -390,11 +359,7 @@ def _result(generation: Generation, made: Responses, models: Models, *, max_miss
         why = "; ".join(models.reasons)
         raise too_many_missing(pool.n_missing, pool.present.size, why=why, max_missing=max_missing, what="responses")
     notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
-    return Generated(pool, models.n_asked, models.n_failed, models.usd, notes)
-
-
-def _sent(agent: AgentSpec) -> dict[str, Json]:
-    return {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": agent.seed}
+    return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
 
 def _rng(seed: int, agent: str, item: str) -> np.random.Generator:

@@ -24,6 +24,7 @@ from xml.etree import ElementTree as ET
 from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Json
+from youden.nouns.pool import plain_fields
 from youden.practice.gate import Gate, footing, interval, sentence, to_do
 from youden.practice.stressing import NOTES, Stress, columns, conclusion, rows
 from youden.report.charts import vega
@@ -263,7 +264,7 @@ def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
     """stress.md, stress.json and, with the chart library, stress.svg in the folder `out`, made where it is missing."""
     texts = {
         "stress.md": stress_markdown(found),
-        "stress.json": json.dumps(found.to_json(), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
+        "stress.json": json.dumps(plain_fields(found), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
     }
     if vega.has_charts():
         texts["stress.svg"] = draw(stress_spec(found), "svg").decode()
