@@ -318,7 +318,7 @@ def test_a_solution_that_sweeps_cannot_reach_is_named_and_says_what_to_try(monke
 @pytest.mark.slow
 def test_pyfixest_leaves_the_same_residuals() -> None:
     """pyfixest 0.60, feols("score ~ 1 | agent + item"): residuals of two-way fixed effects, to its demeaning tolerance."""
-    pyfixest = pytest.importorskip("pyfixest", reason="pyfixest (extra `peers`) is not installed")
+    pyfixest = pytest.importorskip("pyfixest", reason="pyfixest (benchmarks/requirements.txt) is not installed")
     from pyfixest.estimation import demean
 
     assert pyfixest.__version__

@@ -60,7 +60,7 @@ def test_it_is_the_plain_fit_where_nothing_saturates(seed: int) -> None:
 
 def test_cvxpy_finds_the_same_optimum() -> None:
     """cvxpy 1.9 with Clarabel 0.11; the optimum is unique at this ridge."""
-    cp = pytest.importorskip("cvxpy", reason="cvxpy (extra `peers`) is not installed")
+    cp = pytest.importorskip("cvxpy", reason="cvxpy (benchmarks/requirements.txt) is not installed")
     rng = np.random.default_rng(3)
     agent, item = np.nonzero(rng.random((9, 25)) < 0.6)
     score = np.clip(

@@ -47,9 +47,4 @@ EXTRAS = {
         ("every command with a judge whose backend is litellm, such as llama3-70b",),
     ),
     "fast": Extra(("numba",), "compiled loops for fits of very many cells", ("none: without it they take longer",)),
-    "peers": Extra(
-        ("clarabel", "cvxpy", "polars", "pyfixest"),
-        "other solvers and readers that tests and benchmarks compare with",
-        ("none: tests only",),
-    ),
 }
