@@ -11,13 +11,15 @@ whole plans.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from youden.errors import BudgetError, ConfigError, InputError, TooManyMissingError
 from youden.judging.asking.calling import Caller
@@ -25,7 +27,7 @@ from youden.judging.asking.endings import AnswersMissingError, StopReason, out_o
 from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, Batching
-from youden.judging.backends.replay import Replay, stored_columns
+from youden.judging.backends.replay import Replay
 from youden.judging.backends.several import InTurn, Jury
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
@@ -35,20 +37,19 @@ from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
 from youden.judging.outside.in_batches import InBatches
 from youden.judging.outside.openai_batches import FOLDER, batch_provider
 from youden.judging.outside.tape import with_cassette
-from youden.judging.question.parsing import no_reading
-from youden.judging.question.questions import Keys, Questions, keys
+from youden.judging.question.questions import Keyed, Keys, Questions, keys
 from youden.judging.registry import JURY, REPLAY, calling_judge, plan_judge
-from youden.judging.store.answers import Store
-from youden.judging.store.arriving import VerdictColumns
+from youden.judging.store.answers import Store, payment_of
+from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
 from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts
 from youden.text.printable import is_file
 
 
 class JudgedTrials:
-    """All trials of `plan`, one row each. Read `columns` when the loop has ended.
+    """All trials of `plan`, one row each.
 
     max_missing: the share of trials without an answer above which they end the run. first: the share of the plan that comes
-    last, so that several who ask one plan begin in different places. keys: where the keys come from.
+    last, so that several who ask one plan begin in different places. keys: where the keys come from. costs: what was paid.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class JudgedTrials:
         first: float = 0.0,
         keys: Keys = keys,
     ) -> None:
-        self.columns = VerdictColumns(len(plan))
+        self.costs = Costs(len(plan))
         self._plan = plan
         self._pool = pool
         self._questions = questions
@@ -70,13 +71,22 @@ class JudgedTrials:
         self._max_missing = max_missing
         self._first = int(first * len(plan))
         self._keys = keys
+        self._key = np.zeros(len(plan), dtype="S64")
+        self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._plan)
 
-    def keys(self) -> Iterator[tuple[int, str]]:
+    def keys(self) -> Iterator[Keyed]:
         of = self._questions, self._plan, self._pool
-        return chain(self._keys(*of, start=self._first), islice(self._keys(*of), self._first))
+        for row, key in chain(self._keys(*of, start=self._first), islice(self._keys(*of), self._first)):
+            self._key[row] = key
+            yield row, key
+
+    def answers(self, store: Store) -> PlanAnswers:
+        """What `store` holds of them once they were asked."""
+        seen = ((row, key.decode()) for row, key in enumerate(self._key.tolist()))
+        return read_answers(self._questions, self._plan, self._pool, store, seen, fresh=self.costs.fresh)
 
     def request(self, row: int, key: str) -> Request:
         return self._questions.request_under(key, self._plan, self._pool, row)
@@ -91,31 +101,26 @@ class JudgedTrials:
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
         completion = outcome if isinstance(outcome, Completion) else None
+        reason: str = "not_asked" if outcome is None else "failed"
         if completion is not None:
-            reading = self._questions.read(completion)
-        else:
-            reading = no_reading("not_asked" if outcome is None else "failed")
+            reason = self._questions.read(completion).missing
         if not stored:
-            self.columns.bill(rows[0], usd=usd, completion=completion)
-        self.columns.put(rows, key, reading, completion=completion, stored=stored)
-        if too_many(self.columns.n_missing, self.columns.n_done, max_missing=self._max_missing):
+            self.costs.add(rows, payment_of(usd, completion))
+        self._counts[reason] += len(rows)
+        if too_many(self._n_missing, self._counts.total(), max_missing=self._max_missing):
             self._stop.stop(self._too_many_missing)
-        return reading.missing
-
-    def correct(self, outcomes: Mapping[str, Completion | Failure]) -> None:
-        """Read what others answered first, and the store keeps, in place of what came here."""
-        for key, outcome in outcomes.items():
-            completion = outcome if isinstance(outcome, Completion) else None
-            reading = no_reading("failed") if completion is None else self._questions.read(completion)
-            self.columns.correct(key, reading, completion=completion)
+        return reason
 
     def out_of_money(self, budget: Budget) -> BudgetError:
-        return out_of_money(budget, n_done=self.columns.n_done, n=len(self))
+        return out_of_money(budget, n_done=self._counts.total(), n=len(self))
+
+    @property
+    def _n_missing(self) -> int:
+        return self._counts.total() - self._counts["answered"]
 
     def _too_many_missing(self) -> TooManyMissingError:
-        columns = self.columns
         return too_many_missing(
-            columns.n_missing, columns.n_done, why=columns.missing_in_words(), max_missing=self._max_missing
+            self._n_missing, self._counts.total(), why=in_words(self._counts), max_missing=self._max_missing
         )
 
 
@@ -226,30 +231,21 @@ def _replayed(run: _Run, config: JudgeConfig) -> Verdicts:
     store = _needed(run.store, config)
     asked = config.of or only_judge(store)
     questions = asked.questions()
-    advance = partial(run.log.advance, stored=True)
-    replay = Replay(questions, store, judge=asked.describe(), advance=advance, keys=run.asking.keys)
+    replay = Replay(questions, store, judge=asked.describe(), advance=run.log.advance, keys=run.asking.keys)
     result = replay.answer_many(run.pool, run.plan)
     return replace(result, warnings=(*_about_cuts(questions, run), *result.warnings))
 
 
 def _from_store(run: _Run, config: JudgeConfig) -> Verdicts:
     store, questions = _needed(run.store, config), config.questions()
-    columns = stored_columns(
-        questions,
-        run.plan,
-        run.pool,
-        store,
-        run.asking.keys(questions, run.plan, run.pool),
-        advance=partial(run.log.advance, stored=True),
-        missed=lambda *_: None,
-    )
-    n_missed = len(run.plan) - columns.n_done
-    if n_missed:
+    keys = run.asking.keys(questions, run.plan, run.pool)
+    found = read_answers(questions, run.plan, run.pool, store, keys, advance=run.log.advance)
+    if n_missed := len(run.plan) - found.n_done:
         raise AnswersMissingError(run.plan, n_missing=n_missed)
-    if too_many(columns.n_missing, columns.n_done, max_missing=run.asking.max_missing):
-        why, most = columns.missing_in_words(), run.asking.max_missing
-        raise too_many_missing(columns.n_missing, columns.n_done, why=why, max_missing=most)
-    return _finished(run, config, store, columns, of_the_bill=())
+    if too_many(found.n_missing, found.n_done, max_missing=run.asking.max_missing):
+        why, most = found.missing_in_words(), run.asking.max_missing
+        raise too_many_missing(found.n_missing, found.n_done, why=why, max_missing=most)
+    return _finished(run, config, store, found, Costs(len(run.plan)))
 
 
 async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
@@ -282,8 +278,8 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
         await ask_all([loop], stop, grace=run.asking.grace)
     finally:
         store.flush()
-    trials.correct(store.known(sorted(store.outdone)))
-    return _finished(run, config, store, trials.columns, of_the_bill=(*caller.unsaid.warnings(), *backend.warnings()))
+    of_the_bill = (*caller.unsaid.warnings(), *backend.warnings())
+    return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=of_the_bill)
 
 
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
@@ -317,7 +313,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
             store.flush()
         finally:
             await provider.aclose()
-    return _finished(run, config, store, batches.columns, of_the_bill=batches.unsaid.warnings())
+    return _finished(run, config, store, batches.found, batches.costs, of_the_bill=batches.unsaid.warnings())
 
 
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
@@ -331,18 +327,27 @@ def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) 
 
 
 def _finished(
-    run: _Run, config: JudgeConfig, store: Store, columns: VerdictColumns, *, of_the_bill: tuple[Finding, ...]
+    run: _Run,
+    config: JudgeConfig,
+    store: Store,
+    found: PlanAnswers,
+    costs: Costs,
+    *,
+    of_the_bill: tuple[Finding, ...] = (),
 ) -> Verdicts:
     """The verdicts, billed by the books where there are some, with what has to be said of the bill, of who served them and of
     shortened texts."""
-    served, whose = columns.served, config.public()
-    drift = served.since(store.served(whose))
-    store.remember_served(whose, served.fresh())
+    whose = config.public()
+    drift = found.served.since(store.served(whose))
+    store.remember_served(whose, found.served.fresh())
+    usd_tried = 0.0
     if (books := run.asking.books) is not None:
-        columns.bill_all(store.paid(books.payer), store.paid(books.tried_by) if books.tried_by else {})
-    return columns.verdicts(
-        run.plan, config.describe(), warnings=(*of_the_bill, *drift, *_about_cuts(config.questions(), run))
-    )
+        costs = costs.by_books(found.key, store.paid(books.payer))
+        tried = store.paid(books.tried_by) if books.tried_by else {}
+        asked = set(found.key.tolist()) if tried else set()
+        usd_tried = sum(one.usd for key, one in tried.items() if key.encode() in asked)
+    warnings = (*of_the_bill, *drift, *_about_cuts(config.questions(), run))
+    return found.verdicts(config.describe(), costs, usd_tried=usd_tried, warnings=warnings)
 
 
 def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:

@@ -28,7 +28,7 @@ from youden.judging.config.reading import JudgeConfig as JudgeConfig_of_reading
 from youden.judging.config.settings import JudgeConfig
 from youden.judging.question.questions import Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store
-from youden.judging.store.arriving import CHUNK
+from youden.judging.store.plan_answers import CHUNK
 from youden.nouns import Completion, Cost, Plan, Pool
 from youden.nouns.pool import Positions
 

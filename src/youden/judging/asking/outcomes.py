@@ -20,7 +20,7 @@ from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Failure, ends_the_run
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.store.answers import Store, payment_of
-from youden.judging.store.arriving import Known
+from youden.judging.store.plan_answers import Known
 from youden.nouns import Completion, Request
 
 

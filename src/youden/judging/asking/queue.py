@@ -13,7 +13,7 @@ from youden.judging.asking.outcomes import Outcomes, Work
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import Known, look_up
+from youden.judging.store.plan_answers import Known, look_up
 from youden.nouns import Completion
 
 MOST_ASLEEP = 2000
@@ -205,8 +205,7 @@ class Routing:
             if under_way is not None:
                 under_way.rows.extend(known.rows)
             else:
-                before = known.completion or known.failure
-                new.append(Call(known.key, known.request, list(known.rows), before))
+                new.append(Call(known.key, known.request, list(known.rows), known.outcome))
         await self._ask_or_await(new)
 
     async def _ask_or_await(self, calls: Sequence[Call]) -> None:

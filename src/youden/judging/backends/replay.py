@@ -5,21 +5,19 @@ What the store does not hold is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 
 from youden.errors import ReplayMissError
-from youden.judging.question.parsing import MissingReason, no_reading
-from youden.judging.question.questions import Keyed, Keys, Questions, keys, trial_name
+from youden.judging.question.questions import Keys, Questions, keys, trial_name
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import CHUNK, VerdictColumns
-from youden.nouns import Completion, Json, Plan, Pool, Verdicts
+from youden.judging.store.plan_answers import read_answers
+from youden.nouns import Json, Plan, Pool, Verdicts
 
 
 class Replay:
     """What the judge described by `judge` answered to `questions`, as `store` has it.
 
-    advance: told how many more trials were answered. keys: where the keys of a plan come from.
+    advance: as `read_answers` has it. keys: where the keys of a plan come from.
     """
 
     name = "replay"
@@ -30,7 +28,7 @@ class Replay:
         store: Store,
         *,
         judge: Mapping[str, Json],
-        advance: Callable[[int], None] = lambda n: None,
+        advance: Callable[..., None] = lambda n, *, missing, stored: None,
         keys: Keys = keys,
     ) -> None:
         self._questions = questions
@@ -53,35 +51,5 @@ class Replay:
             )
 
         rows = self._keys(self._questions, plan, pool)
-        columns = stored_columns(self._questions, plan, pool, self._store, rows, advance=self._advance, missed=missed)
-        return columns.verdicts(plan, self._judge)
-
-
-def stored_columns(
-    questions: Questions,
-    plan: Plan,
-    pool: Pool,
-    store: Store,
-    keys: Iterator[Keyed],
-    *,
-    advance: Callable[[int], None],
-    missed: Callable[[str, int], None],
-) -> VerdictColumns:
-    """What `store` holds of every trial, by their `keys`. missed: told the key and the first trial of each request that it
-    knows nothing of."""
-    columns = VerdictColumns(len(plan))
-    while chunk := list(islice(keys, CHUNK)):
-        rows: dict[str, list[int]] = {}
-        for row, key in chunk:
-            rows.setdefault(key, []).append(row)
-        known = store.known(sorted(rows))
-        answers = {key: one for key, one in known.items() if isinstance(one, Completion)}
-        columns.put_stored([(rows[key], key, questions.read(one), one) for key, one in answers.items()])
-        for key, at in ((key, at) for key, at in rows.items() if key not in answers):
-            reason: MissingReason = "failed" if key in known else "not_asked"
-            if reason == "not_asked" and questions.fits(questions.request(plan, pool, at[0])):
-                missed(key, at[0])
-            else:
-                columns.put(at, key, no_reading(reason))
-        advance(len(chunk))
-    return columns
+        found = read_answers(self._questions, plan, pool, self._store, rows, advance=self._advance, missed=missed)
+        return found.verdicts(self._judge)

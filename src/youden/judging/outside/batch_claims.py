@@ -13,8 +13,9 @@ from youden.judging.asking.terms import Batching
 from youden.judging.call.failures import CallError, is_silence
 from youden.judging.outside.batch_providers import BatchProvider, BatchState
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import Known
 from youden.judging.store.claims import Job, Jobs, lease_lost
+from youden.judging.store.plan_answers import Known
+from youden.nouns import Completion
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class Holding:
         keys = [known.key for known in wanted]
         mine = self._claims.take(keys)
         answered = self._store.answers(keys)
-        came = {known.key for known in wanted if known.completion is None and known.key in answered}
+        came = {known.key for known in wanted if not isinstance(known.outcome, Completion) and known.key in answered}
         self._claims.finish(came)
         self.elsewhere |= bool(set(keys) - mine - came)
         return [known for known in wanted if known.key in mine - came]

@@ -17,7 +17,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.question.parsing import Reading
 from youden.judging.question.questions import Questions, canonical, key_of, keys
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import look_up
+from youden.judging.store.plan_answers import look_up
 from youden.nouns import Completion, Message, Plan, Pool
 from youden.text.yaml_text import misfit
 
@@ -126,7 +126,7 @@ def recorded(questions: Questions, plan: Plan, pool: Pool, store: Store) -> Iter
     for known in (one for chunk in chunks for one in chunk):
         if known.key not in seen:
             seen.add(known.key)
-            outcome = known.completion or known.failure
+            outcome = known.outcome
             request = canonical(known.request, address=questions.address)
             yield known.key, None if outcome is None else entry(known.key, request, outcome)
 

@@ -22,7 +22,7 @@ from youden.judging.outside.lines import request_line
 from youden.judging.outside.manifest import METADATA, NAME, Asked, Manifest, asked_judges
 from youden.judging.question.questions import Questions
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import CHUNK
+from youden.judging.store.plan_answers import CHUNK
 from youden.nouns import Plan, Pool, Request
 
 ROWS = 1000

@@ -15,7 +15,7 @@ from youden.judging.config.reading import JudgeConfig
 from youden.judging.outside.answer_rows import Row, answer_files, manifest_of, rows_of
 from youden.judging.outside.manifest import BYTES, Asked, all_as_bytes, asked_judges, refuse_other_plan
 from youden.judging.store.answers import Store
-from youden.judging.store.arriving import CHUNK, Served
+from youden.judging.store.plan_answers import CHUNK, Served
 from youden.nouns import Completion, Plan, Pool
 
 REJECTED_AT_START = 1000

@@ -8,7 +8,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
@@ -23,10 +22,10 @@ from youden.judging.outside.batch_claims import Holding, Patience
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
 from youden.judging.question.parsing import Reading, no_reading
-from youden.judging.question.questions import Questions
+from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Store, payment_of
-from youden.judging.store.arriving import Known, VerdictColumns, look_up
 from youden.judging.store.claims import Job, Jobs
+from youden.judging.store.plan_answers import Costs, Known, PlanAnswers, look_up, read_answers
 from youden.nouns import Completion, Plan, Pool
 
 NOT_FOUND = 404
@@ -105,7 +104,8 @@ class InBatches:
         batching: Batching,
         sight: ProgressLog,
     ) -> None:
-        self.columns = VerdictColumns(len(plan))
+        self.found = PlanAnswers(plan)
+        self.costs = Costs(len(plan))
         self._plan = plan
         self._pool = pool
         self._provider = provider
@@ -139,18 +139,18 @@ class InBatches:
             await self._ask()
             if self._why is None:
                 self._keep_failures(all_of_them=True)
-        self._put_everything()
+        self._read_everything()
         if self._why is not None:
             raise self._why
-        if self._too_many(self.columns.n_missing, self.columns.n_done):
+        if self._too_many(self.found.n_missing, self.found.n_done):
             raise too_many_missing(
-                self.columns.n_missing,
-                self.columns.n_done,
-                why=self.columns.missing_in_words(),
+                self.found.n_missing,
+                self.found.n_done,
+                why=self.found.missing_in_words(),
                 max_missing=self._asking.max_missing,
             )
         if self._short_of_money:
-            raise out_of_money(self._budget, n_done=self.columns.n_done, n=len(self._plan))
+            raise out_of_money(self._budget, n_done=self.found.n_done, n=len(self._plan))
 
     async def _ask(self) -> None:
         while self._goes_on():
@@ -355,21 +355,19 @@ class InBatches:
     def _is_answer(self, completion: Completion) -> bool:
         return self._questions.read(completion).missing == "answered"
 
-    def _put_everything(self) -> None:
-        """Fill the columns from the store; what was neither answered nor given up on is left out."""
-        for known in chain.from_iterable(self._chunks()):
-            reading = self._settled(known)
-            if reading is None and self._tries[known.key] >= self._config.max_tries:
-                reading = no_reading("failed")
-            if reading is None:
-                continue
-            usd = self._usd.pop(known.key, 0.0)
-            completion = self._answers.pop(known.key, known.completion)
-            fresh = self._tries[known.key] > 0
-            self.columns.put(known.rows, known.key, reading, completion=completion, stored=not fresh)
-            self._sight.advance(len(known.rows), missing=reading.missing, usd=usd, stored=not fresh)
-            if fresh:
-                self.columns.bill(known.rows[0], usd=usd, completion=completion)
+    def _read_everything(self) -> None:
+        """What the store holds of the plan, and what it took in this pass."""
+
+        def keys() -> Iterator[Keyed]:
+            for row, key in self._asking.keys(self._questions, self._plan, self._pool):
+                self.costs.fresh[row] = self._tries[key] > 0
+                yield row, key
+
+        of = self._questions, self._plan, self._pool
+        self.found = read_answers(*of, self._store, keys(), fresh=self.costs.fresh, advance=self._sight.advance)
+        paid = {key: payment_of(usd, self._answers.get(key)) for key, usd in self._usd.items()}
+        self.costs = self.costs.by_books(self.found.key, paid)
+        self._sight.advance(0, usd=float(self.costs.usd.sum()))
 
     def _too_many(self, n_missing: int, n_done: int) -> bool:
         return too_many(n_missing, n_done, max_missing=self._asking.max_missing)
