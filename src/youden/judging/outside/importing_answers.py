@@ -195,7 +195,7 @@ class _Taking:
     def _serves(self, judge: int, said: Completion) -> None:
         if (who := (judge, said.model, said.fingerprint)) not in self._who:
             self._who.add(who)
-            self._served[judge].count(said, n=1, stored=False)
+            self._served[judge].count([(said, True)])
 
     def _fail(self, failures: dict[str, Failure]) -> None:
         """Keep failures; rejections wait for the first answer, for until then they may be the engine's fault."""

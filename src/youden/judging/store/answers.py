@@ -121,15 +121,13 @@ def open_store(place: str | Path, *, read_only: bool = False) -> Store:
 class Store:
     """Raw answers by key. Use it as a context manager, or close it. Several threads may use it.
 
-    name: where it is, as it may be shown. outdone: keys that somebody else had answered when this store's answer came to be
-    written: theirs stands. lease: seconds that claims on it last unless they are renewed.
+    name: where it is, as it may be shown. lease: seconds that claims on it last unless they are renewed.
     """
 
     def __init__(self, place: Place, *, lease: float = LEASE) -> None:
         self.place = place
         self.name = place.name
         self.lease = lease
-        self.outdone: set[str] = set()
         self._one_at_a_time = RLock()
         self._adding = RLock()
         self._unwritten = _Unwritten()
@@ -210,9 +208,7 @@ class Store:
         )
         with self._one_at_a_time:
             self.flush()
-            outdone = self.place.write(batch)
-            with self._adding:
-                self.outdone |= outdone
+            self.place.write(batch)
 
     @property
     def n_unwritten(self) -> int:
@@ -243,9 +239,7 @@ class Store:
                     return
                 self._being_written, self._unwritten = self._unwritten, _Unwritten()
             try:
-                outdone = self.place.write(self._being_written.batch())
-                with self._adding:
-                    self.outdone |= outdone
+                self.place.write(self._being_written.batch())
             except BaseException:
                 with self._adding:
                     self._unwritten = self._being_written.and_then(self._unwritten)

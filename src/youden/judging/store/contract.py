@@ -135,11 +135,8 @@ class Place(Protocol):
         commits later comes with a later mark."""
         ...
 
-    def write(self, batch: Batch) -> set[str]:
-        """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure.
-
-        Returns the keys that somebody else had answered before.
-        """
+    def write(self, batch: Batch) -> None:
+        """Write it and end the claims on its keys. The first outcome of a key stands, an answer before a failure."""
         ...
 
     def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:

@@ -102,7 +102,7 @@ class SqlitePlace:
         rows = self._read("SELECT rowid, key, completion FROM answers WHERE rowid > ? ORDER BY rowid", mark)
         return (rows[-1][0] if rows else mark), [(key, text) for _, key, text in rows]
 
-    def write(self, batch: Batch) -> set[str]:
+    def write(self, batch: Batch) -> None:
         now, again = self.now(), set(batch.again)
         first = [key for key in batch.keys if key not in again]
         with self._writing() as do:
@@ -116,7 +116,6 @@ class SqlitePlace:
             if do.execute("SELECT 1 FROM claims LIMIT 1").fetchall():
                 do.executemany("DELETE FROM claims WHERE key = ?", [(key,) for key in batch.keys])
             do.executemany(_PAY, batch.payments)
-        return before
 
     def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:
         return self._read("SELECT key, usd, tokens_in, tokens_out, seconds FROM paid WHERE payer = ?", payer)
