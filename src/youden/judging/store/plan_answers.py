@@ -154,8 +154,9 @@ class PlanAnswers:
         warnings = (*warnings, *self.served.warnings())
         served: list[Json] = [*self.served.names()]
         if self.n_missing:
-            gap = f"{self.n_missing} of {len(self._plan)} trials have no answer ({self.missing_in_words()}): missing, not a no."
-            warnings = (*warnings, gap)
+            n, of = self.n_missing, len(self._plan)
+            said = f"{n} of {of} trials have no answer ({self.missing_in_words()}): missing, not a no."
+            warnings = (*warnings, Finding("missing", said, facts={"n": n, "of": of}))
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
