@@ -1,12 +1,16 @@
 """A real HTTP server on 127.0.0.1 that speaks the OpenAI format of files and batches, and fails on command.
 
 It knows the wire; it refuses to know youden. `behave(n, body)` answers line number n of all lines worked on; `fates` says, in
-order, how batches end, 'completed' where it says nothing; `faults` what befalls requests to a step, in order.
+order, how batches end, 'completed' where it says nothing; `faults` what befalls requests to a step, in order. `odd` says what it
+sends instead of the truth, `odd_times` replies to a step long. What it began is in its list after `lag` seconds.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -16,9 +20,53 @@ from aiohttp import web
 from wire_server import Reply, completion, well_behaved
 
 Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
-Extension = Literal["upload", "create", "look", "list", "fetch"]
-Fault = Literal["500", "401", "400", "reset", "lost"]
-"""lost: it is done, and the reply never arrives."""
+Step = Literal["upload", "create", "look", "list", "fetch"]
+Odd = Mapping[Step, Callable[[Any], Any]]
+"""By step: what is sent instead of what would be; of a file its bytes, else the parsed JSON."""
+Fault = Literal["500", "401", "400", "reset", "lost", "409 lost", "500 lost", "504 lost"]
+"""lost: it is done, and the reply never arrives, or says otherwise."""
+
+
+def _failure_lines(text: bytes) -> bytes:
+    """The same keys once more, as failures."""
+    error = {"code": "server_error", "message": "late"}
+    return b"".join(
+        json.dumps({"custom_id": json.loads(line)["custom_id"], "response": None, "error": error}).encode() + b"\n"
+        for line in text.splitlines()
+    )
+
+
+HICCUPS: dict[str, Odd] = {
+    "nothing in it": {"look": lambda _: {}},
+    "an error with status 200": {"look": lambda _: {"error": {"message": "try later", "type": "server_error"}}},
+    "queued": {"look": lambda said: said | {"status": "queued"}},
+    "IN_PROGRESS": {"look": lambda said: said | {"status": "IN_PROGRESS"}},
+    "no status": {"look": lambda said: said | {"status": None}},
+    "null": {"look": lambda _: None},
+    "a list": {"look": lambda said: [said]},
+    "a text": {"look": lambda said: said["status"]},
+    "its files come later": {"look": lambda said: said | {"output_file_id": None, "error_file_id": None}},
+    "a file that is an error": {"fetch": lambda _: b'{"error": {"message": "not ready"}}'},
+    "an empty file": {"fetch": lambda _: b""},
+    "half a file": {"fetch": lambda text: text[: len(text) // 2 + 7]},
+    "a line that is garbage": {"fetch": lambda text: b"x" + text[1:]},
+    "a list of nothing": {"create": lambda _: {}, "list": lambda _: {}},
+}
+"""What a provider does wrong for a while, or for ever; until then nobody can know what became of its requests."""
+
+QUIRKS: dict[str, Odd] = {
+    "plain": {},
+    "upper case": {"look": lambda said: said | {"status": said["status"].upper()}},
+    "counts that are no numbers": {
+        "look": lambda said: said | {"request_counts": {"completed": "1", "failed": [None]}}
+    },
+    "no counts": {"look": lambda said: said | {"request_counts": None}},
+    "lines beside that are garbage": {"fetch": lambda text: b'torn {\n[]\n{}\n{"custom_id": 7}\n' + text + b"\xff\n\n"},
+    "late failures": {"fetch": lambda text: text + _failure_lines(text)},
+    "early failures": {"fetch": lambda text: _failure_lines(text) + text},
+    "each line twice": {"fetch": lambda text: text + text.replace(b"YES", b"NO")},
+}
+"""What a provider may always do, and all is known nevertheless."""
 
 
 @dataclass
@@ -28,6 +76,7 @@ class Batch:
     id: str
     file: str
     fate: Fate
+    begun: float
     looks: int = 0
     output: str | None = None
     errors: str | None = None
@@ -39,7 +88,10 @@ class BatchServer:
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
     fates: list[Fate] = field(default_factory=list)
-    faults: dict[Extension, list[Fault | None]] = field(default_factory=dict)
+    faults: dict[Step, list[Fault | None]] = field(default_factory=dict)
+    odd: Odd = field(default_factory=dict)
+    odd_times: float = math.inf
+    lag: float = 0.0
     looks_needed: int = 1
     bad_lines: tuple[int, ...] = (2,)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -47,6 +99,9 @@ class BatchServer:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     n_lines: int = 0
+
+    def __post_init__(self) -> None:
+        self._n_odd: Counter[Step] = Counter()
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)
@@ -82,9 +137,9 @@ class BatchServer:
         name = f"file-in-{len(self.files)}"
         text = upload.file.read()
 
-        def do() -> web.Response:
+        def do() -> object:
             self.files[name] = text
-            return web.json_response({"id": name, "object": "file", "bytes": len(text), "purpose": "batch"})
+            return {"id": name, "object": "file", "bytes": len(text), "purpose": "batch"}
 
         return await self._step("upload", request, do)
 
@@ -92,56 +147,63 @@ class BatchServer:
         asked = await request.json()
         assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
 
-        def do() -> web.Response:
+        def do() -> object:
             fate = self.fates.pop(0) if self.fates else "completed"
-            batch = Batch(f"batch_{len(self.batches)}", asked["input_file_id"], fate)
+            batch = Batch(f"batch_{len(self.batches)}", asked["input_file_id"], fate, time.monotonic())
             self.batches[batch.id] = batch
-            return web.json_response(self._shown(batch))
+            return self._shown(batch)
 
         return await self._step("create", request, do)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        newest_first = list(reversed(self.batches.values()))
+        seen = [batch for batch in self.batches.values() if time.monotonic() - batch.begun >= self.lag]
+        newest_first = seen[::-1]
         after = request.query.get("after")
         if after is not None:
             newest_first = newest_first[[batch.id for batch in newest_first].index(after) + 1 :]
         page = newest_first[:2]
 
-        def do() -> web.Response:
+        def do() -> object:
             shown = [self._shown(batch) for batch in page]
-            return web.json_response({"object": "list", "data": shown, "has_more": len(newest_first) > len(page)})
+            return {"object": "list", "data": shown, "has_more": len(newest_first) > len(page)}
 
         return await self._step("list", request, do)
 
     async def _look(self, request: web.Request) -> web.StreamResponse:
         batch = self.batches[request.match_info["id"]]
 
-        def do() -> web.Response:
+        def do() -> object:
             if batch.fate == "vanished":
                 return web.json_response({"error": {"message": f"No such batch: {batch.id}"}}, status=404)
             batch.looks += 1
             if batch.looks >= self.looks_needed and batch.output is batch.errors is None:
                 self._end(batch)
-            return web.json_response(self._shown(batch))
+            return self._shown(batch)
 
         return await self._step("look", request, do)
 
     async def _fetch(self, request: web.Request) -> web.StreamResponse:
-        return await self._step("fetch", request, lambda: web.Response(body=self.files[request.match_info["id"]]))
+        return await self._step("fetch", request, lambda: self.files[request.match_info["id"]])
 
-    async def _step(self, step: Extension, request: web.Request, do: Callable[[], web.Response]) -> web.StreamResponse:
+    async def _step(self, step: Step, request: web.Request, do: Callable[[], object]) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
         faults = self.faults.get(step) or [None]
         fault = faults.pop(0)
+        if fault is not None and fault.endswith("lost"):
+            do()
         if fault in ("reset", "lost"):
-            if fault == "lost":
-                do()
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
         if fault is not None:
-            return web.json_response({"error": {"message": "as told"}}, status=int(fault))
-        return do()
+            return web.json_response({"error": {"message": "as told"}}, status=int(fault.split()[0]))
+        said = do()
+        if step in self.odd and self._n_odd[step] < self.odd_times:
+            self._n_odd[step] += 1
+            said = self.odd[step](said)
+        if isinstance(said, web.Response):
+            return said
+        return web.Response(body=said) if isinstance(said, bytes) else web.json_response(said)
 
     def _shown(self, batch: Batch) -> dict[str, Any]:
         ended = batch.looks >= self.looks_needed

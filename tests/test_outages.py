@@ -120,7 +120,7 @@ async def test_a_provider_of_batches_that_stays_away_ends_the_run(store: Store) 
         asking = Asking(batching=Batching(poll=0.01))
         with pytest.raises(ShortRunError) as caught:
             await ask(server.url, store, backend="openai", asking=asking, outage=0.2)
-        assert caught.value.slug == "outage"
+        assert caught.value.slug == "batch-unreachable"
         server.faults["look"] = []
         assert (await ask(server.url, store, backend="openai", asking=asking)).answered.all()
     assert len(server.bodies) == len(PLAN)

@@ -265,7 +265,15 @@ def test_batches_under_way_are_seen_by_all_until_forgotten_and_copied(place: str
             jobs.started(started, "b2")
         assert [job.id for job in jobs.pending()] == [second.id]
         assert under_way.keys() == {"k3"}
-        jobs.forget(second)
+        rest = Job(0.2, ("k4",), "f", "b")
+        one.add("k3", answer(), waits=False)
+        one.settle(second.id, jobs.row(rest))
+        assert [job.id for job in theirs.pending()] == [second.id]
+        one.flush()
+        assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [(rest.id, ("k4",), 0.2)]
+        assert (under_way.keys(), len(two)) == ({"k4"}, 1)
+        one.settle(rest.id, None)
+        one.flush()
         assert under_way.keys() == two.under_way().keys() == set()
 
 

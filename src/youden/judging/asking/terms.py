@@ -37,8 +37,8 @@ class Batching:
     happens. sleep: waits so many seconds. folder: where `batch_provider: folder` leaves its files when the store is no file to
     stand beside; a run uses `batches` in its own folder.
 
-    Raises: nothing by itself; the run that waits ends in JudgeError [batch-refused], [batch-cancelled], [batch-unreachable] or
-    [lease-lost], and the same call goes on where it was.
+    Raises: nothing by itself; the run that waits ends in ShortRunError [batch-cancelled], [batch-unreachable] or
+    JudgeError [batch-refused], [lease-lost], and the same call goes on where it was.
 
     >>> Batching(poll=60, say=print).limits.requests
     50000

@@ -1,56 +1,16 @@
-"""What a run holds against others on its store while batches are under way, and how long it waits for their provider."""
+"""What a run holds against others on its store while batches are under way."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
 
 from youden.errors import YoudenError
-from youden.judging.asking.terms import Batching
-from youden.judging.call.failures import CallError, is_silence
-from youden.judging.outside.batch_providers import BatchProvider, BatchState
 from youden.judging.store.answers import Store
 from youden.judging.store.claims import Job, Jobs, lease_lost
 from youden.judging.store.plan_answers import Known
 from youden.nouns import Completion
-
-T = TypeVar("T")
-
-
-class Patience:
-    """A provider whose outages of up to `outage` seconds are waited through. tell: told once where one begins."""
-
-    def __init__(
-        self, provider: BatchProvider, batching: Batching, *, outage: float, tell: Callable[[str], None]
-    ) -> None:
-        self._provider = provider
-        self._batching = batching
-        self._outage = outage
-        self._tell = tell
-
-    async def look(self, batch: str) -> BatchState:
-        """How far a batch is. Raises: CallError."""
-        return await self._through(self._provider.look, batch)
-
-    async def fetch(self, file: str) -> bytes:
-        """A file of results. Raises: CallError."""
-        return await self._through(self._provider.fetch, file)
-
-    async def _through(self, step: Callable[[str], Awaitable[T]], of: str) -> T:
-        began, told = time.monotonic(), False
-        while True:
-            try:
-                return await step(of)
-            except CallError as error:
-                if not is_silence(error) or time.monotonic() - began >= self._outage:
-                    raise
-                if not told:
-                    self._tell(f"the provider is away ({error.reason}); what was sent is kept there")
-                told = True
-                await self._batching.sleep(self._batching.poll)
 
 
 class Holding:
@@ -102,6 +62,13 @@ class Holding:
         self._claims.take([job.claim])
         self._own.add(job.id)
         self._jobs.add(job)
+
+    def settle(self, job: Job, rest: Job | None) -> None:
+        """What came of a batch is added to the store: the next `flush` forgets its note, or notes the `rest` instead."""
+        if rest is not None:
+            self._claims.take([rest.claim])
+            self._own.add(rest.id)
+        self._store.settle(job.id, None if rest is None else self._jobs.row(rest))
 
     def left(self) -> list[Job]:
         """Batches that were sent earlier and that nobody waits for, held from now on with their keys. Of those that were not even

@@ -1,5 +1,7 @@
-"""What a provider of batches has to offer, which ones there are, and the folder that anybody works off:
-`requests-X.jsonl` is answered by `answers-X.jsonl`.
+"""What a provider of batches has to offer, which ones there are, and the folder that anybody works off.
+
+In the folder `requests-X.jsonl` is answered by `answers-X.jsonl`, in any order of lines. A batch has ended once each of its
+requests has a result line, or once there is a file `answers-X.done` beside answers that can all be read: the rest then never ran.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Protocol
@@ -30,15 +32,18 @@ class LineError:
 
 @dataclass(frozen=True)
 class BatchState:
-    """A batch under way or ended.
+    """A batch under way or ended, as its provider surely says.
 
-    n_done: requests finished so far. files: ids of result files, of an ended batch. errors: why it was turned down as a whole.
+    n_done: requests finished so far. files: ids of result files, of an ended batch. n_lines: how many result lines an ended batch
+    has where a request without one never ran; None where every request has to have one. errors: why it was turned down as a
+    whole.
     """
 
     status: str
     ended: bool
     n_done: int = 0
     files: tuple[str, ...] = ()
+    n_lines: int | None = None
     errors: tuple[LineError, ...] = ()
 
 
@@ -50,11 +55,14 @@ class BatchProvider(Protocol):
         ...
 
     async def start(self, file: str, *, perhaps_begun: bool) -> str:
-        """The id of the batch of an uploaded file; never a second one of the same file."""
+        """The id of the batch of an uploaded file; never a second one of the same file.
+
+        Raises: CallError, `free` only where no batch of the file was begun.
+        """
         ...
 
     async def look(self, batch: str) -> BatchState:
-        """How far a batch is."""
+        """How far a batch is. Raises: CallError, to be tried again, where what the provider says is no known state."""
         ...
 
     async def fetch(self, file: str) -> bytes:
@@ -77,7 +85,7 @@ class FolderBatches:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._counted: dict[str, tuple[int, set[str]]] = {}
+        self._counted: dict[str, tuple[tuple[int, int], _Lines]] = {}
 
     async def upload(self, text: bytes) -> str:
         """Leave a file of requests; the same requests again, while nobody answered them, are the same file."""
@@ -100,12 +108,20 @@ class FolderBatches:
         answers = self._answers(batch)
         with _explained():
             told_done = answers.with_suffix(".done").exists()
-            wanted = self._keys(self._folder / batch)
-            done = self._keys(answers) & wanted if answers.exists() else set()
-        ended = told_done or done == wanted
-        files = (answers.name,) if ended and answers.exists() else ()
-        status = "completed" if done == wanted else "ended short" if ended else "waiting"
-        return BatchState(status, ended, n_done=len(done), files=files)
+            wanted = self._read(self._folder / batch).keys
+            found = self._read(answers) if answers.exists() else _Lines()
+        done = found.keys & wanted
+        if done == wanted:
+            return BatchState("completed", ended=True, n_done=len(done), files=(answers.name,))
+        if not told_done:
+            return BatchState("waiting", ended=False, n_done=len(done))
+        if not done or found.n_odd:
+            raise CallError(
+                f"{answers.with_suffix('.done').name} is there, but {answers.name} holds {len(done):,} results and "
+                f"{found.n_odd:,} lines that cannot be read: finish it, or take those lines out.",
+                kind="retry",
+            )
+        return BatchState("ended short", ended=True, n_done=len(done), files=(answers.name,), n_lines=len(done))
 
     async def fetch(self, file: str) -> bytes:
         """The result lines."""
@@ -118,14 +134,23 @@ class FolderBatches:
     def _answers(self, requests: str) -> Path:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
-    def _keys(self, path: Path) -> set[str]:
-        """The keys of a file's whole lines; it is read again only where it has grown."""
-        size = path.stat().st_size
+    def _read(self, path: Path) -> _Lines:
+        """What a file's lines are; it is read again only where it has changed."""
+        now = path.stat().st_size, path.stat().st_mtime_ns
         known = self._counted.get(path.name)
-        if known is None or known[0] != size:
+        if known is None or known[0] != now:
             with path.open("rb") as file:
-                known = self._counted[path.name] = size, {key for line in file if (key := _key(line)) is not None}
+                keys = [_key(line) for line in file if line.strip()]
+            known = self._counted[path.name] = now, _Lines({one for one in keys if one is not None}, keys.count(None))
         return known[1]
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The keys of a file's lines, and how many have none."""
+
+    keys: set[str] = field(default_factory=set)
+    n_odd: int = 0
 
 
 def _key(line: bytes) -> str | None:

@@ -5,26 +5,28 @@ machine, and forgotten once its end is certain and its results are in the store.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from youden.errors import JudgeError, ShortRunError, YoudenError
 from youden.judging.asking.calling import Unsaid, worst_price
-from youden.judging.asking.endings import GIVEN_UP_AT_START, away_too_long, out_of_money, too_many, too_many_missing
+from youden.judging.asking.endings import GIVEN_UP_AT_START, out_of_money, too_many, too_many_missing
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Failure, ends_the_run, fate, is_silence
+from youden.judging.call.failures import CallError, Failure, ends_the_run, fate
 from youden.judging.call.reply import Usage, believed, with_usage
 from youden.judging.config.reading import JudgeConfig, price
-from youden.judging.outside.batch_claims import Holding, Patience
+from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
 from youden.judging.question.parsing import Reading, no_reading
 from youden.judging.question.questions import Keyed, Questions
 from youden.judging.store.answers import Store, payment_of
-from youden.judging.store.claims import Job, Jobs
+from youden.judging.store.claims import Job, Jobs, new_id
 from youden.judging.store.plan_answers import Costs, Known, PlanAnswers, look_up, read_answers
 from youden.nouns import Completion, Plan, Pool
 
@@ -32,23 +34,29 @@ NOT_FOUND = 404
 
 
 def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: str) -> YoudenError:
-    """A step that failed for good. job: the batch it was about, where there is one. noted_in: the store."""
-    if job is not None and error.status == NOT_FOUND:
+    """A step that failed for good. job: the batch it was about, None for one that was surely not begun. noted_in: the store."""
+    if job is not None and job.batch is not None and error.status == NOT_FOUND:
         return JudgeError(
             f"{config.address} does not know the batch {job.batch} of {len(job.keys):,} requests ({error.reason}). "
             f"Use the account that sent it; to give its answers up: `youden store batches {noted_in} --forget {job.batch}`. Then "
             "run the same again.",
             slug="batch-unknown",
         )
-    if job is not None and is_silence(error):
-        return away_too_long(error, judge=config.name, address=config.address, outage=config.fetching.outage)
-    if error.kind == "retry" and error.status is not None:
-        return JudgeError(
-            f"The batches of '{config.name}' at {config.address} cannot be reached for now: {error.reason} "
-            "What was sent is kept there; run the same again to go on.",
+    if error.kind != "retry":
+        return ends_the_run(error, judge=config.name, address=config.address)
+    if job is None:
+        return ShortRunError(
+            f"A batch of '{config.name}' could not be sent to {config.address}: {error.reason} Nothing of it was begun; run the "
+            "same again.",
             slug="batch-unreachable",
         )
-    return ends_the_run(error, judge=config.name, address=config.address)
+    worst = "" if math.isnan(job.usd) else f" and can cost up to {job.usd:.6g} USD"
+    return ShortRunError(
+        f"Nobody knows what became of {len(job.keys):,} requests in the batch {job.batch or job.id} at {config.address}: "
+        f"{error.reason} They stay noted{worst}, and are not sent again; what was answered is kept. Run the same again to look "
+        f"again, or give them up and pay for them once more: `youden store batches {noted_in} --forget {job.batch or job.id}`.",
+        slug="batch-unreachable",
+    )
 
 
 def refused(job: Job, state: BatchState, *, judge: str) -> JudgeError:
@@ -61,11 +69,11 @@ def refused(job: Job, state: BatchState, *, judge: str) -> JudgeError:
     )
 
 
-def cancelled(job: Job, *, n_kept: int) -> ShortRunError:
-    """A batch that somebody stopped."""
+def cancelled(job: Job, *, n_left: int) -> ShortRunError:
+    """A batch that somebody stopped. n_left: of its requests, those without an answer."""
     return ShortRunError(
-        f"The batch {job.batch} was cancelled at the provider: {n_kept:,} of {len(job.keys):,} results came and are kept. "
-        "Run the same again to ask for the rest.",
+        f"The batch {job.batch} was cancelled at the provider: {n_left:,} of its requests have no answer; the others are "
+        "kept. Run the same again to ask for the rest.",
         slug="batch-cancelled",
     )
 
@@ -84,6 +92,16 @@ def cost_of(outcome: Completion | CallError, config: JudgeConfig, *, worst: floa
         return 0.0 if outcome.free else worst
     told = outcome.tokens_in or outcome.tokens_out
     return price(config, outcome.tokens_in, outcome.tokens_out) if told else worst
+
+
+@dataclass
+class _Watched:
+    """A batch that is waited for. silent_since: when something was last known of it, None where that was the last time."""
+
+    job: Job
+    n_requests: int
+    shown: str = ""
+    silent_since: float | None = None
 
 
 class InBatches:
@@ -109,7 +127,6 @@ class InBatches:
         self._plan = plan
         self._pool = pool
         self._provider = provider
-        self._patience = Patience(provider, batching, outage=config.fetching.outage, tell=self._tell)
         self._config = config
         self._questions = questions
         self._store = store
@@ -222,7 +239,7 @@ class InBatches:
         try:
             file = await self._provider.upload(b"".join(line.text for line in part))
         except CallError as error:
-            self._lose(job, error)
+            self._lose(job, error, begun=False)
             return None
         return await self._begun(self._jobs.uploaded(job, file), perhaps_before=False)
 
@@ -231,68 +248,98 @@ class InBatches:
         try:
             batch = await self._provider.start(job.file or "", perhaps_begun=perhaps_before)
         except CallError as error:
-            self._lose(job, error, for_good=error.kind != "retry")
+            self._lose(job, error, begun=not error.free)
             return None
         self._tell(f"batch {batch}: {len(job.keys):,} requests sent")
         return self._jobs.started(job, batch)
 
-    def _lose(self, job: Job, error: CallError, *, for_good: bool = True) -> None:
-        """End the run; a batch that may have been begun is looked for by the next one."""
-        if for_good:
+    def _lose(self, job: Job, error: CallError, *, begun: bool) -> None:
+        """End the run. begun: whether it perhaps was; then it is looked for by the next run."""
+        if not begun:
             self._jobs.forget(job)
-        self._end(self._ending(error))
+            self._budget.settle(job.usd, 0.0)
+        self._end(self._ending(error, job if begun else None))
 
     async def _merge_all(self, jobs: list[Job]) -> None:
-        """Wait for every batch, and merge each as it ends."""
-        seen: dict[str, str] = {}
-        while jobs:
-            for job in list(jobs):
-                state = await self._state(job)
-                if state is None:
-                    return
-                shown = f"{state.status}, {state.n_done:,} of {len(job.keys):,} done"
-                if seen.get(job.batch or "") != shown:
-                    seen[job.batch or ""] = shown
-                    self._tell(f"batch {job.batch}: {shown}")
-                if state.ended:
-                    await self._merge(job, state)
-                    jobs.remove(job)
-            if jobs:
+        """Wait for every batch, and merge each as it ends. Where the run has to end, each is looked at once."""
+        watched = [_Watched(job, len(job.keys)) for job in jobs]
+        while watched:
+            watched = [one for one in watched if not await self._is_over(one)]
+            if self._why is not None:
+                return
+            if watched:
                 await self._batching.sleep(self._batching.poll)
 
-    async def _state(self, job: Job) -> BatchState | None:
+    async def _is_over(self, watched: _Watched) -> bool:
+        """Whether all of a batch is merged."""
+        job = watched.job
         try:
-            return await self._patience.look(job.batch or "")
+            state = await self._provider.look(job.batch or "")
+            texts = [await self._provider.fetch(file) for file in state.files] if state.ended else []
         except CallError as error:
-            self._end(self._ending(error, job))
-            return None
+            self._hear_nothing(watched, error)
+            return False
+        shown = f"{state.status}, {state.n_done:,} of {watched.n_requests:,} done"
+        if watched.shown != shown:
+            watched.shown = shown
+            self._tell(f"batch {job.batch}: {shown}")
+        rest = self._merge(job, state, texts) if state.ended else job
+        if rest is None:
+            return True
+        if rest is not job or not state.ended:
+            watched.job, watched.silent_since = rest, None
+        if state.ended:
+            why = f"The provider says '{state.status}', and {len(rest.keys):,} results are not there."
+            self._hear_nothing(watched, CallError(why, kind="retry"))
+        return False
 
-    async def _merge(self, job: Job, state: BatchState) -> None:
-        """Results into the store, and only then forget the batch. A request without a result is sent again."""
-        try:
-            texts = [await self._patience.fetch(file) for file in state.files]
-        except CallError as error:
-            self._end(self._ending(error, job))
-            return
-        came = {key: outcome for text in texts for key, outcome in results(text)}
-        came |= dict(self._believed(came))
-        lost = CallError(
-            f"The batch {state.status} without a result for it.", kind="retry", free=state.status != "completed"
-        )
-        told = dict(turned_down(job, state.errors))
-        asked = job.keys if state.status != "failed" else told
+    def _hear_nothing(self, watched: _Watched, error: CallError) -> None:
+        """Be patient with a provider that is away or says nothing that is known; end the run where that lasts too long."""
+        now = time.monotonic()
+        if error.kind == "retry" and watched.silent_since is None:
+            watched.silent_since = now
+            self._tell(
+                f"batch {watched.job.batch}: nothing is known of it ({error.reason}); what was sent is kept there"
+            )
+        elif error.kind != "retry" or now - (watched.silent_since or now) >= self._config.fetching.outage:
+            self._end(self._ending(error, watched.job))
+
+    def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
+        """Results into the store, and the note of the batch out of it, in one transaction. Returns what of it is still open.
+
+        An answer stands before a failure, the first before the second. A request that failed or never ran is sent again.
+        """
+        came: dict[str, Completion | CallError] = {}
+        for key, outcome in chain.from_iterable(results(text) for text in texts):
+            if not isinstance(came.get(key), Completion) and (key not in came or isinstance(outcome, Completion)):
+                came[key] = outcome
+        told = {} if came else dict(turned_down(job, state.errors))
+        ours = {key: came[key] for key in job.keys if key in came} | told
+        ours |= dict(self._believed(ours))
+        worst, left = job.usd / len(job.keys), [key for key in job.keys if key not in ours]
+        rest: Job | None = None
+        if state.n_lines is None or len(came) < state.n_lines:
+            if not ours:
+                return job
+            if left:
+                rest = replace(job, keys=tuple(left), usd=worst * len(left), id=new_id())
+        elif state.status != "failed":
+            ours |= dict.fromkeys(
+                left, CallError(f"The batch {state.status} without running it.", kind="retry", free=True)
+            )
         self._holding.check()
-        spent = [
-            self._keep(key, came.get(key) or told.get(key) or lost, worst=job.usd / len(job.keys)) for key in asked
-        ]
+        spent = math.fsum(self._keep(key, outcome, worst=worst) for key, outcome in ours.items())
+        self._holding.settle(job, rest)
         self._keep_failures()
         self._store.flush()
-        self._jobs.forget(job)
-        self._budget.settle(job.usd, math.fsum(spent))
-        if state.status == "failed" and not told:
+        if rest is not None:
+            self._budget.take(rest.usd)
+        self._budget.settle(job.usd, spent)
+        if rest is None and state.status == "failed" and not ours:
             self._end(refused(job, state, judge=self._config.name))
-        elif state.status == "cancelled":
-            self._end(cancelled(job, n_kept=sum(isinstance(one, Completion) for one in came.values())))
+        elif rest is None and state.status == "cancelled":
+            self._end(cancelled(job, n_left=sum(isinstance(one, CallError) for one in ours.values())))
+        return rest
 
     def _believed(self, came: Mapping[str, Completion | CallError]) -> Iterator[tuple[str, Completion]]:
         """(key, answer) of this plan's answers, each with what is believed of its use."""
@@ -316,10 +363,10 @@ class InBatches:
         if isinstance(outcome, Completion):
             self._n_merged += 1
             self._n_missing += not self._is_answer(outcome)
-            self._store.add(key, outcome, again=self._asking.retry_failed)
+            self._store.add(key, outcome, again=self._asking.retry_failed, waits=False)
             self._answers[key] = outcome
         elif outcome.kind == "stop":
-            self._end(self._ending(outcome))
+            self._end(ends_the_run(outcome, judge=self._config.name, address=self._config.address))
         elif outcome.kind == "rejected" or self._tries[key] >= self._config.max_tries:
             self._n_merged += 1
             self._n_missing += 1
@@ -330,7 +377,7 @@ class InBatches:
         """Keep what failed once anything was answered: until then it may be the provider's fault, and no trial's own."""
         if self._answers or all_of_them:
             for key, failure in self._early.items():
-                self._store.add(key, failure, again=self._asking.retry_failed)
+                self._store.add(key, failure, again=self._asking.retry_failed, waits=False)
             self._early.clear()
         elif len(self._early) >= min(GIVEN_UP_AT_START, len(self._plan)):
             last = list(self._early.values())[-1]
@@ -376,7 +423,7 @@ class InBatches:
         """Send no more. The first reason stands."""
         self._why = self._why or why
 
-    def _ending(self, error: CallError, job: Job | None = None) -> YoudenError:
+    def _ending(self, error: CallError, job: Job | None) -> YoudenError:
         return ending(error, config=self._config, job=job, noted_in=self._jobs.place)
 
     def _tell(self, what: str) -> None:

@@ -47,33 +47,32 @@ def parts(lines: Iterable[Line], limits: Limits) -> Iterator[list[Line]]:
 
 
 def results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
-    """(key, what came of it) of a result file's lines; a line that names no key is left out, as no result came."""
+    """(key, what came of it) of a result file's lines; a line that says of no key what came of it is left out."""
     for line in text.splitlines():
         try:
             result = orjson.loads(line)
-            key = result["custom_id"]
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             continue
-        if isinstance(key, str):
-            yield key, outcome_of(result)
+        key = result.get("custom_id") if isinstance(result, dict) else None
+        if isinstance(key, str) and (outcome := outcome_of(result)) is not None:
+            yield key, outcome
 
 
-def outcome_of(result: Mapping[str, Any]) -> Completion | CallError:
-    """What a line says; an error of its own, or a status that is no success, cost nothing."""
+def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
+    """What a line says, None where it is no result; an error of its own, or a status that is no success, cost nothing."""
     response = _object(result.get("response"))
     status, body = response.get("status_code"), response.get("body")
-    if isinstance(status, int) and 200 <= status < 300:
-        try:
-            return checked(body, seconds=0.0)
-        except CallError as error:
-            return error
     told = _object(result.get("error")) or _object(_object(body).get("error"))
     code, said = told.get("code") or told.get("type"), in_words(told.get("message") or "no reason given")
     if not isinstance(status, int):
-        return CallError(f"{in_words(code)}: {said}", kind="retry", free=bool(told))
-    return CallError(
-        f"HTTP {status}: {said}", kind=fate(status, code if isinstance(code, str) else None), status=status
-    )
+        return CallError(f"{in_words(code)}: {said}", kind="retry", free=True) if told else None
+    if not 200 <= status < 300:
+        kind = fate(status, code if isinstance(code, str) else None)
+        return CallError(f"HTTP {status}: {said}", kind=kind, status=status)
+    try:
+        return checked(body, seconds=0.0)
+    except CallError as error:
+        return error
 
 
 def _object(value: object) -> Mapping[str, Any]:

@@ -1,12 +1,17 @@
-"""A provider's Batch API through OpenAI's SDK: files up, batches begun and looked at, files down; each step is tried
-again where that may help.
+"""A provider's Batch API through OpenAI's SDK: files up, batches begun and looked at, files down.
+
+Each step is tried again where that may help. What a provider says of a batch is read here, word by word: only a known state is
+one, and only known end states end a batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import openai
+import orjson
 
 from youden.judging.backends.openai import call_errors, sdk_client
 from youden.judging.call.connection import Connection
@@ -18,10 +23,15 @@ from youden.registry import Registry
 
 T = TypeVar("T")
 
+LAG = 15.0
+"""Seconds after which a provider's list surely shows a batch that was begun."""
+
 _TRANSFER_SECONDS = 900.0
 _MOST_BYTES = 2_000_000_000
 """Of a result file: several times what 50,000 answers with their odds take."""
+_MAY_HAVE_BEGUN = {408, 409}
 _UNDER_WAY = {"validating", "in_progress", "finalizing", "cancelling"}
+_ENDED = {"completed", "failed", "expired", "cancelled"}
 
 
 class OpenAIBatches:
@@ -45,7 +55,7 @@ class OpenAIBatches:
         async def once() -> str:
             files = self._client.files
             file = await files.create(file=("youden.jsonl", text), purpose="batch", timeout=_TRANSFER_SECONDS)
-            return file.id
+            return _id(vars(file), "the file")
 
         return await self._tried(once)
 
@@ -54,32 +64,33 @@ class OpenAIBatches:
 
         A reply that got lost may have begun one, so that every further try looks for it first.
         """
-        looks = perhaps_begun
+        perhaps = perhaps_begun
 
         async def once() -> str:
-            nonlocal looks
-            if looks and (found := await self._find(file)) is not None:
+            nonlocal perhaps
+            if perhaps and (found := await self._find(file)) is not None:
                 return found
-            looks = True
-            batch = await self._client.batches.create(input_file_id=file, endpoint=ENDPOINT, completion_window="24h")
-            return batch.id
+            before, perhaps = perhaps, True
+            asked = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h"}
+            try:
+                said = await self._client.post("/batches", cast_to=bytes, body=asked)
+            except openai.APIStatusError as error:
+                refused = 400 <= error.status_code < 500 and error.status_code not in _MAY_HAVE_BEGUN
+                perhaps = before or not refused
+                raise
+            return _id(_read(said), "the batch")
 
-        return await self._tried(once)
+        try:
+            return await self._tried(once)
+        except CallError as error:
+            error.free = not perhaps
+            raise
 
     async def look(self, batch: str) -> BatchState:
         """How far a batch is."""
 
         async def once() -> BatchState:
-            got = await self._client.batches.retrieve(batch)
-            told = (got.errors.data if got.errors else None) or []
-            counts = got.request_counts
-            return BatchState(
-                status=got.status,
-                ended=got.status not in _UNDER_WAY,
-                n_done=0 if counts is None else counts.completed + counts.failed,
-                files=tuple(file for file in (got.output_file_id, got.error_file_id) if file),
-                errors=tuple(LineError(one.code, one.message or "no reason given", one.line) for one in told),
-            )
+            return _state(_read(await self._client.get(f"/batches/{batch}", cast_to=bytes)), batch)
 
         return await self._tried(once)
 
@@ -97,10 +108,26 @@ class OpenAIBatches:
         await self._client.close()
 
     async def _find(self, file: str) -> str | None:
-        async for batch in self._client.batches.list(limit=100):
-            if batch.input_file_id == file:
-                return batch.id
+        """The batch of a file, which the list may show late; None where it still shows none after `LAG` seconds."""
+        for share in (0, 1, 2, 4, 8):
+            await self._sleep(LAG * share / 15)
+            if (found := await self._listed(file)) is not None:
+                return found
         return None
+
+    async def _listed(self, file: str) -> str | None:
+        page: dict[str, Any] = {"limit": 100}
+        while True:
+            said = _read(await self._client.get("/batches", cast_to=bytes, options={"params": page}))
+            batches = [_read(one) for one in said["data"]] if isinstance(said.get("data"), list) else None
+            if batches is None:
+                raise _odd("no list of batches")
+            for one in batches:
+                if one.get("input_file_id") == file:
+                    return _id(one, "the batch")
+            if not said.get("has_more") or not batches:
+                return None
+            page["after"] = _id(batches[-1], "the last batch of the list")
 
     async def _tried(self, once: Callable[[], Awaitable[T]]) -> T:
         tries = Tries()
@@ -113,6 +140,58 @@ class OpenAIBatches:
                 if seconds is None:
                     raise
                 await self._sleep(seconds)
+
+
+def _state(said: Mapping[str, Any], batch: str) -> BatchState:
+    status = said.get("status")
+    status = status.lower() if isinstance(status, str) else None
+    if status not in _UNDER_WAY | _ENDED or said.get("id", batch) != batch:
+        raise _odd(f"a batch in the state {said.get('status')!r:.60}")
+    counts = [_object(said.get("request_counts")).get(name) for name in ("completed", "failed")]
+    known = [n for n in counts if isinstance(n, int) and n >= 0]
+    counted, n_done = len(known) == len(counts), sum(known)
+    files = tuple(one for name in ("output_file_id", "error_file_id") if isinstance(one := said.get(name), str) and one)
+    told = _object(said.get("errors")).get("data")
+    n_lines = None
+    if status != "completed" and (counted or (status == "failed" and not files)):
+        n_lines = n_done
+    errors = tuple(_line_error(one) for one in told if isinstance(one, dict)) if isinstance(told, list) else ()
+    return BatchState(status, status in _ENDED, n_done, files, n_lines, errors)
+
+
+def _line_error(said: Mapping[str, Any]) -> LineError:
+    code, message, line = said.get("code"), said.get("message"), said.get("line")
+    return LineError(
+        code if isinstance(code, str) else None,
+        message if isinstance(message, str) and message else "no reason given",
+        line if isinstance(line, int) else None,
+    )
+
+
+def _read(said: object) -> Mapping[str, Any]:
+    """The object that a reply is. Raises: CallError, to be asked again, for anything else."""
+    try:
+        found = orjson.loads(said) if isinstance(said, bytes) else said
+    except ValueError:
+        raise _odd("no JSON") from None
+    if not isinstance(found, dict):
+        raise _odd(f"a {type(found).__name__}")
+    return found
+
+
+def _id(said: Mapping[str, Any], what: str) -> str:
+    found = said.get("id")
+    if not isinstance(found, str) or not found:
+        raise _odd(f"no id of {what}")
+    return found
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _odd(what: str) -> CallError:
+    return CallError(f"The provider answered with {what}.", kind="retry")
 
 
 BATCHES: Registry[type] = Registry(

@@ -33,7 +33,7 @@ from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
 from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay
-from youden.judging.store.contract import Batch, Change, FailureRow, Kept, Member, Place
+from youden.judging.store.contract import Batch, Change, FailureRow, Kept, Member, Place, Row
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
 from youden.registry import Registry
@@ -220,6 +220,11 @@ class Store:
         with self._adding:
             self._unwritten.pay(payer, key, payment)
 
+    def settle(self, number: str, rest: Row | None) -> None:
+        """Forget the note of a batch, or let `rest` take its place, in the transaction that writes what was added before."""
+        with self._adding:
+            self._unwritten.settled[number] = rest
+
     def paid(self, payer: str) -> dict[str, Payment]:
         """key → what `payer` paid for that request, in this and all earlier passes."""
         self.flush()
@@ -320,10 +325,11 @@ class _Unwritten:
         self.outcomes: dict[str, Completion | Failure] = {}
         self.again: set[str] = set()
         self.payments: dict[tuple[str, str], Payment] = {}
+        self.settled: dict[str, Row | None] = {}
 
     @property
     def is_empty(self) -> bool:
-        return not self.outcomes and not self.payments
+        return not self.outcomes and not self.payments and not self.settled
 
     def pay(self, payer: str, key: str, payment: Payment) -> None:
         before = self.payments.get((payer, key))
@@ -332,6 +338,7 @@ class _Unwritten:
     def and_then(self, later: _Unwritten) -> Self:
         self.outcomes |= later.outcomes
         self.again |= later.again
+        self.settled |= later.settled
         for (payer, key), payment in later.payments.items():
             self.pay(payer, key, payment)
         return self
@@ -345,6 +352,7 @@ class _Unwritten:
                 for whose, one in self.payments.items()
             ],
             self.again,
+            list(self.settled.items()),
         )
 
 

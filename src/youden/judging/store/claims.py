@@ -110,6 +110,11 @@ def is_gone(owner: str) -> bool:
     return False
 
 
+def new_id() -> str:
+    """A name for a batch of one's own."""
+    return uuid.uuid4().hex
+
+
 @dataclass(frozen=True)
 class Job:
     """One file of requests under way.
@@ -122,7 +127,7 @@ class Job:
     keys: tuple[str, ...]
     file: str | None = None
     batch: str | None = None
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    id: str = field(default_factory=new_id)
 
     @property
     def claim(self) -> str:
@@ -165,10 +170,13 @@ class Jobs:
 
     def add(self, job: Job) -> None:
         """Note a batch before anything of it leaves the machine."""
-        usd = None if math.isnan(job.usd) else job.usd
-        row = (job.id, *self._whose, usd, job.file, job.batch, orjson.dumps(job.keys).decode(), time.time())
         with self._lock:
-            self._place.put_rows("batches", [row])
+            self._place.put_rows("batches", [self.row(job)])
+
+    def row(self, job: Job) -> Row:
+        """The note of a batch."""
+        usd = None if math.isnan(job.usd) else job.usd
+        return job.id, *self._whose, usd, job.file, job.batch, orjson.dumps(job.keys).decode(), time.time()
 
     def uploaded(self, job: Job, file: str) -> Job:
         """Note the id of the file that the provider holds."""
@@ -179,7 +187,7 @@ class Jobs:
         return self._changed(replace(job, batch=batch))
 
     def forget(self, job: Job) -> None:
-        """Its results are in the store, or nothing was sent."""
+        """Nothing of it was begun."""
         with self._lock:
             self._place.forget_batch(job.id)
 

@@ -78,12 +78,14 @@ PaymentRow = tuple[str, str, float | None, int, int, float]
 
 @dataclass(frozen=True)
 class Batch:
-    """What is written together. answers: (key, JSON); again: keys that were asked again, whose outcome replaces what is there."""
+    """What is written together. answers: (key, JSON); again: keys that were asked again, whose outcome replaces what is there;
+    settled: (name of a row of `batches`, the row in its place or None): batches whose results these are."""
 
     answers: Sequence[tuple[str, str]]
     failures: Sequence[FailureRow]
     payments: Sequence[PaymentRow]
     again: Collection[str] = ()
+    settled: Sequence[tuple[str, Row | None]] = ()
 
     @property
     def keys(self) -> list[str]:

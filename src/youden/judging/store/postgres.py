@@ -86,7 +86,13 @@ booked AS (
   SELECT * FROM unnest(%(payers)s::text[], %(bought)s::text[], %(usd)s::float8[], %(ins)s::bigint[], %(outs)s::bigint[],
   %(seconds)s::float8[]) WHERE EXISTS (SELECT FROM once)
   ON CONFLICT (payer, key) DO UPDATE SET usd = paid.usd + excluded.usd, tokens_in = paid.tokens_in + excluded.tokens_in,
-  tokens_out = paid.tokens_out + excluded.tokens_out, seconds = paid.seconds + excluded.seconds)
+  tokens_out = paid.tokens_out + excluded.tokens_out, seconds = paid.seconds + excluded.seconds),
+settled AS (DELETE FROM youden.batches WHERE id = ANY(%(settled)s)),
+noted AS (
+  INSERT INTO youden.batches
+  SELECT * FROM unnest(%(batch_id)s::text[], %(batch_address)s::text[], %(batch_model)s::text[], %(batch_usd)s::float8[],
+  %(batch_file)s::text[], %(batch_batch)s::text[], %(batch_keys)s::text[], %(batch_created)s::float8[])
+  WHERE EXISTS (SELECT FROM once) ON CONFLICT DO NOTHING)
 SELECT key FROM fresh
 """
 _TAKE = f"""
@@ -149,6 +155,8 @@ class PostgresPlace:
         values |= {"keys": list(answers), "texts": list(answers.values())}
         values |= _columns(("failed", "kinds", "statuses", "reasons"), failures)
         values |= _columns(("payers", "bought", "usd", "ins", "outs", "seconds"), payments)
+        values |= {"settled": [number for number, _ in batch.settled]}
+        values |= _columns([f"batch_{name}" for name in names_of("batches")], [row for _, row in batch.settled if row])
         self._run(_WRITE, values)
 
     def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:

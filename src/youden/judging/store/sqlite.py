@@ -116,6 +116,10 @@ class SqlitePlace:
             if do.execute("SELECT 1 FROM claims LIMIT 1").fetchall():
                 do.executemany("DELETE FROM claims WHERE key = ?", [(key,) for key in batch.keys])
             do.executemany(_PAY, batch.payments)
+            do.executemany("DELETE FROM batches WHERE id = ?", [(number,) for number, _ in batch.settled])
+            do.executemany(
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [row for _, row in batch.settled if row]
+            )
 
     def paid(self, payer: str) -> list[tuple[str, float | None, int, int, float]]:
         return self._read("SELECT key, usd, tokens_in, tokens_out, seconds FROM paid WHERE payer = ?", payer)

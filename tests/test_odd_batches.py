@@ -1,0 +1,202 @@
+"""Providers of batches that say odd things: nothing is sent twice, no cap is passed, and what was answered is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from batch_server import HICCUPS, QUIRKS, BatchServer
+from judged import ENVIRONMENT, dense_plan, judge_config
+from pools import make_pool
+from toy_engine import run_batch
+from wire_server import Reply, well_behaved
+from youden.errors import ShortRunError
+from youden.judging.asking.terms import Asking, Batching, Books, Limits
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import Store, open_store
+from youden.judging.store.claims import noted_batches
+from youden.nouns import Verdicts
+
+POOL = make_pool(3, 8)
+PLAN = dense_plan(POOL)
+CAP = 0.02
+"""USD, for which about half the plan's worst case can be sent at once."""
+
+
+@pytest.fixture(autouse=True)
+def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youden.judging.outside.openai_batches.LAG", 0.6)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "v.db") as opened:
+        yield opened
+
+
+def usd(n: int) -> float:
+    """What the server bills for `n` lines."""
+    return n * (100 + 1) / 1e6
+
+
+async def ask(
+    server: BatchServer, store: Store, *, outage: float = 60.0, sleep: Any = None, **changes: Any
+) -> Verdicts:
+    config = judge_config(server.url, price=1, outage=outage, max_tries=3, **changes)
+    batching = Batching(poll=0.0, limits=Limits(requests=30), **({} if sleep is None else {"sleep": sleep}))
+    asking = Asking(max_cost=CAP, batching=batching, books=Books("run"))
+    return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=asking)
+
+
+async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
+    """The same command as often as it takes; each keeps the cap."""
+    for _ in range(9):
+        before = len(server.bodies)
+        try:
+            return await ask(server, store)
+        except ShortRunError:
+            assert usd(len(server.bodies) - before) <= CAP
+    raise AssertionError("it comes to no end")
+
+
+def sent(server: BatchServer) -> set[int]:
+    """How often each request was worked on, and paid."""
+    return set(Counter(orjson.dumps(body) for body in server.bodies).values())
+
+
+@pytest.mark.parametrize("name", [*QUIRKS, *HICCUPS])
+@pytest.mark.parametrize("fate", ["completed", "expired"])
+async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Store, name: str, fate: Any) -> None:
+    """A batch that expires runs half of its requests; the rest is sent again, and paid once."""
+    is_quirk = name in QUIRKS
+    async with BatchServer(
+        odd=QUIRKS[name] if is_quirk else HICCUPS[name],
+        odd_times=math.inf if is_quirk else 3,
+        fates=[fate],
+        looks_needed=2,
+    ) as server:
+        verdicts = await all_that_is_asked(server, store)
+        assert verdicts.answered.all()
+        assert sent(server) == {1}
+        assert len(server.bodies) == len(PLAN)
+        assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
+        assert noted_batches(store.place) == []
+
+
+@pytest.mark.parametrize("name", set(HICCUPS) - {"IN_PROGRESS"})
+async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_noted(store: Store, name: str) -> None:
+    """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
+    async with BatchServer(odd=HICCUPS[name]) as server:
+        for _ in range(2):
+            with pytest.raises(ShortRunError, match=r"stay noted and can cost up to 0\.0") as caught:
+                await ask(server, store, outage=0.05)
+            assert (caught.value.slug, caught.value.exit_code) == ("batch-unreachable", 1)
+        n_noted, n_kept = sum(one.n_requests for one in noted_batches(store.place)), len(store)
+        assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
+        assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
+        assert sum(one.usd for one in store.paid("run").values()) == pytest.approx(usd(n_kept))
+        server.odd = {}
+        verdicts = await all_that_is_asked(server, store)
+        assert verdicts.answered.all()
+        assert sent(server) == {1}
+        assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
+
+
+async def test_half_a_file_is_kept_once_while_the_other_half_is_waited_for(store: Store) -> None:
+    async with BatchServer(odd=HICCUPS["half a file"]) as server:
+        with pytest.raises(ShortRunError):
+            await ask(server, store, outage=0.05)
+        assert 0 < len(store) < len(server.bodies)
+        assert sum(one.n_requests for one in noted_batches(store.place)) == len(server.bodies) - len(store)
+
+
+@pytest.mark.parametrize("lost", ["lost", "409 lost", "504 lost", "500 lost"])
+async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags(store: Store, lost: Any) -> None:
+    async with BatchServer(faults={"create": [lost]}, lag=0.2) as server:
+        assert (await all_that_is_asked(server, store)).answered.all()
+        assert len(server.batches) == len(server.inputs)
+        assert sent(server) == {1}
+
+
+async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(store: Store) -> None:
+    async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
+        with contextlib.suppress(Exception):
+            await ask(server, store)
+        assert len(noted_batches(store.place)) == 1
+        assert (await all_that_is_asked(server, store)).answered.all()
+        assert sent(server) == {1}
+
+
+class Worker:
+    """Works off a folder's files at once; what it leaves there goes through `spoil`, `times` looks long."""
+
+    def __init__(
+        self, folder: Path, spoil: Callable[[bytes], bytes | None], *, times: float, done: bool = False
+    ) -> None:
+        self.folder, self.spoil, self.times, self.done = folder, spoil, times, done
+        self.worked: Counter[bytes] = Counter()
+        self.answers: dict[Path, bytes] = {}
+
+    async def __call__(self, _: float) -> None:
+        for requests in sorted(self.folder.glob("requests-*.jsonl")):
+            path = self.folder / requests.name.replace("requests", "answers")
+            if path not in self.answers:
+                run_batch(requests, path, decide=self._decide)
+                self.answers[path] = path.read_bytes()
+            text = self.spoil(self.answers[path]) if self.times > 0 else self.answers[path]
+            path.unlink(missing_ok=True)
+            if text is not None:
+                path.write_bytes(text)
+            if self.done:
+                path.with_suffix(".done").touch()
+        self.times -= 1
+
+    def _decide(self, n: int, body: Any) -> Reply:
+        self.worked[orjson.dumps(body)] += 1
+        return well_behaved(n, body)
+
+
+FOLDER: dict[str, Callable[[bytes], bytes | None]] = {
+    "not there yet": lambda _: None,
+    **{name: odd["fetch"] for name, odd in {**HICCUPS, **QUIRKS}.items() if "fetch" in odd},
+}
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("name", FOLDER)
+async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
+    store: Store, name: str, done: bool
+) -> None:
+    worker = Worker(
+        Path(store.name).with_name("batches"), FOLDER[name], times=math.inf if name in QUIRKS else 3, done=done
+    )
+    async with BatchServer() as server:
+        for _ in range(9):
+            with contextlib.suppress(ShortRunError):
+                verdicts = await ask(server, store, batch_provider="folder", sleep=worker)
+                break
+    assert verdicts.answered.all()
+    assert set(worker.worked.values()) == {1}
+    assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
+
+
+@pytest.mark.parametrize("name", set(FOLDER) - set(QUIRKS))
+async def test_a_folder_that_is_done_and_not_whole_is_left_alone_with_all_noted(store: Store, name: str) -> None:
+    worker = Worker(Path(store.name).with_name("batches"), FOLDER[name], times=math.inf, done=True)
+    async with BatchServer() as server:
+        with pytest.raises(ShortRunError, match="stay noted"):
+            await ask(server, store, batch_provider="folder", sleep=worker, outage=0.05)
+        worker.times = 0
+        for _ in range(9):
+            with contextlib.suppress(ShortRunError):
+                verdicts = await ask(server, store, batch_provider="folder", sleep=worker)
+                break
+    assert verdicts.answered.all()
+    assert set(worker.worked.values()) == {1}
