@@ -79,6 +79,7 @@ def test_complete_slots_of_equal_weight_give_the_trial_mean() -> None:
     assert ours.n_trials.tolist() == plain.n_trials.tolist()
 
 
+@pytest.mark.slow
 def test_a_pair_that_agents_prefer_does_not_move_means_when_only_unsure_agents_are_asked() -> None:
     """Agents 0 and 1 favour each other; asked often as partners, unweighted they would look better than they are."""
     world = dense_world(8, 120)

@@ -293,6 +293,7 @@ def test_the_compiled_solution_is_the_numpy_one(shape: tuple[int, int], grouped:
     assert (compiled.status, compiled.n_rounds) == (plain.status, plain.n_rounds)
 
 
+@pytest.mark.slow
 def test_many_cells_are_swept_and_the_gradient_is_as_small() -> None:
     """2,100 agents are above what Cholesky is used for."""
     rng = np.random.default_rng(16)

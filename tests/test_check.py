@@ -122,6 +122,7 @@ CHEATING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "attack"), [*SHIPPED.items(), *UNSEEN.items()], ids=[*SHIPPED, *UNSEEN])
 def test_attackers_are_named_for_what_they_do(honest: Pool, name: str, attack: Attack) -> None:
     pool, made = planted(honest, attack, weak=4)

@@ -230,6 +230,7 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(youde
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
     youden: Youden, here: Path, server: WireServer
 ) -> None:
@@ -279,6 +280,7 @@ def test_the_first_config_of_a_run_that_grew_is_told_where_to_go_on(youden: Youd
     assert "runs/r/config.yaml" in ended.err
 
 
+@pytest.mark.slow
 def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
     youden: Youden, here: Path, server: WireServer
 ) -> None:

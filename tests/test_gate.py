@@ -203,6 +203,7 @@ def test_a_worse_agent_decides_and_an_undecided_one_comes_next() -> None:
     assert of("better", "no worse") == "no worse"
 
 
+@pytest.mark.slow
 def test_the_calls_asked_for_decide_and_cost_what_the_judge_says() -> None:
     decided = asked = 0
     for seed in range(40):

@@ -291,6 +291,7 @@ def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path
     assert whole["usd"] == pytest.approx((n_calls - done) * usd)
 
 
+@pytest.mark.slow
 def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
     youden: Youden, here: Path, server: WireServer
 ) -> None:

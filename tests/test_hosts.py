@@ -129,6 +129,7 @@ def test_what_cannot_work_is_said_before_a_call(
     assert slug_of(url) == "store-package"
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written(tmp_path: Path) -> None:
     from postgres import cluster
     from test_store_contract import answer

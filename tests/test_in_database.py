@@ -317,6 +317,7 @@ def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk
     assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["arrays", "duckdb"])
 def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
     small_disk: Path, name: engine.Engine

@@ -39,6 +39,7 @@ def test_a_published_run_says_it_on_its_card(youden: Youden, part: Path) -> None
     assert "12 items, of which 9 were compared" in (part.parent / "card" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_gaming_audit_says_it_of_the_run_it_starts_from(youden: Youden, field_notes: Path, tmp_path: Path) -> None:
     write_config(tmp_path / "c.yaml", pool=str(field_notes), calls=160, n_independent=100, out="few")
     assert youden("run", "c.yaml").code == 0

@@ -191,6 +191,7 @@ async def test_a_long_retry_after_does_not_hold_up_the_others(tmp_path: Path) ->
     assert all(again[body] - at >= 1 for body, at in first.items())
 
 
+@pytest.mark.slow
 async def test_a_storm_of_429s_is_weathered_without_losing_a_trial(tmp_path: Path) -> None:
     dice, loop = random.Random(3), asyncio.get_running_loop()
     ends = loop.time() + 1.0

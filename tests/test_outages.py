@@ -47,6 +47,7 @@ SLOW_TOO = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [Reply(fault="reset"), Reply(status=503), *SLOW_TOO])
 async def test_a_server_that_is_away_for_a_while_costs_no_trial(store: Store, away: Reply) -> None:
     until = 0.0

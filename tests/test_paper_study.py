@@ -48,6 +48,7 @@ def test_every_figure_of_a_domain_has_its_row_and_the_rest_is_said_to_be_missing
     assert row.sds == pytest.approx((row.ours - row.paper) / row.sd)
 
 
+@pytest.mark.slow
 def test_the_command_on_opus(peer_prediction: Path, tmp_path: Path) -> None:
     import_peer_prediction(peer_prediction / "eval_results" / "opus_translation_results", tmp_path / "opus")
     arguments = ["study", "paper", str(tmp_path / "opus"), "--seeds", "2", "--draws", "30"]

@@ -148,6 +148,7 @@ def test_a_byte_order_mark_windows_line_ends_and_blank_lines_are_tolerated(tmp_p
     assert read_pool(folder).agents[0] == Agent("a", "g")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_text_of_ten_megabytes_arrives_whole(tmp_path: Path, kind: str) -> None:
     long = "word, " * 1_700_000

@@ -229,6 +229,7 @@ def test_a_picture_names_its_title_unit_source_and_what_it_was_drawn_from(tmp_pa
     assert mark(spec) != mark(picture_spec(other, "ranking"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "figures"),
     [

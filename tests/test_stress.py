@@ -99,6 +99,7 @@ def test_an_id_that_is_taken_gets_a_number(field_notes: Path) -> None:
     assert plant(named, ATTACKS.load("mirror"), weak=3, rng=own_stream(0)).ids == ("mirror 2",)
 
 
+@pytest.mark.slow
 def test_a_pool_is_attacked_offline_and_the_table_chart_and_json_say_who_was_named(
     youden: Youden, tmp_path: Path, field_notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

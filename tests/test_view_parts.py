@@ -146,6 +146,7 @@ def client(url: str) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_every_trial_is_reached_by_paging_and_named(run: RunFolder, client: httpx.Client) -> None:
     plan = run.read_plan()
     rows = []

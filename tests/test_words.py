@@ -74,6 +74,7 @@ def test_a_run_of_n_han_characters_is_n_minus_one_pairs(text: str) -> None:
     assert found[0] + "".join(pair[1] for pair in found[1:]) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "a ", "茶", "\u0301\u0323", "\x00", "\ud800", "ﾞ\u0323"])
 def test_a_megabyte_of_anything_is_read(unit: str) -> None:
     assert len(words(unit * (1_000_000 // len(unit)))) <= 1_000_000
