@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.nouns import Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats
+from youden.report.data.answers import Block, Predictions, TrialSource
 
 
 def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:
@@ -32,3 +36,18 @@ def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> 
         missing=np.where(lost, 2, 0).astype(np.int8),
         judge={"name": "test"},
     )
+
+
+def source_of(result: Verdicts) -> TrialSource:
+    """What a report reads of these answers, without a folder."""
+    columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
+    columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
+    more = {"key": result.key, "seconds": result.seconds}
+    columns |= {name: column for name, column in more.items() if column is not None}
+    block = Block(0, len(result), lambda: columns, lambda rows: columns["key"][rows].tolist())
+    return TrialSource(result.plan, [block], result.judge, frozenset(columns))
+
+
+def nothing_predicted(plan: Plan) -> Predictions:
+    """A fit that knows of no agent and no item."""
+    return Predictions(np.full(plan.n_agents, np.nan), np.full(plan.n_items, np.nan))

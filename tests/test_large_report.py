@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pools import answer_with, make_pool
+from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import judged
 from test_in_database import PLANS
 from test_schemas import content, validator
@@ -23,10 +22,9 @@ from youden.nouns.pool import Bools, Floats
 from youden.report.data import answers as repeats
 from youden.report.data import reading as cost
 from youden.report.data import reading as worst
-from youden.report.data.answers import TrialSource, trials_in_memory, trials_on_disk
-from youden.report.data.evidence import gather
+from youden.report.data.answers import TrialSource, trials_on_disk
 from youden.report.data.reading import Latency, Reading
-from youden.report.data.report import ReportData, build_report
+from youden.report.data.report import build_report
 from youden.report.pages.writing import render_page
 from youden.run.in_database import fit_in_database
 from youden.run.pipeline import fit_run
@@ -47,11 +45,12 @@ def unanswered(plan: Plan) -> Bools:
 
 
 @pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
     monkeypatch.setattr(blocks, "CELLS_AT_ONCE", 12)
     monkeypatch.setattr(repeats, "AT_ONCE", 40)
     monkeypatch.setattr(worst, "AT_ONCE", 16)
+    return monkeypatch
 
 
 def run_of(place: Path, how: str) -> RunFolder:
@@ -80,15 +79,6 @@ def same(one: object, other: object, at: str = "") -> None:
         assert one == other, at
 
 
-def by_arrays(folder: RunFolder) -> ReportData:
-    """The report of the very tables that DuckDB wrote, its trials and pairs made anew in memory."""
-    shutil.move(folder.file("pairs.parquet"), folder.file("aside"))
-    made = build_report(RunFolder(folder.path))
-    shutil.move(folder.file("aside"), folder.file("pairs.parquet"))
-    return made
-
-
-@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize(
     "how",
     [
@@ -100,18 +90,25 @@ def by_arrays(folder: RunFolder) -> ReportData:
         "held out, pooled, own",
     ],
 )
-def test_a_report_read_in_blocks_is_the_one_of_arrays(tmp_path: Path, how: str) -> None:
+def test_a_report_read_in_blocks_is_that_of_a_whole_and_both_engines_know_the_same_of_pairs(
+    tmp_path: Path, how: str, small_parts: pytest.MonkeyPatch
+) -> None:
     folder = run_of(tmp_path, how)
     assert len(list(folder.file("verdicts.parquet").glob("*.parquet"))) > 1
     fit_in_database(folder, target="items-like-these")
     large = build_report(RunFolder(folder.path))
-    same(large, by_arrays(folder), how)
+    assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
+    result, pairs = folder.read_verdicts(folder.read_plan()), folder.read_pairs()
+    small_parts.undo()
+    folder.write_verdicts(result)
+    same(large, build_report(RunFolder(folder.path)), how)
+    fit_run(folder)
+    same(pairs, folder.read_pairs(), how)
     assert large.trials is not None
     assert large.judge is not None
     assert (large.judge.turned is None) == (large.trials.n_of_kind["answers differ"] == 0)
     assert sum(large.trials.n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
-    assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
 
 
 @pytest.fixture
@@ -121,19 +118,13 @@ def fitted(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def in_memory(folder: RunFolder) -> bool:
-    trials = gather(folder).trials
-    return trials is not None and trials.kept is not None
-
-
-def test_pairs_of_another_fit_are_not_believed_and_arrays_take_them_out(fitted: RunFolder) -> None:
-    assert not in_memory(fitted)
+def test_pairs_of_another_fit_are_not_believed(fitted: RunFolder) -> None:
     rows = fitted.file("ranking.csv").read_bytes().splitlines(keepends=True)
     fitted.file("ranking.csv").write_bytes(b"".join([rows[0], rows[2], rows[1], *rows[3:]]))
-    assert fitted.read_pairs() is None
-    assert in_memory(fitted)
+    with pytest.raises(RunFolderError, match=r"Fit the run again: youden fit .*\[pairs-stale\]"):
+        build_report(fitted)
     fit_run(fitted)
-    assert not fitted.has("pairs.parquet")
+    build_report(fitted)
 
 
 def test_a_damaged_table_of_pairs_says_so(fitted: RunFolder) -> None:
@@ -151,7 +142,7 @@ def timed(plan: Plan, n: int) -> Verdicts:
 
 
 def latency(source: TrialSource) -> Latency:
-    found = Reading(source, None).latency
+    found = Reading(source, nothing_predicted(source.plan)).latency
     assert found is not None
     return found
 
@@ -164,11 +155,11 @@ def test_seconds_and_keys_are_those_of_their_rows_and_a_sample_of_calls_is_calle
     plan = folder.read_plan()
     n = len(plan)
     folder.write_verdicts(result := timed(plan, n))
-    memory, disk = trials_in_memory(result), trials_on_disk(folder)
+    memory, disk = source_of(result), trials_on_disk(folder)
     assert len(disk.blocks) > 5
     rows = [n - 1, 3, 200, 61, 3]
     for source in (memory, disk):
-        assert Reading(source, None).keys(rows) == [f"{row:064d}".encode() for row in rows]
+        assert Reading(source, nothing_predicted(source.plan)).keys(rows) == [f"{row:064d}".encode() for row in rows]
         whole = latency(source)
         assert (whole.n_calls, whole.n_sampled) == (n // 2, None)
         assert whole.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))

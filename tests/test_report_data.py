@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -23,7 +23,6 @@ from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
-from youden.report.data.answers import trials_in_memory
 from youden.report.data.comparison import compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
 from youden.report.data.openings import sample_trials
@@ -267,7 +266,7 @@ def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
         arm=[INDEPENDENT] * n,
         other_item=[1] * n,
     )
-    found = Reading(trials_in_memory(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), None)
+    found = Reading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
     lines = {line.agent: line for line in found.alarms}
     assert (lines["a0"].n, lines["a0"].n_yes, lines["a0"].alarmed) == (100, 100, True)
     assert (lines["a1"].n, lines["a1"].n_yes, lines["a1"].alarmed) == (100, 0, False)
@@ -345,12 +344,10 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run")
     data = build_report(folder)
     assert data.trials is not None
-    from youden.report.data.evidence import gather, open_texts
+    from youden.report.data.evidence import open_texts, read_result
     from youden.report.data.openings import find_sources, judge_of_calls
 
-    trials = gather(folder).trials
-    assert trials is not None
-    result = trials.kept
+    result = read_result(folder)
     assert result is not None
     sources = find_sources(folder, open_texts(folder), judge_of_calls(result))
     little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
@@ -383,7 +380,9 @@ def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
         build_report(RunFolder(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("name", ["fit.json", "ranking.csv", "verdicts.parquet", "items.csv", "signature.json"])
+@pytest.mark.parametrize(
+    "name", ["fit.json", "ranking.csv", "verdicts.parquet", "items.csv", "pairs.parquet", "signature.json"]
+)
 def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
     folder = judged(tmp_path / "run")
     folder.file(name).unlink()

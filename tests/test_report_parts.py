@@ -8,21 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pools import answer_with, make_pool
+from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
 from youden.nouns import INDEPENDENT, PAIRED, Finding, Plan, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.report.charts import vega
-from youden.report.data.answers import Predictions, trials_in_memory
+from youden.report.data.answers import Predictions
 from youden.report.data.doubts import Doubts
-from youden.report.data.evidence import partners_seen
 from youden.report.data.reading import Reading
 from youden.report.data.report import ReportData, build_report, findings
 from youden.report.data.warnings import first_sentence, grouped
 from youden.report.pages.embed import coded
 from youden.report.pages.writing import render_page
+from youden.run.analysis import known_pairs
+from youden.run.ranking import learn
 
 NOBODY = Doubts(None, (), (), ())
 
@@ -107,7 +108,9 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
         *((0, 0, 1, -1, 0), (0, 0, 1, -1, 1), (0, 1, 0, -1, 0)),  # asked twice, and in the other order
         *((1, 2, 3, -1, 0), (1, 0, 2, 2, 0), (1, 1, 2, 2, 0)),
     )
-    found = Reading(trials_in_memory(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), None).judge
+    found = Reading(
+        source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
+    ).judge
     assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
     assert found.again is not None
     assert (found.again.n, found.again.n_same) == (1, 0)
@@ -117,21 +120,25 @@ def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
 
 def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
     result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
-    found = Reading(trials_in_memory(result), None).judge
+    found = Reading(source_of(result), nothing_predicted(result.plan)).judge
     assert (found.again, found.turned, found.fpr, found.j) == (None, None, None, None)
 
 
 def test_partners_seen_are_those_a_compared_cell_met() -> None:
     # Item 0: a pair, either way round, so two cells met 1 of 3 partners; item 1: three cells met 2, 1 and 1.
-    plan = plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0))
-    assert partners_seen(tally(answer_with(plan, np.ones(4)))) == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
+    plan = replace(
+        plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
+    )
+    assert known_pairs(learn(tally(answer_with(plan, np.ones(4))))).partners_seen == pytest.approx(
+        (1 + 1 + 2 + 1 + 1) / 5 / 3
+    )
 
 
 def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -> None:
     rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
     predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
     answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
-    found = Reading(trials_in_memory(answer_with(plan_of(*rows), answers)), predicted).worst
+    found = Reading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
     # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
     # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
     assert found == ((1, 2, 3, 4), (1,), (2, 4), (3,))

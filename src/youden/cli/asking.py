@@ -177,10 +177,10 @@ def run_command(
     from youden.run.partner_rules import rules_of
 
     rules = replace(rules_of(planned.folder.read_config()), clones=clones_of(planned.pool))
-    fitted = fit(planned.folder, rules=rules).analysis
+    fit(planned.folder, rules=rules)
     if table is not None:
         validate(planned.folder, table)
-    show.show_result(write_report(planned.folder, fitted).summary, as_json=as_json)
+    show.show_result(write_report(planned.folder).summary, as_json=as_json)
     if to_mlflow:
         progress.log(planned.folder)
 

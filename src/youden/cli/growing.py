@@ -104,7 +104,7 @@ def extend_command(
     with progress_bar() as bar:
         fitted = extend_run(planned, kept, asking(progress=bar))
     extensions = fitted.facts.growth
-    summary = write_report(planned.run.folder, fitted).summary
+    summary = write_report(planned.run.folder).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()
     if wide:
         names = shlex.join(word for agent in wide for word in ("--focus", agent))

@@ -74,9 +74,9 @@ def _reused(database: DuckDBPyConnection, measured: Collection[str]) -> int:
 class PairSums:
     """Sums by ordered pair of agents, and how many pairs of cells were compared; blocks of other items add up."""
 
-    def __init__(self, plan: Plan) -> None:
-        K = plan.n_agents
-        self._twin, self._shape = plan.independent == "twin", (K, K)
+    def __init__(self, n_agents: int, *, own_rates: bool) -> None:
+        K = n_agents
+        self._twin, self._shape = own_rates, (K, K)
         self._difference, self._items = np.zeros((K, K)), np.zeros((K, K))
         self._total, self._times = np.zeros((K, K)), np.zeros((K, K))
         self._squares, self._rows = np.zeros((K, K)), np.zeros((K, K))
@@ -123,6 +123,7 @@ class PairSums:
             above=np.where(np.isnan(apart.error), np.nan, apart.above),
             ability=ability,
             partners_seen=seen,
+            own_rates=self._twin,
         )
 
 
@@ -192,7 +193,7 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
     item_trials = np.zeros(J, dtype=np.int64)
     n, total, squares = np.zeros(K), np.zeros(K), np.zeros(K)
     n_cells, seen = 0, np.zeros((K, J), dtype=np.bool_)
-    pairs = PairSums(plan)
+    pairs = PairSums(plan.n_agents, own_rates=plan.independent == "twin")
     for block in found:
         rates, split = block.rates(), block.split
         learned = rates if held is None else block.rates(clean=True)

@@ -25,6 +25,7 @@ class Pairs:
     above: 1 where the row's agent is told to be better than the column's, 0 where it is not.
     ability: float[K], of the additive fit, which predicts; NaN for an agent never seen.
     partners_seen: share of its possible partners with which a compared cell was compared; None where nothing was.
+    own_rates: whether each pair has an FPR of its own, which `agreement` is less.
     """
 
     agreement: Floats
@@ -34,6 +35,7 @@ class Pairs:
     above: Floats
     ability: Floats
     partners_seen: float | None
+    own_rates: bool
 
     def __post_init__(self) -> None:
         freeze([self.agreement, self.mean, self.error, self.n, self.above, self.ability])

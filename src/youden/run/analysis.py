@@ -11,6 +11,7 @@ import pandas as pd
 
 from youden import __version__
 from youden.data.folder.run_folder import RunFolder
+from youden.engines.tallying import PairSums
 from youden.errors import StatisticsError
 from youden.nouns import (
     CallFacts,
@@ -65,7 +66,7 @@ N_DEPENDENT = 3
 class Tables:
     """The tables of a run's folder that follow from its answers, whichever engine made them.
 
-    pairs: what a report of a run too large for arrays is made from; None where arrays made the tables.
+    pairs: what a report is made from.
     """
 
     learned: Estimated
@@ -74,7 +75,7 @@ class Tables:
     items: pd.DataFrame
     curl: tuple[CurlCurve, ...]
     facts: RunFacts
-    pairs: Pairs | None = None
+    pairs: Pairs
 
     @property
     def symmetric(self) -> Scores:
@@ -91,8 +92,7 @@ class Tables:
         if self.holdout is not None:
             folder.write_holdout(self.holdout)
         folder.write_ranking(self.ranking)
-        if self.pairs is not None:
-            folder.write_pairs(self.pairs, agents=self.symmetric.agent_ids)
+        folder.write_pairs(self.pairs, agents=self.symmetric.agent_ids)
         folder.write_items(self.items)
         folder.write_curl(self.curl)
         folder.write_facts(self.facts)
@@ -169,7 +169,22 @@ def analyse(
         items=items_table(learned, n_trials),
         curl=links.curves,
         facts=facts,
+        pairs=known_pairs(learned),
     )
+
+
+def known_pairs(of: Learned) -> Pairs:
+    """What is known of every two agents, from rates in memory."""
+    rates = of.rates
+    sums = PairSums(rates.n_agents, own_rates=rates.independent == "twin")
+    learned, seen = rates.n_paired > 0, ~np.isnan(rates.tpr)
+    if of.split is not None:
+        learned &= of.split.train[rates.first, rates.item] & of.split.train[rates.second, rates.item]
+    cells = np.zeros((rates.n_agents, rates.n_items), dtype=np.bool_)
+    for agent in (rates.first[seen], rates.second[seen]):
+        cells[agent, rates.item[seen]] = True
+    sums.add(rates, learned=learned, n_cells=int(cells.sum()))
+    return sums.pairs(of.apart, of.model.ability_)
 
 
 def facts_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal
 
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
@@ -20,20 +20,10 @@ from youden.nouns import PartnerRules, Target
 from youden.run.partner_rules import remembered
 from youden.run.pipeline import fit_run, target_of
 
-if TYPE_CHECKING:
-    from youden.run.analysis import Analysis
-
 Engine = Literal["arrays", "duckdb"]
 
 TRIALS_FOR_DUCKDB = 10_000_000
 """Judged trials from which on a run is fitted by DuckDB where nobody names an engine and it is installed."""
-
-
-class Fitted(NamedTuple):
-    """Which engine fitted a run, and what arrays hold of it; None where a database did it."""
-
-    engine: Engine
-    analysis: Analysis | None
 
 
 def fit(
@@ -44,8 +34,8 @@ def fit(
     engine: Engine | None = None,
     memory: str = MEMORY,
     rates: bool = False,
-) -> Fitted:
-    """Fit a run's folder as `fit_run` does, by `engine`, or by the one that its size asks for.
+) -> Engine:
+    """Fit a run's folder as `fit_run` does, by `engine`, or by the one that its size asks for; returns which.
 
     duckdb keeps `memory` of the trials at a time and writes rates.parquet only where `rates` says so.
 
@@ -54,11 +44,12 @@ def fit(
     check_memory(memory)
     engine = engine or _by_size(folder, target, rules)
     if engine == "arrays":
-        return Fitted(engine, fit_run(folder, target=target, rules=rules))
+        fit_run(folder, target=target, rules=rules)
+        return engine
     from youden.run.in_database import fit_in_database
 
     fit_in_database(folder, target=target_of(folder, target), rules=rules, memory=memory, rates=rates)
-    return Fitted(engine, None)
+    return engine
 
 
 def _by_size(folder: RunFolder, target: Target | None, rules: PartnerRules | None) -> Engine:

@@ -79,6 +79,7 @@ class PairsSaid(Said):
     agents: tuple[str, ...]
     ability: tuple[float | None, ...]
     partners_seen: float | None
+    own_rates: bool
     ranking_digest: str
 
 
@@ -89,6 +90,7 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
         agents=agents,
         ability=tuple(None if np.isnan(value) else value for value in pairs.ability.tolist()),
         partners_seen=pairs.partners_seen,
+        own_rates=pairs.own_rates,
         ranking_digest=ranking_digest,
     )
     measured = {column.name: getattr(pairs, column.name)[first, second] for column in _OF_PAIRS}
@@ -117,5 +119,6 @@ def read_pairs(path: Path) -> WrittenPairs:
         **squares | {"n": np.nan_to_num(squares["n"])},
         ability=np.array([np.nan if value is None else value for value in said.ability]),
         partners_seen=said.partners_seen,
+        own_rates=said.own_rates,
     )
     return WrittenPairs(pairs, said.ranking_digest)

@@ -30,7 +30,7 @@ MADE_BY: Final = {
     "plan.parquet": "youden plan CONFIG",
     "verdicts.parquet": "youden judge CONFIG",
     "rates.parquet": "youden fit RUN",
-    "pairs.parquet": "youden fit RUN --engine duckdb",
+    "pairs.parquet": "youden fit RUN",
     "scores.csv": "youden fit RUN",
     "scores_row.csv": "youden fit RUN",
     "holdout.csv": "youden fit RUN",

@@ -23,6 +23,7 @@ from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_c
 from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
 from youden.data.folder.sheets import RankingFile
 from youden.data.folder.trial_tables import VerdictsSaid
+from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,
     Json,
@@ -243,10 +244,16 @@ class RunFolder:
             self.file("pairs.parquet"), pairs, agents=agents, ranking_digest=self._digest("ranking.csv")
         )
 
-    def read_pairs(self) -> Pairs | None:
-        """What a fit wrote of pairs; None where it was another ranking's."""
+    def read_pairs(self) -> Pairs:
+        """What the fit that wrote the ranking knows of pairs. Raises: RunFolderError; [pairs-stale] for those of another fit."""
         found = rate_tables.read_pairs(self.file("pairs.parquet"))
-        return found.pairs if found.ranking_digest == self._digest("ranking.csv") else None
+        if found.ranking_digest != self._digest("ranking.csv"):
+            raise RunFolderError(
+                f"{self.file('pairs.parquet')} belongs to another ranking than ranking.csv. Fit the run again: "
+                f"youden fit {self.path}",
+                slug="pairs-stale",
+            )
+        return found.pairs
 
     def _digest(self, *names: str) -> str:
         return hashlib.sha256(b"".join(read_bytes(self.file(name)) for name in names)).hexdigest()

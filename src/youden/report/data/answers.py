@@ -1,6 +1,6 @@
 """The answers of a run, read block by block: predictions beside them, and whether two answers to the same texts agree.
 
-Where a run's trials are read from, a block of rows at a time: arrays in memory, or files that are never whole there.
+A run's trials are read from its files, a block of rows at a time.
 
 What the fit of a run predicts.
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import verdict_blocks
-from youden.nouns import INDEPENDENT, Json, Plan, Verdicts
+from youden.nouns import INDEPENDENT, Json, Plan
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 
 
@@ -34,13 +34,12 @@ class Block(NamedTuple):
 
 class TrialSource(NamedTuple):
     """A judged run's trials. plan: its trials are not looked at; judge: the one that gave the answers; measured: columns that it
-    filled; kept: the answers, where they are in memory."""
+    filled."""
 
     plan: Plan
     blocks: Sequence[Block]
     judge: Mapping[str, Json]
     measured: frozenset[str]
-    kept: Verdicts | None
 
     @property
     def n_trials(self) -> int:
@@ -52,21 +51,11 @@ class TrialSource(NamedTuple):
         return self.judge if "key" in self.measured else None
 
 
-def trials_in_memory(result: Verdicts) -> TrialSource:
-    """Of answers as they are."""
-    columns: dict[str, NDArray[Any]] = dict(result.plan.trials.columns())
-    columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
-    more = {"key": result.key, "seconds": result.seconds}
-    columns |= {name: column for name, column in more.items() if column is not None}
-    block = Block(0, len(result), lambda: columns, lambda rows: columns["key"][rows].tolist())
-    return TrialSource(result.plan, [block], result.judge, frozenset(columns), result)
-
-
 def trials_on_disk(folder: RunFolder) -> TrialSource:
     """Of the files of a run. Raises: RunFolderError."""
     plan, of = folder.judged_files()
     blocks = [Block(block.start, block.n_rows, block.again, block.keys_of) for block in verdict_blocks(of, plan)]
-    return TrialSource(plan, blocks, of.said.judge, frozenset(of.said.measured), None)
+    return TrialSource(plan, blocks, of.said.judge, frozenset(of.said.measured))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,11 @@ import numpy as np
 
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import StatisticsError, YoudenError
-from youden.nouns import IndependentRule, Pairs, Pool, Rates, Scores, Split, Target, Verdicts
-from youden.nouns.pool import Bools, Floats, Positions
-from youden.protocol.scores import holdout_scores, tally, train_scores
-from youden.report.data.answers import Predictions, TrialSource, trials_in_memory, trials_on_disk
-from youden.run.ranking import Learned, learn
-from youden.run.standings import paired_answers
-from youden.stats.robust.linked_agents import PairMeans, pair_means
+from youden.errors import YoudenError
+from youden.nouns import Pool, Scores, Verdicts
+from youden.nouns.pool import Bools, Floats
+from youden.report.data.answers import Predictions, TrialSource, trials_on_disk
+from youden.stats.robust.linked_agents import PairMeans
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,24 +32,23 @@ class Told:
 class Evidence:
     """A run as nouns.
 
-    agreement: float[K, K], as in `Pairs`; pairs: None where no two agents met; partners_seen: as the function of that name.
-    trials: None for an imported run. predicted: the fit's predictions; told: who is told from whom; both None where nothing
-    could be fitted. holdout: None where nothing was held out.
+    agreement, own_rates, partners_seen: as in `Pairs`; pairs: None where no two agents met. predicted: the fit's predictions;
+    told: who is told from whom. trials: None for an imported run. holdout: None where nothing was held out.
     """
 
     folder: RunFolder
     pool: PoolSummary
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
-    independent: IndependentRule
+    own_rates: bool
     agreement: Floats
     pairs: PairMeans | None
     partners_seen: float | None
     scores: Scores
-    predicted: Predictions | None
+    predicted: Predictions
     holdout: Scores | None
     trials: TrialSource | None
-    told: Told | None
+    told: Told
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,84 +59,21 @@ class Texts:
     why_not: str | None = None
 
 
-def gather(folder: RunFolder, *, learned: Learned | None = None) -> Evidence:
-    """The nouns of a fitted run: as its fit wrote them, where that was one of a run too large for arrays; else made from its
-    answers as `youden fit` makes them, or as they were `learned`.
-
-    Raises: RunFolderError.
-    """
-    if learned is None:
-        if folder.has("pairs.parquet") and (written := folder.read_pairs()):
-            return _written(folder, written)
-        split, result = None, read_result(folder)
-        if result is None:
-            rates = folder.read_rates()
-        else:
-            rates, split = tally(result), result.plan.split
-        try:
-            learned = learn(rates, split=split, result=result, target=_target(folder))
-        except YoudenError:
-            scores = train_scores(rates, split)
-            held = holdout_scores(rates, split) if split is not None and split.n_holdout else None
-            return _made(folder, rates, split, result, scores=scores, holdout=held)
-    return _made(
-        folder,
-        learned.rates,
-        learned.split,
-        learned.result,
-        scores=learned.scores,
-        holdout=learned.holdout,
-        predicted=Predictions(learned.model.ability_, learned.model.difficulty_),
-        told=Told(learned.apart.apart, np.asarray((~np.isnan(learned.apart.error)).any(axis=1))),
-    )
-
-
-def _made(
-    folder: RunFolder,
-    rates: Rates,
-    split: Split | None,
-    result: Verdicts | None,
-    *,
-    scores: Scores,
-    holdout: Scores | None,
-    predicted: Predictions | None = None,
-    told: Told | None = None,
-) -> Evidence:
-    of = paired_answers(rates, split)
-    try:
-        pairs = pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=rates.n_agents)
-    except StatisticsError:
-        pairs = None
-    return Evidence(
-        folder=folder,
-        pool=folder.read_pool(),
-        agent_ids=rates.agent_ids,
-        item_ids=rates.item_ids,
-        independent=rates.independent,
-        agreement=agreement_of(rates),
-        pairs=pairs,
-        partners_seen=partners_seen(rates),
-        scores=scores,
-        predicted=predicted,
-        holdout=holdout,
-        trials=None if result is None else trials_in_memory(result),
-        told=told,
-    )
-
-
-def _written(folder: RunFolder, pairs: Pairs) -> Evidence:
-    trials = trials_on_disk(folder)
+def gather(folder: RunFolder) -> Evidence:
+    """The nouns of a fitted run, as its fit wrote them: nothing is estimated again. Raises: RunFolderError."""
+    trials = trials_on_disk(folder) if folder.has("plan.parquet") else None
+    pairs, scores = folder.read_pairs(), folder.read_scores("symmetric")
     difficulty = [np.nan if row.difficulty is None else row.difficulty for row in folder.read_items()]
     return Evidence(
         folder=folder,
         pool=folder.read_pool(),
-        agent_ids=trials.plan.agent_ids,
-        item_ids=trials.plan.item_ids,
-        independent=trials.plan.independent,
+        agent_ids=scores.agent_ids,
+        item_ids=scores.item_ids,
+        own_rates=pairs.own_rates,
         agreement=pairs.agreement,
         pairs=PairMeans(pairs.mean, pairs.error, pairs.n) if pairs.n.any() else None,
         partners_seen=pairs.partners_seen,
-        scores=folder.read_scores("symmetric"),
+        scores=scores,
         predicted=Predictions(pairs.ability, np.array(difficulty)),
         holdout=folder.read_holdout() if folder.has("holdout.csv") else None,
         trials=trials,
@@ -148,42 +81,9 @@ def _written(folder: RunFolder, pairs: Pairs) -> Evidence:
     )
 
 
-def agreement_of(rates: Rates) -> Floats:
-    """Mean TPR of ordered pairs over items, less the pair's own FPR where it has one: float[K, K], NaN where never asked."""
-    difference = rates.tpr - rates.fpr if rates.independent == "twin" else rates.tpr
-    seen = ~np.isnan(difference)
-    place = rates.first[seen].astype(np.int64) * rates.n_agents + rates.second[seen]
-    size = rates.n_agents**2
-    n = np.bincount(place, minlength=size)
-    total = np.bincount(place, weights=difference[seen], minlength=size).astype(np.float64)
-    mean: Floats = np.divide(total, n, out=np.full(size, np.nan), where=n > 0)
-    return mean.reshape(rates.n_agents, rates.n_agents)
-
-
-def partners_seen(rates: Rates) -> float | None:
-    """Share of its possible partners with which a compared cell was compared, on average; None where nothing was."""
-    seen = ~np.isnan(rates.tpr)
-    item, one, two = (column[seen].astype(np.int64) for column in (rates.item, rates.first, rates.second))
-    if not len(item) or rates.n_agents < 2:
-        return None
-    K = np.int64(rates.n_agents)
-    n_pairs = _n_distinct((item * K + np.minimum(one, two)) * K + np.maximum(one, two))
-    n_cells = _n_distinct(np.concatenate([item * K + one, item * K + two]))
-    return 2 * n_pairs / (n_cells * (rates.n_agents - 1))
-
-
-def _n_distinct(keys: Positions) -> int:
-    # By sorting: np.unique hashes, which takes ten times as long.
-    return 1 + int(np.count_nonzero(np.diff(np.sort(keys))))
-
-
 def read_result(folder: RunFolder) -> Verdicts | None:
     """The answers of a judged run, None for an imported one. Raises: RunFolderError."""
     return folder.read_verdicts(folder.read_plan()) if folder.has("plan.parquet") else None
-
-
-def _target(folder: RunFolder) -> Target:
-    return (folder.read_facts().target if folder.has("fit.json") else None) or "items-like-these"
 
 
 def open_texts(folder: RunFolder) -> Texts:

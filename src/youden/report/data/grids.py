@@ -88,7 +88,7 @@ class CellGrid:
 
 def agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | None) -> AgentGrid:
     """The agent × agent matrix in the order of `ranked` and clustered. fpr: subtracted where a plan pools it."""
-    value = evidence.agreement - (0.0 if evidence.independent == "twin" else fpr or 0.0)
+    value = evidence.agreement - (0.0 if evidence.own_rates else fpr or 0.0)
     place = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     return AgentGrid(
         agents=evidence.agent_ids,
@@ -123,9 +123,7 @@ def cell_grid(evidence: Evidence, ranked: Sequence[str], *, max_tiles: int = MAX
     per_row, per_column = bin_sizes((at.n_agents, at.n_items), max_tiles)
     tile = _bins(rows, per_row, at.n_agents)[at.agent], _bins(columns, per_column, at.n_items)[at.item]
     shape = -(-len(rows) // per_row), -(-len(columns) // per_column)
-    residual = (
-        np.full(len(value), np.nan) if evidence.predicted is None else value - evidence.predicted.at(at.agent, at.item)
-    )
+    residual = value - evidence.predicted.at(at.agent, at.item)
     return CellGrid(
         score=_tile_means(tile, value, shape),
         residual=_tile_means(tile, residual, shape),
@@ -274,7 +272,7 @@ class ApartCounts:
 
 def holdout_points(evidence: Evidence) -> HoldoutPoints | None:
     """Predictions of held-out cells beside what was observed; None without a holdout or a fit."""
-    if evidence.holdout is None or evidence.predicted is None:
+    if evidence.holdout is None:
         return None
     at, held, _ = evidence.holdout.cells
     order = at.by_agent

@@ -22,7 +22,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.judging.config.reading import load_judge_config, price
 from youden.judging.store.answers import open_store
-from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, CallFacts, Plan, Verdicts
+from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, CallFacts, Plan
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.answers import Alike, Block, Predictions, TrialSource, cell_keys, codes_of, repeats_of
 from youden.report.data.grids import ApartCounts, FalseAlarm
@@ -87,27 +87,27 @@ class Seconds:
 
 
 def count_cost(
-    folder: RunFolder, source: TrialSource, *, fates: Sequence[int], latency: Latency | None, calls: CallFacts | None
+    folder: RunFolder, source: TrialSource, *, fates: Sequence[int], latency: Latency | None, calls: CallFacts
 ) -> Cost:
-    """The cost of a judged run. fates: as MISSING_REASONS; calls: as `youden fit` counted them, for trials that are on disk."""
+    """The cost of a judged run. fates: as MISSING_REASONS; calls: as `youden fit` counted them."""
     plan = source.plan
-    known = calls.n_cells if source.kept is None and calls is not None else plan.n_cells
     return Cost(
         design=plan.design,
         options=tuple((name, str(value)) for name, value in plan.said.items()),
         independent=plan.independent,
         seed=plan.seed,
         notes=plan.notes,
-        n_cells=known,
+        n_cells=calls.n_cells,
         fates=tuple(zip(MISSING_REASONS, fates, strict=True)),
         latency=latency,
-        reused_usd=None if source.kept is None else _reused_usd(folder, source.kept),
+        reused_usd=_reused_usd(folder) if calls.n_reused and source.n_trials <= AT_ONCE else None,
         judge=tuple((name, str(value)) for name, value in source.judge.items()),
     )
 
 
-def _reused_usd(folder: RunFolder, result: Verdicts) -> float | None:
-    if result.key is None or not result.reused.any():
+def _reused_usd(folder: RunFolder) -> float | None:
+    result = folder.read_verdicts(folder.read_plan())
+    if result.key is None:
         return None
     try:
         config = folder.read_config()
@@ -184,13 +184,10 @@ class WorstTrials:
     expected at p_i + p_k − p̄, an independent one at 0, where a yes costs.
     """
 
-    def __init__(self, plan: Plan, predicted: Predictions | None) -> None:
+    def __init__(self, plan: Plan, predicted: Predictions) -> None:
         self._plan, self._predicted = plan, predicted
-        self._mean = np.full(plan.n_items, 0.5)
-        if predicted is not None:
-            everybody = np.arange(plan.n_agents)
-            for j in range(plan.n_items):
-                self._mean[j] = _known(predicted.at(everybody, j)).mean()
+        everybody = np.arange(plan.n_agents)
+        self._mean = np.array([_known(predicted.at(everybody, j)).mean() for j in range(plan.n_items)])
         # agent, side, row, and the two cells of a trial
         self._kept: Positions = np.empty((5, 0), dtype=np.int64)
         self._short: Floats = np.empty(0)
@@ -223,8 +220,6 @@ class WorstTrials:
         return tuple(tuple(self._kept[2, start:stop].tolist()) for start, stop in pairwise(ends))
 
     def _expected(self, first: Positions, second: Positions, item: Positions) -> Floats:
-        if self._predicted is None:
-            return np.full(len(first), 0.5)
         one, two = (_known(self._predicted.at(agent, item)) for agent in (first, second))
         return np.asarray(one + two - self._mean[item])
 
@@ -263,7 +258,7 @@ class Reading:
     worst: tuple[tuple[int, ...], ...]
     fates: tuple[int, ...]
 
-    def __init__(self, source: TrialSource, predicted: Predictions | None) -> None:
+    def __init__(self, source: TrialSource, predicted: Predictions) -> None:
         """Raises: RunFolderError where a part is not whole."""
         self._source = source
         n, plan = source.n_trials, source.plan

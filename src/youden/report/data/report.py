@@ -16,7 +16,6 @@ from itertools import zip_longest
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import StatisticsError
 from youden.nouns import CurlCurve, Finding
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.doubts import Doubts, look_for_doubts
@@ -36,8 +35,6 @@ from youden.report.data.reading import LEAST_PARTNERS, Cost, JudgeQuality, Readi
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trials import Kind, TrialLine
 from youden.report.data.warnings import Group, advise, grouped
-from youden.run.ranking import Learned
-from youden.stats.curl.link_table import measure_curl
 from youden.streams import own_stream
 
 N_SHOWN = 5
@@ -83,7 +80,7 @@ def agent_pages(
     for k, agent in enumerate(grid.agents):
         high, low = _ends(agreement[k])
         item, own = at.item[of_agents[k]], score[of_agents[k]]
-        beyond = own - (np.nan if evidence.predicted is None else evidence.predicted.at(k, item))
+        beyond = own - evidence.predicted.at(k, item)
         gains, loses = _ends(beyond)
         pages.append(
             AgentPage(
@@ -172,15 +169,15 @@ class ReportData:
         return _tells(self.summary, self.partners_seen)
 
 
-def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = None) -> ReportData:
+def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
     """Collect a report from the files of a run, its pool and its store where they are still there.
 
-    seed: of the sample of trials. learned: what `fit_run` has just learned, so that it is not made twice.
+    seed: of the sample of trials.
 
     Raises: RunFolderError naming the file that is missing and the command that makes it.
     """
     summary = summarise_run(folder)
-    evidence = gather(folder, learned=learned)
+    evidence = gather(folder)
     texts = open_texts(folder)
     ranked = [agent.agent for agent in summary.ranking]
     alarms: tuple[FalseAlarm, ...] = ()
@@ -197,22 +194,22 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
         sample = sample_trials(read, sources, rng=own_stream(seed), ahead=ahead)
         trials = Trials(sample, read.n_of_kind, sources.prompt, tuple(read.lines(ahead)))
         judge, alarms = read.judge, read.alarms
-        calls = summary.facts.calls
-        cost = count_cost(folder, evidence.trials, fates=read.fates, latency=read.latency, calls=calls)
+        if (calls := summary.facts.calls) is not None:
+            cost = count_cost(folder, evidence.trials, fates=read.fates, latency=read.latency, calls=calls)
     seen = evidence.partners_seen
     advice = advise(summary, notes, additivity=_tells(summary, seen))
     doubts = look_for_doubts(evidence, summary)
     agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
     return ReportData(
         summary=summary,
-        tied=_tied(evidence, summary),
+        tied=tied_by_difference(evidence.told, evidence.agent_ids, summary.ranking),
         advice=advice,
         groups=grouped(advice, doubts, headline=summary.headline),
         doubts=doubts,
         agents=agents,
         cells=cell_grid(evidence, ranked),
         items=order_items(folder, texts),
-        curl=_curl(folder, evidence),
+        curl=folder.read_curl(),
         alarms=alarms,
         holdout=holdout_points(evidence),
         cost=cost,
@@ -226,20 +223,3 @@ def build_report(folder: RunFolder, *, seed: int = 0, learned: Learned | None = 
 
 def _tells(summary: Summary, seen: float | None) -> bool:
     return bool(summary.links) and seen is not None and seen >= LEAST_PARTNERS
-
-
-def _tied(evidence: Evidence, summary: Summary) -> Tied:
-    """By differences, made from the folder's answers as its ranking was; unknown where they cannot be made again."""
-    if evidence.told is None:
-        return dict.fromkeys(evidence.agent_ids)
-    return tied_by_difference(evidence.told, evidence.agent_ids, summary.ranking)
-
-
-def _curl(folder: RunFolder, evidence: Evidence) -> tuple[CurlCurve, ...]:
-    """As `youden fit` wrote it; made here where its file was taken out. Empty where no rectangle is complete."""
-    if folder.has("curl.csv"):
-        return folder.read_curl()
-    try:
-        return measure_curl(evidence.scores).curves()
-    except StatisticsError:
-        return ()

@@ -34,7 +34,6 @@ from youden.report.data.report import ReportData, build_report
 from youden.report.data.summary import ABILITY, Summary
 from youden.report.pages import embed
 from youden.report.pages.markdown import render_markdown as markdown_of
-from youden.run.analysis import Analysis
 from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
 from youden.text.sentences import items_compared, quoted
@@ -218,21 +217,17 @@ def stress_markdown(found: Stress) -> str:
     return "\n".join([*lines, ""])
 
 
-def write_report(folder: RunFolder, fitted: Analysis | None = None) -> ReportData:
+def write_report(folder: RunFolder) -> ReportData:
     """Build the report of a fitted run, write it as report.html, and hand its data back.
-
-    fitted: what `fit_run` has just made of the run, so that nothing of it is made twice.
 
     Raises: RunFolderError naming the file that is missing and the command that makes it.
     """
-    return write_page(folder, fitted=fitted)[1]
+    return write_page(folder)[1]
 
 
-def write_page(
-    folder: RunFolder, *, out: Path | None = None, fitted: Analysis | None = None
-) -> tuple[Path, ReportData]:
+def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, ReportData]:
     """The report as HTML, at `out` or as the folder's report.html. Raises: RunFolderError."""
-    data = build_report(folder, learned=None if fitted is None else fitted.learned)
+    data = build_report(folder)
     path = folder.file("report.html") if out is None else out
     write_file(path, render_page(data))
     return path, data
