@@ -91,10 +91,10 @@ def test_a_judge_that_knows_no_copy_or_falls_for_templates_is_refused(known: Kno
     blind, fooled = truth(known), truth(known)
     blind[known.rows("itself", "clone")] = 0
     fooled[known.rows("template")] = 1
-    for answer, what in ((blind, "copies"), (fooled, "a template")):
+    for answer, what in ((blind, "copies"), (fooled, "template")):
         verdict = decide(measured(known, answer), n_calls=150)
         assert verdict.outcome == "no-go"
-        assert [rule.what for rule in verdict.rules if rule.outcome == "no-go"] == [f"yes to {what}"]
+        assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
 
 
 def test_missing_answers_are_counted_by_arm_and_are_no_no(known: KnownTruth) -> None:

@@ -166,7 +166,8 @@ def cheapest(tried: Sequence[Tried]) -> Tried | None:
 def judge_in_words(one: Tried, *, most: int) -> list[str]:
     """The verdict with what it rests on, then what a user of this judge has to know. most: calls that the plan has trials for."""
     verdict, measures = one.verdict, one.measures
-    against = "; ".join(rule.says for rule in verdict.rules if rule.outcome == verdict.outcome)
+    worst = "failed" if verdict.outcome == "no-go" else "warning"
+    against = "; ".join(rule.says for rule in verdict.rules if rule.severity == worst)
     if verdict.outcome == "go":
         against = f"{verdict.rules[0].says}, and nothing speaks against it"
     lines = [f"{one.judge}: {verdict.outcome.upper()}. {against}."]

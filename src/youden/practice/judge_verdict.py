@@ -16,11 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from youden.nouns import MISSING_REASONS, Verdicts
+from youden.nouns import MISSING_REASONS, Finding, Verdicts
+from youden.nouns.finding import Severity
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.practice.known_truth import KINDS, PLANTED, Kind, KnownTruth
 from youden.stats.base.metrics import Metric
@@ -140,45 +142,33 @@ _POWER = ((1.9599640 + 0.8416212) / 1.9599640) ** 2
 Outcome = Literal["go", "not sure", "no-go"]
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One part of the rule: what it is about and what came of it."""
-
-    what: str
-    outcome: Outcome
-    says: str
+_OUTCOMES: dict[Severity, Outcome] = {"failed": "no-go", "warning": "not sure", "ok": "go"}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """outcome: the worst of the rules'. calls: how many in all would settle it four times in five at the measured rates, where
-    it is not sure; None where no reasonable number would."""
+    """rules: what each part of the rule found, of the severity failed, warning (it is not sure) or ok. outcome: the worst of
+    them. calls: how many in all would settle it four times in five at the measured rates, where it is not sure; None where no
+    reasonable number would."""
 
     outcome: Outcome
-    rules: tuple[Rule, ...]
+    rules: tuple[Finding, ...]
     calls: int | None = None
 
 
 @dataclass(frozen=True)
 class _Bound:
-    """A share or difference, the bound, and the interval's end towards it with `times` as many calls at the same rates."""
+    """A share or difference that has to lie above a bound, or below it. at: with so many times the calls at the same rates."""
 
+    slug: str
     what: str
-    value: float
-    low: float
-    high: float
     bound: float
     above: bool
-    end: Callable[[float], float]
+    at: Callable[[float], Metric | Proportion]
 
-    def clears(self, times: float = 1.0) -> bool:
-        return self._right(self.end(times))
-
-    def _right(self, value: float) -> bool:
-        return value > self.bound if self.above else value < self.bound
-
-    def outcome(self) -> Outcome:
-        return "no-go" if not self._right(self.value) else "go" if self.clears() else "not sure"
+    def clears(self, times: float) -> bool:
+        found = self.at(times)
+        return found.low > self.bound if self.above else found.high < self.bound
 
     def times(self) -> float:
         """How many times the calls would clear the bound at the same rates; infinite beyond MOST_TIMES."""
@@ -189,57 +179,49 @@ class _Bound:
                 return math.inf
         return times
 
-    def says(self) -> str:
-        asked = f"{'above' if self.above else 'below'} {self.bound:g}"
-        if math.isnan(self.value):
-            return f"{self.what} is unknown, for nothing was answered (has to be {asked})"
-        return f"{self.what} {self.value:.2f} [{self.low:.2f}, {self.high:.2f}] (has to be {asked})"
+    def found(self) -> Finding:
+        now, asked = self.at(1.0), f"{'above' if self.above else 'below'} {self.bound:g}"
+        if math.isnan(now.value):
+            said = f"{self.what} is unknown, for nothing was answered (has to be {asked})"
+            return Finding(self.slug, said, severity="failed")
+        right = now.value > self.bound if self.above else now.value < self.bound
+        return Finding(
+            self.slug,
+            f"{self.what} {now.value:.2f} [{now.low:.2f}, {now.high:.2f}] (has to be {asked})",
+            severity="failed" if not right else "ok" if self.clears(1.0) else "warning",
+            facts={"value": now.value, "low": now.low, "high": now.high, "bound": self.bound},
+        )
 
 
 def decide(measures: Measures, *, n_calls: int) -> Verdict:
     """The rule applied to a judge that was asked `n_calls` times."""
-    yes = measures.yes
+    tpr, fpr = measures.tpr, measures.fpr
+    shares = (
+        ("fpr", "FPR", MOST_FPR, False, fpr),
+        ("copies", "yes to copies", LEAST_COPIES, True, measures.copies),
+        ("template", "yes to a template", MOST_TEMPLATES, False, measures.yes["template"]),
+        ("missing", "missing answers", MOST_MISSING, False, measures.no_answer),
+    )
     bounds = [
-        _Bound(
-            "J",
-            *_interval(measures.j),
-            LEAST_J,
-            above=True,
-            end=lambda times: difference(_times(measures.tpr, times), _times(measures.fpr, times)).low,
-        ),
-        _below("FPR", measures.fpr, MOST_FPR),
-        _Bound(
-            "yes to copies",
-            *_interval(measures.copies),
-            LEAST_COPIES,
-            above=True,
-            end=lambda times: _times(measures.copies, times).low,
-        ),
-        _below("yes to a template", yes["template"], MOST_TEMPLATES),
-        _below("missing answers", measures.no_answer, MOST_MISSING),
+        _Bound("j", "J", LEAST_J, True, lambda times: difference(_times(tpr, times), _times(fpr, times))),
+        *(_Bound(slug, what, bound, above, partial(_times, share)) for slug, what, bound, above, share in shares),
     ]
-    rules = [Rule(bound.what, bound.outcome(), bound.says()) for bound in bounds]
-    rules.append(_by_length(measures.length_j))
-    outcomes = {rule.outcome for rule in rules}
-    if "no-go" in outcomes or "not sure" not in outcomes:
-        return Verdict("no-go" if "no-go" in outcomes else "go", tuple(rules))
+    rules = (*(bound.found() for bound in bounds), _by_length(measures.length_j))
+    outcome = next(_OUTCOMES[worst] for worst in _OUTCOMES if any(rule.severity == worst for rule in rules))
+    if outcome != "not sure":
+        return Verdict(outcome, rules)
     times = max(bound.times() for bound in bounds) * _POWER
-    return Verdict("not sure", tuple(rules), math.ceil(n_calls * times) if times < math.inf else None)
+    return Verdict(outcome, rules, math.ceil(n_calls * times) if times < math.inf else None)
 
 
-def _below(what: str, share: Proportion, bound: float) -> _Bound:
-    return _Bound(what, *_interval(share), bound, above=False, end=lambda times: _times(share, times).high)
-
-
-def _by_length(found: Metric) -> Rule:
+def _by_length(found: Metric) -> Finding:
     """One-sided: 10 and 10 trials can show a judge by length, whose J is near −1 there, and not that another is free of it."""
-    value, low, high = _interval(found)
-    said = f"J {value:.2f} [{low:.2f}, {high:.2f}] where length speaks against the truth (may not lie below 0)"
-    return Rule("length", "no-go" if high < 0 else "go", said)
-
-
-def _interval(found: Metric | Proportion) -> tuple[float, float, float]:
-    return found.value, found.low, found.high
+    return Finding(
+        "length",
+        f"J {found.value:.2f} [{found.low:.2f}, {found.high:.2f}] where length speaks against the truth (may not lie below 0)",
+        severity="failed" if found.high < 0 else "ok",
+        facts={"value": found.value, "low": found.low, "high": found.high},
+    )
 
 
 def _times(share: Proportion, times: float) -> Proportion:
