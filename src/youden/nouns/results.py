@@ -20,6 +20,11 @@ ScoreKind = Literal["row", "symmetric"]
 ScoreRole = Literal["train", "holdout"]
 Target = Literal["items-like-these", "these-items"]
 """What intervals speak of: more items of this kind, or these items alone, all their comparisons asked."""
+SPEAKS_OF: dict[Target, str] = {
+    "items-like-these": "more items of this kind",
+    "these-items": "these items alone, as if every comparison of them had been asked",
+}
+"""The same in a sentence."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import Json, Target
 from youden.nouns.pool import Floats, Positions
+from youden.nouns.results import SPEAKS_OF
 from youden.practice.gate_answers import GateAnswers, Outlook, read_answers
 from youden.stats.trials.noninferiority import (
     Verdict,
@@ -282,12 +283,6 @@ def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd:
         chance=float(known.max()) if len(known) else None,
         as_it_is=items_that_decide(now, margin=margin, alpha=alpha),
     )
-
-
-SPEAKS_OF: dict[Target, str] = {
-    "items-like-these": "items of this kind, not these alone",
-    "these-items": "these items alone, as if every comparison of them had been asked",
-}
 
 
 def interval(row: Gated) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import ScoreKind, Scores, Target
 from youden.nouns.pool import Bools, Floats, or_none
+from youden.nouns.results import SPEAKS_OF
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
@@ -25,10 +26,6 @@ from youden.study.judged_runs import SideBySide
 from youden.text.sentences import with_interval
 
 MOST_TURNED = 5
-SPEAKS_OF: dict[Target, str] = {
-    "items-like-these": "more items of this kind",
-    "these-items": "these items alone, as if every comparison of them had been asked",
-}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Target, Validation
+from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
 from youden.nouns.columns import TableColumn
+from youden.nouns.results import SPEAKS_OF
 from youden.practice.extend import extension_words
 from youden.report.data.ranking_tables import (
     RankedAgent,
@@ -25,10 +26,6 @@ ABILITY = (
     "items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references "
     "low), and is no proof of correctness."
 )
-SPEAKS_OF: dict[Target, str] = {
-    "items-like-these": "Intervals and places speak of more items of this kind.",
-    "these-items": "Intervals and places speak of these items alone, as if every comparison of them had been asked.",
-}
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ class Summary:
     @property
     def target(self) -> str:
         """What intervals and places speak of, in one sentence."""
-        return SPEAKS_OF[self.facts.target]
+        return f"Intervals and places speak of {SPEAKS_OF[self.facts.target]}."
 
     @property
     def partners(self) -> str | None:
