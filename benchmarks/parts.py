@@ -33,7 +33,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import VerdictsSaid
 from youden.engines.database import blocks, database, load_trials
 from youden.engines.tallying import apart_sums, means, tallied
-from youden.nouns import Agent, Plan, Split, Trials
+from youden.nouns import PLAN, Agent, Plan, Split, Trials
+from youden.nouns.trials import POOLED
 from youden.nouns.pool import Floats, Ids
 
 SLOTS_OF_A_PART = 4_000
@@ -90,6 +91,10 @@ def _write(
         "other_item": (item + 1) % plan.n_items if apart else np.full(n, -1),
         "replicate": np.zeros(n, dtype=np.int32),
         "slot": slot,
+        "role": np.full(n, POOLED if apart else PLAN),
+        "step": np.zeros(n, dtype=np.int32),
+        "weight_first": np.ones(n),
+        "weight_second": np.ones(n),
         "answer": answer,
         "hard": answer,
         "missing": np.full(n, -1),

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, PLACING, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.extend import extension_words
-from youden.protocol.blocks import before_last_extension, complete_part, extensions_of, scored_sides
+from youden.protocol.blocks import before_last_extension, complete_part, extensions_of
 from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
@@ -85,8 +85,7 @@ def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: 
 
 def test_joining_agents_meet_every_anchor_about_as_often_and_in_both_places() -> None:
     plan = add_agents(first_plan(), MORE_AGENTS, calls=3 * 2 * 16 + 38)
-    sides = scored_sides(plan)
-    beside = (plan.arm == PAIRED) & ~sides.complete
+    beside = (plan.arm == PAIRED) & (plan.role == PLACING)
     for agent in range(K, K + 3):
         as_first, as_second = beside & (plan.first == agent), beside & (plan.second == agent)
         assert as_first.sum() == as_second.sum() == 16

@@ -8,9 +8,8 @@ import pytest
 from pools import make_pool
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool
+from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 from youden.practice.known_truth import KINDS, OF_150, KnownTruth, draw_known_truth
-from youden.protocol.independent import probes_of
 from youden.protocol.plan import make_plan
 
 Trial = tuple[int, int, int, int, int]
@@ -50,7 +49,7 @@ def test_more_than_half_of_the_trials_are_the_runs_own(known: KnownTruth, plan: 
 
 
 def test_random_trials_hold_no_probe_and_no_pair_twice(known: KnownTruth, plan: Plan) -> None:
-    probes = {trial for trial, probe in zip(trials(plan), probes_of(plan), strict=True) if probe}
+    probes = {trial for trial, probe in zip(trials(plan), plan.role == PROBE, strict=True) if probe}
     asked = trials(known.plan)
     assert not probes & {asked[row] for row in known.rows("independent", "even")}
     pairs = [(asked[row][0], frozenset(asked[row][1:3])) for row in known.rows("paired", "uneven")]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool
-from youden.protocol.independent import probes_of, without_probes
+from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import pooled_fpr, tally
+from youden.run.ability import TrialMean
 from youden.run.analysis import analyse
 
 WORDS = [f"w{number}" for number in range(4000)]
@@ -33,7 +33,7 @@ def plan() -> Plan:
 
 
 def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
-    probes = probes_of(plan)
+    probes = plan.role == PROBE
     assert 0 < probes.sum() <= 50
     assert (plan.arm == INDEPENDENT).sum() == 200
     assert (plan.arm[probes] == INDEPENDENT).all()
@@ -43,7 +43,7 @@ def test_probes_compare_templates_and_are_at_most_a_quarter(plan: Plan) -> None:
 
 def test_texts_without_anything_unusual_have_no_probes() -> None:
     made = make_plan(pool_with_templates(()), percent=40, independent="pooled:200")
-    assert not probes_of(made).any()
+    assert not made.n_probes
     assert "probes" not in made.options
 
 
@@ -64,10 +64,8 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
     assert "alarm" in {one.slug for one in facts.warnings}
 
 
-def test_without_probes_only_probes_are_gone(plan: Plan) -> None:
-    result = answer_with(plan, np.ones(len(plan)))
-    kept = without_probes(result)
-    assert np.array_equal(kept.answered, ~probes_of(plan))
-    plain = make_plan(pool_with_templates(()), percent=40)
-    whole = answer_with(plain, np.ones(len(plain)))
-    assert without_probes(whole) is whole
+def test_means_of_trials_take_off_a_rate_that_no_probe_moves(plan: Plan) -> None:
+    probes = plan.role == PROBE
+    means = TrialMean().fit(plan, answer_with(plan, probes.astype(float)))
+    assert means.fpr_ == 0
+    assert means.n_independent_ == 200 - probes.sum()

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from pools import answer_with, make_pool
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, ScoreKind, Scores, SplitRule
+from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, ScoreKind, Scores, SplitRule
 from youden.protocol.coverage import coverage
 from youden.protocol.designs import DESIGNS
-from youden.protocol.independent import probes_of
 from youden.protocol.plan import Size, default_calls, draw_split, make_plan
 from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
 
@@ -275,7 +274,7 @@ def test_pooled_independent_trials_are_spread_over_agents() -> None:
     plan = make_plan(make_pool(10, 12), design="cyclic", calls=500, n_independent=100)
     apart = plan.arm == INDEPENDENT
     assert apart.sum() == 100
-    apart &= ~probes_of(plan)
+    apart &= plan.role != PROBE
     for side in (plan.first, plan.second):
         counts = np.bincount(side[apart], minlength=10)
         assert counts.min() >= 6

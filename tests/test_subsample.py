@@ -9,9 +9,8 @@ import pytest
 
 from pools import make_pool
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, Plan
+from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan
 from youden.nouns.pool import Ids
-from youden.protocol.independent import probes_of
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
 
@@ -62,8 +61,8 @@ def test_whole_slots_of_different_items_are_taken_and_the_rest_is_independent() 
 def test_all_trials_are_taken_where_all_are_asked_for() -> None:
     plan = make_plan(POOL, design="cyclic", calls=400, seed=1)
     for part in (subsample(plan, POOL), subsample(plan, POOL, calls=len(plan))):
-        assert len(part) == len(plan) - probes_of(plan).sum()
-        assert np.array_equal(part.slot, plan.slot[~probes_of(plan)])
+        assert len(part) == len(plan) - plan.n_probes
+        assert np.array_equal(part.slot, plan.slot[plan.role != PROBE])
 
 
 def test_held_out_cells_are_never_asked() -> None:
@@ -79,8 +78,10 @@ def test_held_out_cells_are_never_asked() -> None:
 
 def test_probes_stay_out() -> None:
     plan = make_plan(POOL, design="cyclic", calls=1000, seed=1)
-    marked = replace(plan, n_probes=20)
     first = np.flatnonzero(plan.arm == INDEPENDENT)[:20]
+    role = plan.role.copy()
+    role[first] = PROBE
+    marked = replace(plan, trials=replace(plan.trials, role=role))
     probes = rows(replace(plan, trials=plan.trials.take(first)))
     assert not rows(subsample(marked, POOL)) & probes
 

@@ -84,7 +84,8 @@ Columns = dict[str, NDArray[Any]]
 
 def load_trials(database: DuckDBPyConnection, files: Sequence[Path], plan: Plan) -> None:
     """Make `paired` (item, first, second, slot, answer) and `apart` (item, first, second, other, answer, hard, probe), one row a
-    trial of either arm: agents and items as positions, answer and hard null where missing; and the view `source` of the files.
+    trial of either arm: agents and items as positions, answer and hard null where missing; `follow_ups`, as `paired`, of what
+    only links read; and the view `source` of the files.
 
     plan: the run's; its trials are not read. Raises: RunFolderError [run-file-damaged] for an agent or item it does not know.
     """
@@ -93,16 +94,16 @@ def load_trials(database: DuckDBPyConnection, files: Sequence[Path], plan: Plan)
     for name, ids in (("agent_id", plan.agent_ids), ("item_id", plan.item_ids)):
         database.execute(f"CREATE TYPE {name} AS ENUM ({', '.join(map(_quoted, ids))})")
     names = ", ".join(_quoted(str(file)) for file in files)
-    database.execute(
-        f"CREATE VIEW source AS SELECT * FROM read_parquet([{names}], filename = true, file_row_number = true)"
-    )
+    database.execute(f"CREATE VIEW source AS SELECT * FROM read_parquet([{names}])")
     positions = """enum_code(item::item_id)::INTEGER AS item, enum_code(first::agent_id)::INTEGER AS first,
         enum_code(second::agent_id)::INTEGER AS second, CASE WHEN missing IS NULL THEN answer END AS answer"""
     try:
-        database.execute(f"CREATE TABLE paired AS SELECT {positions}, slot FROM source WHERE arm = 'paired'")
+        for table, role in (("paired", "<>"), ("follow_ups", "=")):
+            rows = f"source WHERE arm = 'paired' AND role {role} 'follow-up'"
+            database.execute(f"CREATE TABLE {table} AS SELECT {positions}, slot FROM {rows}")
         database.execute(
             f"CREATE TABLE apart AS SELECT {positions}, enum_code(other_item::item_id)::INTEGER AS other, "
-            f"CASE WHEN missing IS NULL THEN hard END AS hard, {_probe(database, plan.n_probes)} AS probe "
+            "CASE WHEN missing IS NULL THEN hard END AS hard, role = 'probe' AS probe "
             "FROM source WHERE arm = 'independent'"
         )
     except ConversionException as error:
@@ -127,17 +128,6 @@ def _filled(column: Any) -> NDArray[Any]:
 def _quoted(text: str) -> str:
     """Any text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _probe(database: DuckDBPyConnection, n_probes: int) -> str:
-    """SQL: whether a row of `source` is one of the first `n_probes` of the independent arm."""
-    if not n_probes:
-        return "false"
-    last = database.execute(
-        "SELECT filename, file_row_number FROM source WHERE arm = 'independent' "
-        f"ORDER BY filename, file_row_number LIMIT 1 OFFSET {n_probes - 1}"
-    ).fetchone()
-    return "true" if last is None else f"(filename, file_row_number) <= ({_quoted(last[0])}, {int(last[1])})"
 
 
 CELLS_AT_ONCE, TRIALS_AT_ONCE = 500_000, 2_000_000
@@ -210,7 +200,7 @@ class Block:
         trials = Trials.concat([_paired(self.paired), _independent(apart)])
         answer = np.append(self.paired["answer"], apart["answer"])
         ids = self.plan.item_ids[self.items]
-        plan = replace(self.plan, trials=trials, n_items=self.n_items, item_ids=ids, n_probes=0)
+        plan = replace(self.plan, trials=trials, n_items=self.n_items, item_ids=ids)
         missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
         return replace(tally(Verdicts(plan, answer, answer, missing, {})), detail=None)
 

@@ -35,8 +35,13 @@ if TYPE_CHECKING:
 def call_facts(
     database: DuckDBPyConnection, plan: Plan, *, n_cells: int, models: tuple[str, ...], measured: Collection[str]
 ) -> CallFacts:
-    """The facts of a run whose answers are the view `source`. plan: its trials are not looked at; measured: columns that the
-    judge filled."""
+    """The facts of a run whose answers are the view `source`. plan: its trials are not looked at; n_cells: those that `paired`
+    touches; measured: columns that the judge filled."""
+    more = database.execute(
+        """SELECT count(*) FROM (SELECT DISTINCT item, unnest([first, second]) AS agent FROM follow_ups) AS one
+            ANTI JOIN paired AS left_ ON (one.item, one.agent) = (left_.item, left_.first)
+            ANTI JOIN paired AS right_ ON (one.item, one.agent) = (right_.item, right_.second)"""
+    ).fetchall()[0][0]
     counts = database.execute("SELECT arm, missing, count(*) FROM source GROUP BY ALL ORDER BY ALL").fetchall()
     of_arm = {arm: {why: n for one, why, n in counts if one == arm} for arm in ("paired", "independent")}
     lost = {arm: {why: n for why, n in found.items() if why is not None} for arm, found in of_arm.items()}
@@ -48,7 +53,7 @@ def call_facts(
         n_paired=sum(of_arm["paired"].values()),
         n_independent=sum(of_arm["independent"].values()),
         n_dense_calls=plan.n_dense_calls,
-        n_cells=n_cells,
+        n_cells=n_cells + int(more),
         missing_paired=lost["paired"],
         missing_independent=lost["independent"],
         tokens_in=int(tokens_in),

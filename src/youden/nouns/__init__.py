@@ -38,7 +38,6 @@ from youden.nouns.judging import (
 )
 from youden.nouns.planning import (
     Asked,
-    Block,
     Cost,
     Design,
     Drawn,
@@ -64,18 +63,23 @@ from youden.nouns.results import (
     Signature,
     Target,
 )
-from youden.nouns.trials import INDEPENDENT, PAIRED, Trials
+from youden.nouns.trials import FOLLOW_UP, INDEPENDENT, PAIRED, PLACING, PLAN, PROBE, ROLES, TWIN, Trials
 
 __all__ = [
+    "FOLLOW_UP",
     "INDEPENDENT",
     "MAX_MISSING",
     "MISSING_REASONS",
     "PAIRED",
+    "PLACING",
+    "PLAN",
+    "PROBE",
+    "ROLES",
+    "TWIN",
     "Agent",
     "AgentMove",
     "Agreement",
     "Asked",
-    "Block",
     "CallFacts",
     "CellAgreement",
     "Completion",

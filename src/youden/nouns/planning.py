@@ -17,8 +17,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, Positions, freeze
-from youden.nouns.trials import PAIRED, Trials
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, freeze
+from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
 
 ExtensionKind = Literal["agents", "items", "calls"]
 
@@ -64,10 +64,6 @@ class Rounds:
             active[number, np.array(agents, dtype=np.int64)] = True
         return cls(n_paired, tuple(start for start, _ in turns), active)
 
-    def turn_of(self, slot: Ids) -> Positions:
-        """The round that asked each slot, 0 the pilot: int64[T]."""
-        return np.asarray(np.searchsorted(self.starts, slot, side="right") - 1, dtype=np.int64)
-
     def asks(self, first: Ids, second: Ids) -> Bools:
         """Whether a round asks the pairs: bool[R, T]."""
         return np.asarray(self.active[:, first] | self.active[:, second])
@@ -82,31 +78,17 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Extension:
-    """One extension. row: its first row in the plan; agents, items: how many the pool has from then on; pool: its digest.
+    """One extension. agents, items: how many the pool has from then on; pool: its digest.
 
     calls, focus: what was asked for; focus holds positions of agents.
     """
 
     kind: ExtensionKind
-    row: int
     agents: int
     items: int
     pool: str
     calls: int | None = None
     focus: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Block:
-    """Slots from `start` on, drawn in one go.
-
-    items: which set of items, 0 those of the first plan, then one for every step that added some. scored: whom the trials count
-    for, None for everybody in them (complete slots).
-    """
-
-    start: int
-    items: int
-    scored: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -117,15 +99,12 @@ class Extensions:
     items: int
     pool: str
     steps: tuple[Extension, ...]
-    blocks: tuple[Block, ...]
 
     @property
     def said(self) -> dict[str, Json]:
         """As JSON, without what was asked for."""
         said = asdict(self)
-        said["steps"] = [
-            {name: step[name] for name in ("kind", "row", "agents", "items", "pool")} for step in said["steps"]
-        ]
+        said["steps"] = [{name: step[name] for name in ("kind", "agents", "items", "pool")} for step in said["steps"]]
         found: dict[str, Json] = json.loads(json.dumps(said))
         return found
 
@@ -258,8 +237,6 @@ class Plan:
     trials: the calls, paired ones of the first drawing first. options: the budget and the design's own options.
     independent: `twin` (an independent trial for every paired one) or `pooled` (a few, for one rate).
     n_independent: how many calls a pooled arm was to have, None for twins.
-    n_probes: how many of the first independent trials are probes, which the pooled rate leaves out.
-    n_follow_ups: how many of the last trials ask suspected pairs more, which only links between agents read.
     rounds: of an adaptive plan. extensions: the extensions, None where there are none. asked: None where it was not recorded.
     characters: length of all judged texts together.
     """
@@ -276,8 +253,6 @@ class Plan:
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
     n_independent: int | None = None
-    n_probes: int = 0
-    n_follow_ups: int = 0
     rounds: Rounds | None = None
     extensions: Extensions | None = None
     asked: Asked | None = None
@@ -321,15 +296,25 @@ class Plan:
         said = dict(self.options)
         if self.n_independent is not None:
             said["n_independent"] = self.n_independent
-        if self.n_probes:
-            said["probes"] = self.n_probes
-        if self.n_follow_ups:
-            said["follow_ups"] = self.n_follow_ups
         if self.rounds is not None:
             said |= self.rounds.said
         if self.extensions is not None:
             said["grown"] = self.extensions.said
         return said
+
+    @property
+    def role(self) -> Codes:
+        return self.trials.role
+
+    @property
+    def n_probes(self) -> int:
+        """Independent trials that the pooled rate leaves out."""
+        return int((self.role == PROBE).sum())
+
+    @property
+    def n_follow_ups(self) -> int:
+        """The last trials, which ask suspected pairs more and which only links between agents read."""
+        return int((self.role == FOLLOW_UP).sum())
 
     @property
     def n_dense_calls(self) -> int:
@@ -348,11 +333,11 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over the trials, the split and the pool they speak of."""
+        """sha256 (hex) over what the trials ask, the split and the pool they speak of."""
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
-        for column in self.trials.columns().values():
-            hasher.update(np.ascontiguousarray(column).tobytes())
+        for name in ASKED:
+            hasher.update(np.ascontiguousarray(self.trials.columns()[name]).tobytes())
         return hasher.hexdigest()
 
     def cost(self, judge: Priced) -> Cost:

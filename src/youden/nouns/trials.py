@@ -1,21 +1,34 @@
-"""Trials: the comparisons a judge is asked for, column by column."""
+"""Trials: the comparisons a judge is asked for, column by column, and what each of them is for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Codes, Ids, Positions, freeze
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
 
 PAIRED = 0
 INDEPENDENT = 1
+ROLES = ("plan", "twin", "pooled", "probe", "placing", "follow-up")
+"""What trials are for. plan: paired, compares everybody. twin: the independent one of a paired trial; pooled: independent, for
+one rate. probe: independent, for the alarm alone. placing: places some agents on the scale of the first ones, in either arm.
+follow-up: asks a suspected pair more, for links alone."""
+PLAN, TWIN, POOLED, PROBE, PLACING, FOLLOW_UP = range(len(ROLES))
+
+
+def _none() -> Codes:
+    return np.empty(0, dtype=np.int8)
+
+
+def _no_weights() -> Floats:
+    return np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Comparisons as columns of integers (int32[N] but for `arm`, int8[N]).
+    """Comparisons as columns: what is compared, then what for (int32[N]; arm and role int8[N], weights float[N]).
 
     item: the item of the first text, and of both in the paired arm.
     first, second: the agents, in the order in which the judge reads them.
@@ -23,6 +36,10 @@ class Trials:
     other_item: the item of the second text in the independent arm, −1 in the paired arm.
     replicate: 0 for the first time a comparison is asked, 1 for the second, …
     slot: which slot a trial belongs to, −1 where it has none.
+    role: position in `ROLES`; where it is left out, `plan` in the paired arm and `pooled` in the other.
+    step: 0 for the first plan; the extension, or the round, that asked, from 1 on.
+    weight_first, weight_second: what an answer counts for its first and its second agent: 1; 0 where it counts for the other
+    alone, or for nobody; in rounds that ask some agents more, one over the chance of being asked.
     """
 
     item: Ids
@@ -32,8 +49,17 @@ class Trials:
     other_item: Ids
     replicate: Ids
     slot: Ids
+    role: Codes = field(default_factory=_none)
+    step: Ids = field(default_factory=_none)
+    weight_first: Floats = field(default_factory=_no_weights)
+    weight_second: Floats = field(default_factory=_no_weights)
 
     def __post_init__(self) -> None:
+        n = len(self.item)
+        if n and not len(self.role):
+            role = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
+            weights = dict.fromkeys(("weight_first", "weight_second"), np.ones(n))
+            self.__dict__.update(role=role, step=np.zeros(n, dtype=np.int32), **weights)
         freeze(self.columns().values())
 
     def __len__(self) -> int:
@@ -55,6 +81,15 @@ class Trials:
         arm, once = np.full(n, INDEPENDENT, dtype=np.int8), np.zeros(n, dtype=np.int32)
         return cls(item, first, second, arm, other_item, once, np.full(n, -1, dtype=np.int32))
 
+    def marked(self, role: int, *, first: Bools | float = 1.0, second: Bools | float = 1.0) -> Trials:
+        """For `role`. first, second: what they count for their agents, whether a trial does or how much all do."""
+        code, none = np.full(len(self), role, dtype=np.int8), np.zeros(len(self))
+        return replace(self, role=code, weight_first=none + first, weight_second=none + second)
+
+    def anew(self) -> Trials:
+        """The same comparisons, as the trials of a plan of their own."""
+        return Trials(*(self.columns()[name] for name in ASKED))
+
     @classmethod
     def concat(cls, parts: Sequence[Trials]) -> Trials:
         """One after the other, their columns as they are; none where there are no parts."""
@@ -68,15 +103,7 @@ class Trials:
 
     def take(self, rows: Bools | Positions | slice) -> Trials:
         """Some of them. rows: bool[N], positions in order, or a slice."""
-        return Trials(
-            item=self.item[rows],
-            first=self.first[rows],
-            second=self.second[rows],
-            arm=self.arm[rows],
-            other_item=self.other_item[rows],
-            replicate=self.replicate[rows],
-            slot=self.slot[rows],
-        )
+        return Trials(*(column[rows] for column in self.columns().values()))
 
     def counted(self) -> Trials:
         """With `replicate` counted anew: 0 for the first time a comparison stands there, 1 for the second, …"""
@@ -101,23 +128,19 @@ class Trials:
         return found
 
     def starts_with(self, other: Trials) -> bool:
-        """Whether `other` is how these begin."""
-        pairs = zip(self.columns().values(), other.columns().values(), strict=True)
+        """Whether what `other` asks is how these begin."""
+        pairs = ((self.columns()[name], other.columns()[name]) for name in ASKED)
         return len(other) <= len(self) and all(np.array_equal(one[: len(other)], two) for one, two in pairs)
 
-    def columns(self) -> dict[str, Ids | Codes]:
+    def columns(self) -> dict[str, Ids | Codes | Floats]:
         """Column by column, in the order of `plan.parquet`."""
-        return {
-            "item": self.item,
-            "first": self.first,
-            "second": self.second,
-            "arm": self.arm,
-            "other_item": self.other_item,
-            "replicate": self.replicate,
-            "slot": self.slot,
-        }
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @property
     def text_cells(self) -> tuple[Ids, Ids]:
         """The items of the first and of the second text: int32[N] each."""
         return self.item, np.where(self.other_item >= 0, self.other_item, self.item)
+
+
+ASKED = ("item", "first", "second", "arm", "other_item", "replicate", "slot")
+"""Columns that say what is asked; the others say what for, which follows from how the plan was drawn and extended."""

@@ -17,7 +17,7 @@ from youden.errors import ConfigError, RunFolderError
 from youden.judging.asking.terms import Asking
 from youden.judging.estimate import estimate
 from youden.nouns import PAIRED, Cost, ExtensionFacts, Plan
-from youden.protocol.blocks import extensions_of, scored_sides
+from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import SHARE
 from youden.protocol.extending import LEAST_SLOTS
 from youden.protocol.independent import plan_rows
@@ -156,8 +156,8 @@ def _wanted(step: Extension, width: float | None) -> tuple[object, ...]:
 def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
     extensions = extensions_of(run.plan)
-    last, n_before = extensions.steps[-1], ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
-    asked = plan_rows(run.plan, np.arange(len(run.plan)) >= last.row, run.pool)
+    n_before = ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
+    asked = plan_rows(run.plan, run.plan.trials.step == len(extensions.steps), run.pool)
     asked = replace(asked, notes=run.plan.notes[-1:])
     return PlannedExtension(
         run=run,
@@ -212,9 +212,9 @@ def _times(planned: PlannedExtension, width: float) -> float:
 
 
 def _trials_of_joined(run: PlannedRun, n_before: int) -> float:
-    plan, sides = run.plan, scored_sides(run.plan)
+    plan, of = run.plan, run.plan.trials
     paired = plan.arm == PAIRED
-    scored = np.append(plan.first[paired & sides.first], plan.second[paired & sides.second])
+    scored = np.append(plan.first[paired & (of.weight_first > 0)], plan.second[paired & (of.weight_second > 0)])
     return float(np.median(np.bincount(scored, minlength=plan.n_agents)[n_before:]))
 
 

@@ -18,7 +18,7 @@ from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import extensions_of, first_in_slots
 from youden.protocol.scores import tally, train_scores
 from youden.run.ability import Abilities
-from youden.run.estimators import abilities_of, answers_of, fitted_abilities, trial_weights
+from youden.run.estimators import abilities_of, answers_of, fitted_abilities
 from youden.run.extended import learned_from
 from youden.stats.additive.cells import agent_components
 from youden.stats.additive.clipped_linear import ClippedLinear, item_moves
@@ -126,7 +126,7 @@ def _on_these(found: Abilities, kind: Callable[[int, int], Outlook]) -> Callable
 
 
 def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outlook]:
-    plan, weight = result.plan, trial_weights(result.plan)
+    plan = result.plan
     used = learned_from(result) if extensions_of(plan).steps else (plan.slot >= 0) & result.answered
     found = item_contributions(
         plan.first[used],
@@ -134,8 +134,8 @@ def _by_trials(result: Verdicts, ability: Floats) -> Callable[[int, int], Outloo
         plan.item[used],
         result.answer[used],
         ability=ability,
-        first_weight=weight.first[used],
-        second_weight=weight.second[used],
+        first_weight=plan.trials.weight_first[used],
+        second_weight=plan.trials.weight_second[used],
         n_items=plan.n_items,
     ).matrices()
     n_slots = found.n_trials.sum(axis=1) / 2

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, Pool, Split, Trials
+from youden.nouns import INDEPENDENT, PAIRED, PROBE, Agent, Plan, Pool, Split, Trials
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
-from youden.protocol.independent import characters, pooled, probes_of
+from youden.protocol.independent import characters, pooled
 from youden.streams import own_stream, stream
 from youden.text.transforms import Extension, apply_steps
 
@@ -100,7 +100,7 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     shortest, middle = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
     paired, uneven = _parted(_distinct_pairs(plan, rng.permutation(np.flatnonzero(plan.arm == PAIRED))))
-    independent, even = _parted(rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & ~probes_of(plan))))
+    independent, even = _parted(rng.permutation(np.flatnonzero((plan.arm == INDEPENDENT) & (plan.role != PROBE))))
     drawn_from = _with_more_independent(plan, pool, stream("known independent trials", seed))
     more = np.arange(len(plan), len(drawn_from))
     independent = np.append(independent, more[0::2])
@@ -161,7 +161,7 @@ def _some(kind: Kind, trials: Trials, *, of: Ids | None = None) -> _Some:
     """Without slots; asked once, or a second time where the kind is `again`."""
     n = len(trials)
     none, times = np.full(n, -1, dtype=np.int32), np.full(n, kind == "again", dtype=np.int32)
-    return _Some(kind, replace(trials, replicate=times, slot=none), none if of is None else of)
+    return _Some(kind, replace(trials.anew(), replicate=times, slot=none), none if of is None else of)
 
 
 def _of_plan(kind: Kind, plan: Plan, rows: Positions) -> _Some:
@@ -231,7 +231,6 @@ def _as_plan(plan: Plan, pool: Pool, parts: Sequence[_Some]) -> Plan:
         design="calibration",
         options={},
         n_independent=None,
-        n_probes=0,
         rounds=None,
         extensions=None,
         asked=None,

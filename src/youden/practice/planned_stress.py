@@ -118,7 +118,7 @@ def attacked_plan(base: Plan, planted: Planted, *, rng: np.random.Generator) -> 
     pool = planted.pool
     paired = _paired(base, planted, rng)
     apart = _independent(base, planted, rng)
-    own = replace(base.trials, slot=np.full(len(base), -1, dtype=np.int32))
+    own = replace(base.trials.anew(), slot=np.full(len(base), -1, dtype=np.int32))
     trials = Trials.concat([own, paired, apart]).counted()
     present = pool.present
     return Plan(

@@ -1,22 +1,14 @@
-"""Which of a plan's trials came when: blocks of an extension, follow-ups, the next round.
-
-Which slots of an extended plan compare everybody, and which only place some agents against those of the first plan.
-
-Trials of suspected pairs behind a plan's own: they tell who is linked, and count for nothing else.
-
-Adds a round's trials to an adaptive plan that was judged so far.
-"""
+"""A plan as it was earlier, and as it is with a round more: what its trials' roles and steps say."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import INDEPENDENT, PAIRED, Block, Extensions, Plan, Pool, Rounds, Trials, Verdicts
+from youden.nouns import PAIRED, PLACING, Extensions, Plan, Pool, Rounds, Trials, Verdicts
 from youden.nouns.pool import Bools
 from youden.protocol.independent import with_more
 
@@ -24,46 +16,13 @@ T = TypeVar("T", bound=np.generic)
 
 
 def extensions_of(plan: Plan) -> Extensions:
-    """How `plan` was extended; of a plan that was not, no steps and one block."""
-    return plan.extensions or Extensions(plan.n_agents, plan.n_items, plan.pool_digest, (), (Block(0, 0, None),))
+    """How `plan` was extended; of a plan that was not, no steps."""
+    return plan.extensions or Extensions(plan.n_agents, plan.n_items, plan.pool_digest, ())
 
 
 def first_in_slots(plan: Plan) -> bool:
     """Whether the first plan's paired trials stand in slots."""
-    steps = extensions_of(plan).steps
-    first = np.arange(len(plan)) < (steps[0].row if steps else len(plan))
-    return bool((plan.slot[first & (plan.arm == PAIRED)] >= 0).any())
-
-
-class Sides(NamedTuple):
-    """Of every row, bool[N] each: whether it counts for its first, for its second agent, and whether its slot is complete.
-
-    An independent row counts as complete unless its step asked no complete slots.
-    """
-
-    first: Bools
-    second: Bools
-    complete: Bools
-
-
-def scored_sides(plan: Plan) -> Sides:
-    """Whom the trials of `plan` count for: both agents, but where a block says otherwise."""
-    n = len(plan)
-    sides = Sides(*(np.ones(n, dtype=np.bool_) for _ in range(3)))
-    blocks = extensions_of(plan).blocks
-    ends = [block.start for block in blocks[1:]] + [int(plan.slot.max(initial=-1)) + 1]
-    for block, end in zip(blocks, ends, strict=True):
-        if block.scored is not None:
-            rows = (plan.slot >= block.start) & (plan.slot < end)
-            sides.first[rows] = np.isin(plan.first[rows], block.scored)
-            sides.second[rows] = np.isin(plan.second[rows], block.scored)
-            sides.complete[rows] = False
-    for row, following in pairwise([*(step.row for step in extensions_of(plan).steps), n]):
-        step = slice(row, following)
-        apart = plan.arm[step] == INDEPENDENT
-        if not (sides.complete[step] & ~apart).any():
-            sides.complete[step] = False
-    return sides
+    return bool((plan.slot[(plan.trials.step == 0) & (plan.arm == PAIRED)] >= 0).any())
 
 
 def complete_part(result: Verdicts) -> Verdicts:
@@ -74,7 +33,7 @@ def complete_part(result: Verdicts) -> Verdicts:
     """
     plan, extensions = result.plan, extensions_of(result.plan)
     old = (plan.first < extensions.anchors) & (plan.second < extensions.anchors)
-    rows = old & scored_sides(plan).complete
+    rows = old & (plan.role != PLACING)
     part = replace(_on_fewer(plan, extensions.anchors, plan.n_items), trials=plan.trials.take(rows), extensions=None)
     return answers_to(part, result, rows)
 
@@ -90,17 +49,14 @@ def after_steps(plan: Plan, n: int) -> Plan:
     extensions = extensions_of(plan)
     if n >= len(extensions.steps):
         return plan
-    trials = plan.trials.take(slice(extensions.steps[n].row))
-    n_slots = int(trials.slot.max(initial=-1)) + 1
-    blocks = tuple(block for block in extensions.blocks if block.start < max(n_slots, 1))
     agents, items, pool = extensions.anchors, extensions.items, extensions.pool
     if n:
         last = extensions.steps[n - 1]
         agents, items, pool = last.agents, last.items, last.pool
     return replace(
         _on_fewer(plan, agents, items),
-        trials=trials,
-        extensions=replace(extensions, steps=extensions.steps[:n], blocks=blocks) if n else None,
+        trials=plan.trials.take(plan.trials.step <= n),
+        extensions=replace(extensions, steps=extensions.steps[:n]) if n else None,
         pool_digest=pool,
         notes=plan.notes[: len(plan.notes) - (len(extensions.steps) - n)],
     )
@@ -142,9 +98,8 @@ def _rows(column: NDArray[T] | None, rows: Bools | slice) -> NDArray[T] | None:
 
 def plan_without_follow_ups(plan: Plan) -> Plan:
     """The plan as it was before suspected pairs were asked more; `characters` stays what it is."""
-    if not plan.n_follow_ups:
-        return plan
-    return replace(plan, trials=plan.trials.take(slice(len(plan) - plan.n_follow_ups)), n_follow_ups=0)
+    n = plan.n_follow_ups
+    return replace(plan, trials=plan.trials.take(slice(len(plan) - n))) if n else plan
 
 
 def without_follow_ups(result: Verdicts) -> Verdicts:
@@ -156,8 +111,13 @@ def without_follow_ups(result: Verdicts) -> Verdicts:
 
 
 def with_round(plan: Plan, pool: Pool, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
-    """`plan` with a round's paired trials after its own, which keep their places. rounds: those so far.
+    """`plan` with a round's paired trials after its own, which keep their places; what trials count follows from all rounds.
 
-    The trials must be new: their slots come after the plan's.
+    rounds: those so far. The trials must be new: their slots come after the plan's.
     """
-    return replace(with_more(plan, pool, trials), rounds=rounds.then(int(trials.slot.min()), active))
+    step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
+    longer = with_more(plan, pool, replace(trials, step=step))
+    rounds = rounds.then(int(trials.slot.min()), active)
+    weight, used = longer.trials.weight_first.copy(), longer.slot >= 0
+    weight[used] = rounds.weights(longer.first[used], longer.second[used], n_slots=int(longer.slot.max()) + 1)
+    return replace(longer, trials=replace(longer.trials, weight_first=weight, weight_second=weight), rounds=rounds)

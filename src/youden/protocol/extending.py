@@ -10,15 +10,15 @@ More calls go on where a larger budget would have: they are the slots that the p
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PAIRED, Block, Design, Extension, ExtensionKind, Plan, Pool, Slotted, Trials
+from youden.nouns import PAIRED, PLACING, PLAN, Design, Extension, ExtensionKind, Plan, Pool, Slotted, Trials
 from youden.nouns.pool import Bools, Ids
-from youden.protocol.blocks import extensions_of, first_in_slots, scored_sides
+from youden.protocol.blocks import extensions_of, first_in_slots
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.cyclic import numbered
 from youden.protocol.designs.repair import PairRule
@@ -121,8 +121,7 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises: PlanError [grow-adaptive], [grow-calls] for too few.
     """
     new = tuple(range(plan.n_agents, pool.n_agents))
-    complete = scored_sides(plan).complete & (plan.arm == PAIRED)
-    n_each = 2 * int(complete.sum()) / extensions_of(plan).anchors
+    n_each = 2 * int((plan.role == PLAN).sum()) / extensions_of(plan).anchors
     extender = _Extender(plan, pool)
     budget = extender.paired_of(calls, default=int(n_each + 0.5) * len(new), n_scored=len(new))
     if budget < LEAST_SLOTS * 2 * len(new):
@@ -165,14 +164,6 @@ def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()
     return extender.made("calls", extender.turns(budget, sizes), budget, calls=calls)
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """Slots of one block."""
-
-    trials: Trials
-    block: Block
-
-
 class _Extender:
     """One step of one plan: numbers slots, remembers what was asked."""
 
@@ -213,7 +204,7 @@ class _Extender:
         whole = N_POOLED if asked is None else asked
         return -(-whole * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
 
-    def anchored(self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, set_: int = 0) -> _Drawn:
+    def anchored(self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None) -> Trials:
         """Slots that place `scored`, on items they were asked about least first."""
         plan = self.plan
         sides = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -236,7 +227,7 @@ class _Extender:
             start=start,
         )
         self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
-        return _Drawn(trials, Block(start, set_, scored))
+        return trials.marked(PLACING, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
 
     def judged_items(self) -> Ids:
         """Items of the plan, those first that its slots took first, so that they are compared on what anchors were."""
@@ -245,7 +236,7 @@ class _Extender:
         rest = np.setdiff1d(np.arange(self.plan.n_items), seen)
         return np.concatenate([seen[np.argsort(at)], self.rng.permutation(rest)]).astype(np.int32)
 
-    def turns(self, n_paired: int, sizes: dict[int, int]) -> list[_Drawn]:
+    def turns(self, n_paired: int, sizes: dict[int, int]) -> list[Trials]:
         """Turns on sets of items, in proportion to their sizes: a turn is a slot of all anchors and one of each later group."""
         slotted = self.design()
         if not (first_in_slots(self.plan) and isinstance(slotted, Slotted)):
@@ -263,22 +254,22 @@ class _Extender:
                 slug="grow-calls",
             )
         share = np.floor(np.cumsum(list(sizes.values())) / sum(sizes.values()) * n_turns + 0.5).astype(int)
-        drawn: list[_Drawn] = []
+        drawn: list[Trials] = []
         owed = 0
         for set_, n in zip(sizes, np.diff(share, prepend=0).tolist(), strict=True):
             found, items = self.complete(slotted, set_, n + owed)
             drawn.append(found)
-            n_slots = len(np.unique(found.trials.slot))
+            n_slots = len(np.unique(found.slot))
             owed += n - n_slots
-            drawn += [self.anchored(group, 2 * len(group) * n_slots, items=items, set_=set_) for group in groups]
+            drawn += [self.anchored(group, 2 * len(group) * n_slots, items=items) for group in groups]
         return drawn
 
-    def complete(self, slotted: Slotted, set_: int, n_slots: int) -> tuple[_Drawn, Ids]:
+    def complete(self, slotted: Slotted, set_: int, n_slots: int) -> tuple[Trials, Ids]:
         """The next slots of all anchors on a set of items, and those items."""
         sets = self.extensions.item_sets
         items = sets[set_] if set_ < len(sets) else range(self.plan.n_items, self.pool.n_items)
-        before = [block for block in self.extensions.blocks if block.scored is None and block.items == set_]
-        n_done = sum(self.n_slots(block) for block in before)
+        of_all = (self.plan.role == PLAN) & np.isin(self.plan.item, items)
+        n_done = len(np.unique(self.plan.slot[of_all & (self.plan.slot >= 0)]))
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
         rng = stream("trials", self.plan.seed) if set_ == 0 else stream("slots on new items", self.plan.seed, set_)
         going_on = islice(slotted.slots(eligible, rng), n_done, n_done + n_slots)
@@ -288,19 +279,12 @@ class _Extender:
         self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
         order = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
         rest = np.setdiff1d(np.arange(items.start, items.stop, dtype=np.int32), order)
-        return _Drawn(trials, Block(start, set_, None)), np.concatenate([order, rest])
-
-    def n_slots(self, block: Block) -> int:
-        """How many slots a block has."""
-        later = [other.start for other in self.extensions.blocks if other.start > block.start]
-        slot = self.plan.slot
-        end = min(later, default=int(slot.max(initial=-1)) + 1)
-        return end - block.start
+        return trials, np.concatenate([order, rest])
 
     def made(
         self,
         kind: ExtensionKind,
-        drawn: list[_Drawn],
+        drawn: list[Trials],
         budget: int,
         *,
         calls: int | None,
@@ -308,7 +292,7 @@ class _Extender:
     ) -> Plan:
         """The plan with what was drawn after its own. Raises: PlanError [grow-all] where that is nothing."""
         plan, pool = self.plan, self.pool
-        paired = Trials.concat([one.trials for one in drawn])
+        paired = Trials.concat(drawn)
         if len(paired) == 0:
             raise PlanError(
                 "Every slot there is was asked already. Add items or agents; where pairs are left, focus on an agent finds them.",
@@ -316,15 +300,14 @@ class _Extender:
             )
         apart = self.apart(paired, kind, scored)
         focus = scored if kind == "calls" else ()
-        step = Extension(kind, len(plan), pool.n_agents, pool.n_items, pool.digest, calls, focus)
-        blocks = tuple(one.block for one in drawn if len(one.trials))
-        extensions = replace(
-            self.extensions, steps=(*self.extensions.steps, step), blocks=(*self.extensions.blocks, *blocks)
-        )
+        step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus)
+        extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
+        more = Trials.concat([paired, apart])
+        number = np.full(len(more), len(extensions.steps), dtype=np.int32)
         holdout = np.zeros_like(self.train)
         holdout[: plan.n_agents, : plan.n_items] = plan.split.holdout
         return replace(
-            with_more(plan, pool, Trials.concat([paired, apart])),
+            with_more(plan, pool, replace(more, step=number)),
             n_agents=pool.n_agents,
             n_items=pool.n_items,
             split=replace(plan.split, train=self.train, holdout=holdout),
@@ -344,13 +327,15 @@ class _Extender:
         return 2 * len(scored) if scored else self.extensions.anchors + 2 * sum(map(len, self.extensions.joined))
 
     def apart(self, paired: Trials, kind: ExtensionKind, scored: tuple[int, ...]) -> Trials:
-        """The independent arm of what was drawn."""
+        """The independent arm of what was drawn; where that only places agents, so does its independent arm."""
         if self.plan.independent == "twin":
-            return twins(paired, self.train, self.rng)
-        n = self.n_independent(len(scored)) if kind == "agents" else 0
-        return independent_against_anchors(
-            self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
-        )
+            found = twins(paired, self.train, self.rng)
+        else:
+            n = self.n_independent(len(scored)) if kind == "agents" else 0
+            found = independent_against_anchors(
+                self.train, self.rng, scored=scored or (0,), n_anchors=self.extensions.anchors, n=n
+            )
+        return found if (paired.role == PLAN).any() else found.marked(PLACING)
 
     def note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
         """What a reader is told of the step."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, MISSING_REASONS, IndependentRule, Plan, Pool, Trials, Verdicts
+from youden.nouns import PROBE, TWIN, IndependentRule, Plan, Pool, Trials
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.text.words import segment
 
@@ -106,7 +106,7 @@ def twins(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     item, first, second = paired.item[keep], paired.first[keep], paired.second[keep]
     step = 1 + np.floor(rng.random(len(item)) * (counts[second] - 1)).astype(np.int64)
     other = cells[starts[second] + (position[second, item] + step) % counts[second]]
-    return Trials.independent(item, first, second, other.astype(np.int32))
+    return Trials.independent(item, first, second, other.astype(np.int32)).marked(TWIN)
 
 
 def pooled(eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
@@ -161,27 +161,7 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     middle = float(np.median(alike))
     far = middle + _FAR * float(np.median(np.abs(alike - middle)))
     order = np.argsort(-alike, kind="stable")
-    return screened.take(order[alike[order] > max(far, _LEAST)][:most])
-
-
-def probes_of(plan: Plan) -> Bools:
-    """Which trials are probes: bool[N]; the first `n_probes` of the independent arm."""
-    rows = np.zeros(len(plan), dtype=np.bool_)
-    rows[np.flatnonzero(plan.arm == INDEPENDENT)[: plan.n_probes]] = True
-    return rows
-
-
-def without_probes(result: Verdicts) -> Verdicts:
-    """The verdicts as if no probe had been asked."""
-    rows = probes_of(result.plan)
-    if not rows.any():
-        return result
-    return replace(
-        result,
-        answer=np.where(rows, np.nan, result.answer),
-        hard=np.where(rows, np.nan, result.hard),
-        missing=np.where(rows, MISSING_REASONS.index("not_asked"), result.missing).astype(np.int8),
-    )
+    return screened.take(order[alike[order] > max(far, _LEAST)][:most]).marked(PROBE, first=0.0, second=0.0)
 
 
 def _alike(pool: Pool, trials: Trials) -> Floats:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
+from youden.nouns import PROBE, Asked, Design, Drawn, IndependentRule, Json, Plan, Pool, Split, SplitRule, Trials
 from youden.nouns.pool import Bools
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.repair import StarvedError, compare
@@ -185,12 +185,12 @@ def make_plan(
         )
     paired = Trials.concat(parts)
     apart = _independent(paired, pool, split, arm, n_independent)
-    if apart.n_probes:
+    if n_probes := int((apart.role == PROBE).sum()):
         notes.append(
-            f"{apart.n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
+            f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
             "alike; the pooled rate leaves them out, the false-positive alarm reads them"
         )
-    asked = Trials.concat([paired, apart.trials]).counted()
+    asked = Trials.concat([paired, apart]).counted()
     if named is not None and drawn.rounds is None and len(asked) < ENOUGH_OF_IT * named:
         notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(asked):,} to make")
     return Plan(
@@ -206,7 +206,6 @@ def make_plan(
         agent_ids=tuple(agent.id for agent in pool.agents),
         item_ids=tuple(item.id for item in pool.items),
         n_independent=n_independent if arm == "pooled" else None,
-        n_probes=apart.n_probes,
         rounds=drawn.rounds,
         asked=Asked(independent, asked_independent, holdout, budget),
         characters=characters(pool, asked),
@@ -245,20 +244,13 @@ def _of_held_out(split: Split, pool: Pool, *, n_partners: int) -> Trials:
     return compare(split.holdout, pool.present, n_partners=n_partners, pairs="ordered", rng=rng)
 
 
-class _Independent(NamedTuple):
-    """Independent trials, of which the first `n_probes` are probes."""
-
-    trials: Trials
-    n_probes: int
-
-
-def _independent(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> _Independent:
-    """The independent arm. Under `shared`, a training trial's twin and every pooled trial keep off held-out cells."""
+def _independent(paired: Trials, pool: Pool, split: Split, rule: IndependentRule, n: int) -> Trials:
+    """The independent arm, probes first. Under `shared`, a training trial's twin and pooled trials keep off held-out cells."""
     safe = split.train if split.rule == "shared" else pool.present
     rng = stream("independent trials", split.seed)
     if rule == "pooled":
         probes = draw_probes(pool, safe, n, stream("probes", split.seed))
-        return _Independent(Trials.concat([probes, pooled(safe, n - len(probes), rng)]), len(probes))
+        return Trials.concat([probes, pooled(safe, n - len(probes), rng)])
     training = safe[paired.first, paired.item] & safe[paired.second, paired.item]
     allowed = ((training, safe), (~training, pool.present))
-    return _Independent(Trials.concat([twins(paired.take(rows), cells, rng) for rows, cells in allowed]), 0)
+    return Trials.concat([twins(paired.take(rows), cells, rng) for rows, cells in allowed])

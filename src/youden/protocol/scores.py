@@ -12,10 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, IndependentRates, Rates, ScoreKind, ScoreRole, Scores, Split, Verdicts
+from youden.nouns import (
+    INDEPENDENT,
+    PAIRED,
+    PROBE,
+    IndependentRates,
+    Rates,
+    ScoreKind,
+    ScoreRole,
+    Scores,
+    Split,
+    Verdicts,
+)
 from youden.nouns.cells import ScoredCells, touched_cells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.protocol.independent import probes_of
 
 
 def tally(result: Verdicts) -> Rates:
@@ -87,7 +97,7 @@ def _sums(row: Positions, answer: Floats, chosen: Bools, n_rows: int) -> _Sums:
 
 def _detail(result: Verdicts) -> IndependentRates:
     plan = result.plan
-    chosen = (plan.arm == INDEPENDENT) & result.answered & ~probes_of(plan)
+    chosen = (plan.arm == INDEPENDENT) & result.answered & (plan.role != PROBE)
     item, first, second, other_item = (
         column[chosen] for column in (plan.item, plan.first, plan.second, plan.other_item)
     )

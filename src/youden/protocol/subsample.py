@@ -8,9 +8,9 @@ from math import ceil
 import numpy as np
 
 from youden.errors import PlanError
-from youden.nouns import PAIRED, Plan, Pool
+from youden.nouns import PAIRED, PROBE, Plan, Pool
 from youden.nouns.pool import Bools, Ids, Positions
-from youden.protocol.independent import plan_rows, probes_of
+from youden.protocol.independent import plan_rows
 from youden.streams import stream
 
 MOST_INDEPENDENT = 0.05
@@ -63,16 +63,14 @@ def subsample(plan: Plan, pool: Pool, *, calls: int | None = None, seed: int = 0
         chosen = _spread(plan, paired, n_paired, rng)
     chosen = np.sort(np.append(chosen, _spread(plan, apart, min(len(apart), calls - len(chosen)), rng)))
     part = plan_rows(plan, chosen, pool)
-    n_paired = int((part.arm == PAIRED).sum())
+    n_paired, trials = int((part.arm == PAIRED).sum()), part.trials.anew()
     return replace(
         part,
-        trials=part.trials if slotted else replace(part.trials, slot=np.full(len(chosen), -1, dtype=np.int32)),
+        trials=trials if slotted else replace(trials, slot=np.full(len(chosen), -1, dtype=np.int32)),
         split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
         options={"calls": calls, "trials_of": plan.digest[:12]},
         independent="pooled",
         n_independent=None,
-        n_probes=0,
-        n_follow_ups=0,
         rounds=None,
         extensions=None,
         seed=seed,
@@ -87,7 +85,7 @@ def _usable(plan: Plan) -> Positions:
     """Rows that touch training cells alone and are no probes."""
     train = plan.split.train
     other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
-    return np.flatnonzero(train[plan.first, plan.item] & train[plan.second, other] & ~probes_of(plan))
+    return np.flatnonzero(train[plan.first, plan.item] & train[plan.second, other] & (plan.role != PROBE))
 
 
 def _complete(plan: Plan, paired: Positions) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Plan, Target, Verdicts
+from youden.nouns import FOLLOW_UP, INDEPENDENT, PAIRED, PROBE, Plan, Target, Verdicts
 from youden.nouns.cells import CellIndex
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats.base.clusters import CentredCovariance, covariance_over_cells
@@ -161,9 +161,9 @@ class TrialMean:
     """Ability as the mean answer over an agent's paired trials, less the false-positive rate.
 
     θ_i = mean of y over answered paired trials with i on either side − FPR_i, which is the mean answer of answered independent
-    trials (0 where there is none: `n_independent_` is 0 then, and `method_` says so), or where they are many an agent's own rate
-    with its error added, see `own_rates`. Where a plan holds cells out, trials that
-    touch one in either arm are left out, under both rules.
+    trials that are no probes (0 where there is none: `n_independent_` is 0 then, and `method_` says so), or where they are many
+    an agent's own rate with its error added, see `own_rates`. Where a plan holds cells out, trials that touch one in either arm
+    are left out, under both rules.
 
     target: what intervals speak of, more items of this kind or these items alone; see `trial_covariance`.
 
@@ -197,7 +197,7 @@ class TrialMean:
         check_level(self.level)
         train = plan.split.train
         other = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
-        allowed = train[plan.first, plan.item] & train[plan.second, other]
+        allowed = train[plan.first, plan.item] & train[plan.second, other] & ~np.isin(plan.role, (PROBE, FOLLOW_UP))
         paired = allowed & (plan.arm == PAIRED)
         used = paired & result.answered
         independent = allowed & (plan.arm == INDEPENDENT) & result.answered

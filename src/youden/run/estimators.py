@@ -16,10 +16,9 @@ import numpy as np
 
 from youden.nouns import PAIRED, Plan, Rates, Rounds, Scores, Split, Target, Verdicts
 from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Floats, Positions
-from youden.protocol.blocks import complete_part, extensions_of, scored_sides, without_follow_ups
+from youden.nouns.pool import Positions
+from youden.protocol.blocks import complete_part, extensions_of, without_follow_ups
 from youden.protocol.designs.adaptive import Standing
-from youden.protocol.independent import without_probes
 from youden.protocol.scores import pooled_fpr, tally, train_differences, train_scores
 from youden.run.ability import CELLS, FITTED, TRIALS, Abilities, ByItem, TrialMean, trial_covariance
 from youden.run.extended import extended_abilities
@@ -166,7 +165,7 @@ def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Ab
         return adaptive_means(result, target=target)
     if not _all_answered(result) and not few_lost(*_trials_of_agents(result)):
         return None
-    means = TrialMean(target=target).fit(result.plan, without_probes(result))
+    means = TrialMean(target=target).fit(result.plan, result)
     return Abilities(
         means.ability_,
         means.covariance_,
@@ -218,7 +217,7 @@ def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> 
     plan = result.plan
     used = (plan.slot >= 0) & result.answered
     first, second, slot, answer = plan.first[used], plan.second[used], plan.slot[used], result.answer[used]
-    weight = trial_weights(plan).first[used]
+    weight = plan.trials.weight_first[used]
     rounds = plan.rounds or Rounds.first(plan.n_agents, n_paired=None)
     means = weighted_mean(
         first,
@@ -226,7 +225,7 @@ def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> 
         slot,
         answer,
         weight=weight,
-        turn=rounds.turn_of(slot),
+        turn=plan.trials.step[used],
         asks=rounds.asks(first, second),
         n_agents=plan.n_agents,
     )
@@ -250,24 +249,6 @@ def standing_of(result: Verdicts, *, target: Target = "items-like-these") -> Sta
     """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
     found = adaptive_means(result, target=target)
     return Standing(found.ability, found.covariance.covariance, found.covariance.freedom)
-
-
-class TrialWeights(NamedTuple):
-    """What each trial of a plan counts for its first and its second agent: float[N] each."""
-
-    first: Floats
-    second: Floats
-
-
-def trial_weights(plan: Plan) -> TrialWeights:
-    """One over the chance with which an adaptive plan asked a trial; else 1 for whom the trial counts, 0 for others."""
-    rounds = plan.rounds
-    if rounds is None:
-        sides = scored_sides(plan)
-        return TrialWeights(sides.first.astype(np.float64), sides.second.astype(np.float64))
-    weight, used = np.ones(len(plan)), plan.slot >= 0
-    weight[used] = rounds.weights(plan.first[used], plan.second[used], n_slots=int(plan.slot.max()) + 1)
-    return TrialWeights(weight, weight)
 
 
 def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:

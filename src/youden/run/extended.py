@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.nouns import PAIRED, Plan, Verdicts
+from youden.nouns import PAIRED, PLACING, PLAN, Plan, Verdicts
 from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.protocol.blocks import extensions_of, scored_sides
+from youden.protocol.blocks import extensions_of
 from youden.run.ability import TRIALS, Abilities, ItemMatrices
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_over_clusters
 from youden.stats.trials.anchored import Placed, Scale, place, placed_by_item, scale_of, stretch_of
@@ -167,10 +167,10 @@ class AddedAnswers(NamedTuple):
 
 def added_answers(result: Verdicts, rows: Bools | None = None) -> AddedAnswers:
     """Those among `rows`, each with an anchor as the partner."""
-    plan, sides = result.plan, scored_sides(result.plan)
-    n_old = extensions_of(plan).anchors
-    beside = learned_from(result, rows) & ~sides.complete
-    one, other = beside & sides.first & (plan.second < n_old), beside & sides.second & (plan.first < n_old)
+    plan, n_old = result.plan, extensions_of(result.plan).anchors
+    beside, counts = learned_from(result, rows) & (plan.role == PLACING), plan.trials
+    one = beside & (counts.weight_first > 0) & (plan.second < n_old)
+    other = beside & (counts.weight_second > 0) & (plan.first < n_old)
     return AddedAnswers(
         np.append(plan.item[one], plan.item[other]),
         np.append(plan.first[one], plan.second[other]),
@@ -190,4 +190,4 @@ def learned_from(result: Verdicts, rows: Bools | None = None) -> Bools:
 def anchors_alone(plan: Plan) -> Bools:
     """Which rows compare two of the first plan's agents in complete slots: bool[N]."""
     n_old = extensions_of(plan).anchors
-    return np.asarray(scored_sides(plan).complete & (plan.first < n_old) & (plan.second < n_old))
+    return np.asarray((plan.role == PLAN) & (plan.first < n_old) & (plan.second < n_old))

@@ -29,7 +29,7 @@ def extension_facts(result: Verdicts, after: Abilities) -> ExtensionFacts | None
     place_before, place_after = tied_places(before.ability), tied_places(after.ability)
     return ExtensionFacts(
         kind=last.kind,
-        n_calls=len(plan) - last.row,
+        n_calls=int((plan.trials.step == len(extensions.steps)).sum()),
         joined=plan.agent_ids[earlier.plan.n_agents :],
         joined_items=plan.item_ids[earlier.plan.n_items :],
         moves=tuple(
@@ -87,7 +87,7 @@ def _two_sided(change: Floats, variance: Floats) -> Floats:
 
 def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     plan, extensions = result.plan, extensions_of(result.plan)
-    new = np.arange(len(plan)) >= extensions.steps[-1].row
+    new = plan.trials.step == len(extensions.steps)
     # new answers are held against old ones on the same items
     anchors = anchors_of(earlier, target="these-items")
     scale = scale_from(result, anchors, rows=~new)

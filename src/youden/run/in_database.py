@@ -44,8 +44,6 @@ def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | Non
         return "an adaptive run"
     if plan.extensions is not None:
         return "a run that was extended"
-    if plan.n_follow_ups:
-        return "a run whose suspected pairs were asked more"
     if target == "these-items" and plan.split.train.all():
         return "target: these-items of a run whose trials may stand in slots"
     return None

@@ -16,7 +16,7 @@ from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Verdicts
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Width, width_of
-from youden.run.estimators import adaptive_means, balanced, trial_weights
+from youden.run.estimators import adaptive_means, balanced
 from youden.stats.forecast import (
     DOMAINS,
     Parts,
@@ -68,7 +68,7 @@ def run_parts(result: Verdicts) -> Parts:
     found = adaptive_means(result)
     plan = result.plan
     used = (plan.slot >= 0) & result.answered
-    weight = trial_weights(plan).first[used]
+    weight = plan.trials.weight_first[used]
     of = item_contributions(
         plan.first[used],
         plan.second[used],

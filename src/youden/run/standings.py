@@ -13,13 +13,14 @@ Asks suspected pairs more before they are linked: further trials behind a plan's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns import (
+    FOLLOW_UP,
     PAIRED,
     Finding,
     PartnerRules,
@@ -309,9 +310,7 @@ def follow_up(result: Verdicts, pool: Pool, ask: Ask, *, share: float) -> Verdic
         trials = _trials(plan, most_suspected(found, left // EACH), rng)
         if not len(trials):
             break
-        more = with_more(plan, pool, trials)
-        more = replace(more, n_follow_ups=plan.n_follow_ups + len(trials))
-        result = ask(more)
+        result = ask(with_more(plan, pool, trials))
         left -= len(trials)
     return result
 
@@ -329,4 +328,5 @@ def _trials(plan: Plan, pairs: Positions, rng: np.random.Generator) -> Trials:
         asked = rng.choice(items, size=min(EACH, len(items)), replace=False)
         for number, item in enumerate(asked.tolist()):
             rows.append((item, one, other) if number % 2 else (item, other, one))
-    return Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
+    trials = Trials.paired(*np.array(rows, dtype=np.int32).reshape(-1, 3).T)
+    return trials.marked(FOLLOW_UP, first=0.0, second=0.0)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, get_args
 
-from youden.nouns import MISSING_REASONS, RankingRow, StandingName, Target
+from youden.nouns import MISSING_REASONS, ROLES, RankingRow, StandingName, Target
 from youden.nouns.columns import Meaning, TableColumn, columns_of
 from youden.nouns.facts import STANDINGS
 
@@ -62,6 +62,18 @@ TRIALS = (
     ),
     TableColumn("replicate", "whole", "0, or which repetition"),
     TableColumn("slot", "whole", "the slot of a cyclic plan; null in other designs", null=True),
+    TableColumn(
+        "role",
+        "text",
+        "what it is for: `plan` compares everybody, `placing` some agents with the first ones; `twin` and `pooled` are for rates "
+        "of false positives, a `probe` for their alarm alone, a `follow-up` for links alone",
+        words=ROLES,
+    ),
+    TableColumn("step", "whole", "0 for the first plan, else which extension or round asked, from 1 on"),
+    TableColumn(
+        "weight_first", "number", "what its answer counts for the first agent: 1, 0, or one over the chance of it"
+    ),
+    TableColumn("weight_second", "number", "the same for the second agent"),
 )
 ANSWERS = (
     TableColumn("answer", "share", "in [0, 1]: soft or graded where the judge is; null where missing", null=True),
