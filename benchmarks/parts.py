@@ -34,8 +34,8 @@ from youden.data.folder.trial_tables import VerdictsSaid
 from youden.engines.database import blocks, database, load_trials
 from youden.engines.tallying import apart_sums, means, tallied
 from youden.nouns import PLAN, Agent, Plan, Split, Trials
-from youden.nouns.trials import POOLED
 from youden.nouns.pool import Floats, Ids
+from youden.nouns.trials import POOLED
 
 SLOTS_OF_A_PART = 4_000
 

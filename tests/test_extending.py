@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pools import answer_with, make_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
-from youden.nouns import INDEPENDENT, PAIRED, PLACING, Plan, Pool, Verdicts
+from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.extend import extension_words
 from youden.protocol.blocks import before_last_extension, complete_part, extensions_of
@@ -204,6 +204,18 @@ def test_what_it_was_before_is_the_plan_before_to_the_digest() -> None:
         assert extensions_of(was) == replace(extensions_of(earlier), pool=extensions_of(was).pool)
         assert was.digest == earlier.digest
     assert complete_part(answers(third)).plan.n_agents == K
+
+
+def test_a_trial_says_what_it_is_for_which_step_asked_it_and_whom_it_counts_for() -> None:
+    plan = add_calls(add_agents(first_plan(), MORE_AGENTS), MORE_AGENTS, calls=100, focus=(0, 1))
+    of, paired = plan.trials, plan.arm == PAIRED
+    assert set(of.step.tolist()) == {0, 1, 2}
+    assert ((plan.role == PLACING) == (of.step > 0)).all()
+    assert (of.weight_first[(of.step == 0) & (plan.role != PROBE)] == 1).all()
+    for step, scored in ((1, range(K, K + 3)), (2, (0, 1))):
+        rows = paired & (of.step == step)
+        assert np.array_equal(of.weight_first[rows] > 0, np.isin(plan.first[rows], list(scored)))
+        assert np.array_equal(of.weight_second[rows] > 0, np.isin(plan.second[rows], list(scored)))
 
 
 @pytest.mark.long

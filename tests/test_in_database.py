@@ -29,7 +29,8 @@ from youden.data.folder.run_folder import RunFolder
 from youden.engines import database
 from youden.engines import database as blocks
 from youden.errors import ConfigError, PlanError, RunFolderError
-from youden.nouns import PartnerRules, Pool, Target, Verdicts
+from youden.nouns import FOLLOW_UP, PartnerRules, Pool, Target, Trials, Verdicts
+from youden.protocol.independent import with_more
 from youden.protocol.plan import make_plan
 from youden.run import engine, in_database
 from youden.run.in_database import fit_in_database, left_to_arrays
@@ -147,6 +148,25 @@ def test_a_database_gives_the_tables_of_arrays(
         same_tables(arrays, other)
         one, two = (folder.read_rates() for folder in (arrays, other))
         same([getattr(one, name).tolist() for name in RATES], [getattr(two, name).tolist() for name in RATES])
+
+
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(seed=st.integers(0, 10_000))
+def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> None:
+    pool, rng = make_pool(6, 9), np.random.default_rng(seed)
+    result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=False)
+    item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
+    more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
+    answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
+    longer = answer_with(with_more(result.plan, pool, more), answer, missing=missing)
+    with TemporaryDirectory() as place:
+        runs = {"plain": result, "arrays": longer, "other": longer}
+        plain, arrays, other = (written(Path(place, name), pool, of) for name, of in runs.items())
+        for folder in (plain, arrays):
+            fit_run(folder)
+        fit_in_database(other, target="items-like-these")
+        same_tables(arrays, other)
+        same(*([asdict(row) for row in folder.read_ranking()] for folder in (plain, arrays)))
 
 
 @pytest.fixture

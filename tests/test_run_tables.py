@@ -17,7 +17,7 @@ from pools import make_pool
 from run_folders import equal, ids, write_judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.nouns import Finding, Plan, Rates, Split, Trials, Verdicts
+from youden.nouns import ROLES, Finding, Plan, Rates, Split, Trials, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 
@@ -38,6 +38,10 @@ def plans(draw: st.DrawFn) -> Plan:
             other_item=np.where(arm == 1, rng.integers(0, len(items), n), -1).astype(np.int32),
             replicate=rng.integers(0, 3, n).astype(np.int32),
             slot=rng.integers(-1, 5, n).astype(np.int32),
+            role=rng.integers(0, len(ROLES), n).astype(np.int8),
+            step=rng.integers(0, 3, n).astype(np.int32),
+            weight_first=rng.random(n),
+            weight_second=1 / rng.integers(1, 9, n),
         ),
         n_agents=len(agents),
         n_items=len(items),
