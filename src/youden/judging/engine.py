@@ -85,7 +85,7 @@ class JudgedTrials:
 
     def answers(self, store: Store) -> PlanAnswers:
         """What `store` holds of them once they were asked."""
-        seen = ((row, key.decode()) for row, key in enumerate(self._key.tolist()))
+        seen = ((row, self._key.item(row).decode()) for row in range(len(self)))
         return read_answers(self._questions, self._plan, self._pool, store, seen, fresh=self.costs.fresh)
 
     def request(self, row: int, key: str) -> Request:

@@ -23,6 +23,7 @@ from youden.nouns.pool import Bools
 
 CHUNK = 1000
 
+_NOT_ASKED, _FAILED = no_reading("not_asked"), no_reading("failed")
 _CODES = {reason: code for code, reason in enumerate(MISSING_REASONS)}
 
 
@@ -126,18 +127,15 @@ class PlanAnswers:
         """How many have no answer, by reason; empty where all have one."""
         return in_words(self._counts)
 
-    def put(self, found: Sequence[tuple[int, str, Reading, Completion | None]]) -> None:
-        """What was read of some trials, many at once: row, key, reading, and the answer that it is of."""
-        rows, keys, readings, said = zip(*found, strict=True)
-        at = np.array(rows)
+    def put(self, rows: Sequence[int], keys: Sequence[str], read: Sequence[tuple[Reading, Completion | None]]) -> None:
+        """What was read of some trials, many at once: their rows, keys, and readings with the answers that they are of."""
+        at, readings = np.array(rows, dtype=np.int64), [reading for reading, _ in read]
+        models = [one.model if one is not None else "" for _, one in read]
         self.key[at] = np.array(keys, dtype="S64")
         self._answer[at] = [reading.answer for reading in readings]
         self._hard[at] = [reading.hard for reading in readings]
         self._missing[at] = [_CODES[reading.missing] for reading in readings]
-        self._served[at] = [
-            self._models.setdefault(one.model, len(self._models)) if one is not None and one.model else -1
-            for one in said
-        ]
+        self._served[at] = [self._models.setdefault(model, len(self._models)) if model else -1 for model in models]
         self._counts.update(reading.missing for reading in readings)
 
     def verdicts(
@@ -196,20 +194,23 @@ def read_answers(
     fresh = np.zeros(len(plan), dtype=np.bool_) if fresh is None else fresh
     while chunk := list(islice(rest, CHUNK)):
         known = store.known(sorted({key for _, key in chunk}))
-        read: list[tuple[int, str, Reading, Completion | None]] = []
+        rows, keys_, read = [], [], []
         for row, key in chunk:
             outcome = known.get(key)
-            if isinstance(outcome, Completion):
-                read.append((row, key, questions.read(outcome), outcome))
-            elif outcome is None and questions.fits(questions.request(plan, pool, row)):
+            if outcome is None and questions.fits(questions.request(plan, pool, row)):
                 missed(key, row)
+                continue
+            rows.append(row)
+            keys_.append(key)
+            if isinstance(outcome, Completion):
+                read.append((questions.read(outcome), outcome))
             else:
-                read.append((row, key, no_reading("not_asked" if outcome is None else "failed"), None))
-        if read:
-            found.put(read)
-        found.served.count((one, fresh.item(row)) for row, _, _, one in read if one is not None)
-        for (missing, new), n in Counter((reading.missing, fresh.item(row)) for row, _, reading, _ in read).items():
-            advance(n, missing=missing, stored=not new)
+                read.append((_NOT_ASKED if outcome is None else _FAILED, None))
+        new = fresh[rows].tolist()
+        found.put(rows, keys_, read)
+        found.served.count((one, was) for (_, one), was in zip(read, new, strict=True) if one is not None)
+        for (missing, was), n in Counter((one.missing, was) for (one, _), was in zip(read, new, strict=True)).items():
+            advance(n, missing=missing, stored=not was)
     return found
 
 
