@@ -253,15 +253,7 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     backend.open()  # what it lacks, such as a key, is known before anything is asked
     stop = StopReason()
     team = run.asking.team
-    trials = JudgedTrials(
-        run.plan,
-        run.pool,
-        config.questions(),
-        stop=stop,
-        max_missing=run.asking.max_missing,
-        first=0.0 if team is None else team.part,
-        keys=run.asking.keys,
-    )
+    trials = _trials(run, config, stop, first=0.0 if team is None else team.part)
     caller = Caller(backend, config, run.budget)
     loop = Loop(
         trials,
@@ -282,30 +274,35 @@ async def _asked(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
     return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=of_the_bill)
 
 
+def _trials(run: _Run, config: JudgeConfig, stop: StopReason, *, first: float = 0.0) -> JudgedTrials:
+    most, keys = run.asking.max_missing, run.asking.keys
+    return JudgedTrials(run.plan, run.pool, config.questions(), stop=stop, max_missing=most, first=first, keys=keys)
+
+
 async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Verdicts:
     store = _needed(run.store, config)
-    questions = config.questions()
     if len(config.servers) > 1:
         raise ConfigError(
             f"The judge '{config.name}' has {len(config.servers)} servers, and a batch is fetched where it was sent. Name one of "
             "them as base_url, or ask without --mode batch.",
             slug="judge-servers",
         )
+    stop = StopReason()
+    trials = _trials(run, config, stop)
     provider = _provider(run, config, store, batching)
     try:
         store.remember_judge(config.public())
         batches = InBatches(
-            run.plan,
-            run.pool,
+            trials,
             provider=provider,
             config=config,
-            questions=questions,
             store=store,
-            jobs=store.jobs(address=questions.address, model=questions.model),
             budget=run.budget,
-            asking=run.asking,
             batching=batching,
-            sight=run.log,
+            stop=stop,
+            log=run.log,
+            retry_failed=run.asking.retry_failed,
+            payer=None if run.asking.books is None else run.asking.books.payer,
         )
         await batches.go()
     finally:
@@ -313,7 +310,7 @@ async def _in_batches(run: _Run, config: JudgeConfig, batching: Batching) -> Ver
             store.flush()
         finally:
             await provider.aclose()
-    return _finished(run, config, store, batches.found, batches.costs, of_the_bill=batches.unsaid.warnings())
+    return _finished(run, config, store, trials.answers(store), trials.costs, of_the_bill=batches.unsaid.warnings())
 
 
 def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:

@@ -6,29 +6,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
+
 from youden.errors import JudgeError, ShortRunError, YoudenError
-from youden.judging.asking.calling import Unsaid, worst_price
-from youden.judging.asking.endings import GIVEN_UP_AT_START, out_of_money, too_many, too_many_missing
+from youden.judging.asking.calling import Call, Unsaid, worst_price
+from youden.judging.asking.endings import StopReason
+from youden.judging.asking.outcomes import Outcomes, Work
 from youden.judging.asking.progress_log import ProgressLog
-from youden.judging.asking.terms import Asking, Batching
+from youden.judging.asking.terms import Batching
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, Failure, ends_the_run, fate
-from youden.judging.call.reply import Usage, believed, with_usage
+from youden.judging.call.failures import CallError, ends_the_run, fate
+from youden.judging.call.reply import believed, with_usage
 from youden.judging.config.reading import JudgeConfig, price
 from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results
-from youden.judging.question.parsing import Reading, no_reading
-from youden.judging.question.questions import Keyed, Questions
-from youden.judging.store.answers import Store, payment_of
-from youden.judging.store.claims import Job, Jobs, new_id
-from youden.judging.store.plan_answers import Costs, Known, PlanAnswers, look_up, read_answers
-from youden.nouns import Completion, Plan, Pool
+from youden.judging.store.answers import Store
+from youden.judging.store.claims import Job, new_id
+from youden.judging.store.plan_answers import Known, look_up
+from youden.nouns import Completion
 
 NOT_FOUND = 404
 
@@ -86,14 +87,6 @@ def turned_down(job: Job, errors: Sequence[LineError]) -> Iterator[tuple[str, Ca
             yield job.keys[error.line - 1], CallError(f"{error.code}: {error.message}", kind=kind, status=400)
 
 
-def cost_of(outcome: Completion | CallError, config: JudgeConfig, *, worst: float) -> float:
-    """USD of a line; `worst` where the provider does not say what was used, or did the work and lost it."""
-    if isinstance(outcome, CallError):
-        return 0.0 if outcome.free else worst
-    told = outcome.tokens_in or outcome.tokens_out
-    return price(config, outcome.tokens_in, outcome.tokens_out) if told else worst
-
-
 @dataclass
 class _Watched:
     """A batch that is waited for. silent_since: when something was last known of it, None where that was the last time."""
@@ -105,82 +98,59 @@ class _Watched:
 
 
 class InBatches:
-    """One run over a plan. Make it, `await go()`, read `columns`. `config` has the prices of a batch."""
+    """Asks all of `work` that `store` does not know. `config` has the prices of a batch; the rest is as for `Loop`."""
 
     def __init__(
         self,
-        plan: Plan,
-        pool: Pool,
+        work: Work,
         *,
         provider: BatchProvider,
         config: JudgeConfig,
-        questions: Questions,
         store: Store,
-        jobs: Jobs,
         budget: Budget,
-        asking: Asking,
         batching: Batching,
-        sight: ProgressLog,
+        stop: StopReason,
+        log: ProgressLog,
+        retry_failed: bool = False,
+        payer: str | None = None,
     ) -> None:
-        self.found = PlanAnswers(plan)
-        self.costs = Costs(len(plan))
-        self._plan = plan
-        self._pool = pool
+        self.unsaid = Unsaid()
+        self._work = work
         self._provider = provider
         self._config = config
-        self._questions = questions
         self._store = store
         self._budget = budget
-        self._asking = asking
         self._batching = batching
-        self._sight = sight
-        self._jobs = jobs
-        self._tries: Counter[str] = Counter()
-        self.unsaid = Unsaid()
-        self._usd: defaultdict[str, float] = defaultdict(float)
-        self._answers: dict[str, Completion] = {}
-        self._early: dict[str, Failure] = {}
-        self._holding = Holding(store, jobs)
-        self._n_merged = 0
-        self._n_missing = 0
+        self._stop = stop
+        self._log = log
+        self._retry_failed = retry_failed
+        self._outcomes = Outcomes(work, judge=config, store=store, stop=stop, log=log, payer=payer)
+        self._jobs = store.jobs(address=config.address, model=config.model)
+        self._holding = Holding(store, self._jobs)
+        self._done = np.zeros(len(work), dtype=np.bool_)
+        self._failed: dict[str, Call] = {}
         self._unreserved = 0.0
         self._short_of_money = False
-        self._why: YoudenError | None = None
 
     async def go(self) -> None:
-        """Send, wait and merge until every trial has an answer or a reason why not.
+        """Send, wait and merge until every row has an answer or a reason why not.
 
-        Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged.
+        Raises: JudgeError, BudgetError, TooManyMissingError once every batch under way is merged, or looked at.
         """
-        async with self._holding.kept(failed=self._end):
-            await self._ask()
-            if self._why is None:
-                self._keep_failures(all_of_them=True)
-        self._read_everything()
-        if self._why is not None:
-            raise self._why
-        if self._too_many(self.found.n_missing, self.found.n_done):
-            raise too_many_missing(
-                self.found.n_missing,
-                self.found.n_done,
-                why=self.found.missing_in_words(),
-                max_missing=self._asking.max_missing,
-            )
+        async with self._holding.kept(failed=self._stop.stop_with):
+            while not self._stop.stopped:
+                self._holding.elsewhere = False
+                under_way = await self._taken_up() or await self._send()
+                await self._merge_all(under_way)
+                if not under_way and not self._holding.elsewhere:
+                    break
+                if not under_way:
+                    await self._batching.sleep(self._batching.poll)
+            if not self._stop.stopped:
+                self._outcomes.keep_failures()
+        self._stop.raise_it()
         if self._short_of_money:
-            raise out_of_money(self._budget, n_done=self.found.n_done, n=len(self._plan))
-
-    async def _ask(self) -> None:
-        while self._goes_on():
-            self._holding.elsewhere = False
-            under_way = await self._taken_up() or await self._send()
-            await self._merge_all(list(under_way))
-            if not under_way:
-                if not self._holding.elsewhere:
-                    return
-                await self._batching.sleep(self._batching.poll)
-
-    def _goes_on(self) -> bool:
-        return self._why is None and not self._too_many(self._n_missing, self._n_merged)
+            raise self._work.out_of_money(self._budget)
 
     async def _taken_up(self) -> list[Job]:
         """Batches that an earlier process sent and left, begun where that was not reached."""
@@ -214,9 +184,10 @@ class InBatches:
         return sent
 
     def _lines(self) -> Iterator[Line]:
+        """What is to be asked, claimed, as far as the cap allows it."""
         seen: set[str] = set()
-        for chunk in self._chunks():
-            wanted = [known for known in chunk if known.key not in seen and self._is_wanted(known)]
+        for chunk in look_up(self._work.keys(), self._store, ask=self._work.request):
+            wanted = [known for known in chunk if known.key not in seen and not self._is_done(known)]
             seen |= {known.key for known in wanted}
             mine = self._holding.take(wanted)
             for n, known in enumerate(mine):
@@ -228,8 +199,17 @@ class InBatches:
                 self._unreserved += line.usd
                 yield line
 
-    def _is_wanted(self, known: Known) -> bool:
-        return self._settled(known) is None and self._tries[known.key] < self._config.max_tries
+    def _is_done(self, known: Known) -> bool:
+        """Whether it need not be asked any more: it came in this pass, the store has it, or it cannot be sent."""
+        rows = list(known.rows)
+        if not self._done[rows[0]]:
+            again = self._retry_failed and known.key not in self._failed
+            found = known.settled(self._work.is_answer, retry_failed=again)
+            if found is None and self._work.fits(known.request):
+                return False
+            self._outcomes.found(known, found)
+            self._done[rows] = True
+        return True
 
     async def _sent(self, part: list[Line]) -> Job | None:
         """The batch of these lines, None where it could not be begun; then the run ends."""
@@ -258,14 +238,14 @@ class InBatches:
         if not begun:
             self._jobs.forget(job)
             self._budget.settle(job.usd, 0.0)
-        self._end(self._ending(error, job if begun else None))
+        self._end(error, job if begun else None)
 
     async def _merge_all(self, jobs: list[Job]) -> None:
         """Wait for every batch, and merge each as it ends. Where the run has to end, each is looked at once."""
         watched = [_Watched(job, len(job.keys)) for job in jobs]
         while watched:
             watched = [one for one in watched if not await self._is_over(one)]
-            if self._why is not None:
+            if self._stop.stopped:
                 return
             if watched:
                 await self._batching.sleep(self._batching.poll)
@@ -302,7 +282,7 @@ class InBatches:
                 f"batch {watched.job.batch}: nothing is known of it ({error.reason}); what was sent is kept there"
             )
         elif error.kind != "retry" or now - (watched.silent_since or now) >= self._config.fetching.outage:
-            self._end(self._ending(error, watched.job))
+            self._end(error, watched.job)
 
     def _merge(self, job: Job, state: BatchState, texts: list[bytes]) -> Job | None:
         """Results into the store, and the note of the batch out of it, in one transaction. Returns what of it is still open.
@@ -313,119 +293,77 @@ class InBatches:
         for key, outcome in chain.from_iterable(results(text) for text in texts):
             if not isinstance(came.get(key), Completion) and (key not in came or isinstance(outcome, Completion)):
                 came[key] = outcome
-        told = {} if came else dict(turned_down(job, state.errors))
-        ours = {key: came[key] for key in job.keys if key in came} | told
-        ours |= dict(self._believed(ours))
-        worst, left = job.usd / len(job.keys), [key for key in job.keys if key not in ours]
-        rest: Job | None = None
-        if state.n_lines is None or len(came) < state.n_lines:
-            if not ours:
-                return job
-            if left:
-                rest = replace(job, keys=tuple(left), usd=worst * len(left), id=new_id())
-        elif state.status != "failed":
-            ours |= dict.fromkeys(
-                left, CallError(f"The batch {state.status} without running it.", kind="retry", free=True)
-            )
-        self._holding.check()
-        spent = math.fsum(self._keep(key, outcome, worst=worst) for key, outcome in ours.items())
+        ours = {key: came[key] for key in job.keys if key in came}
+        ours |= {} if came else dict(turned_down(job, state.errors))
+        left = [key for key in job.keys if key not in ours]
+        is_open = state.n_lines is None or len(came) < state.n_lines
+        if is_open and not ours:
+            return job
+        if not is_open and state.status != "failed":
+            never_ran = CallError(f"The batch {state.status} without running it.", kind="retry", free=True)
+            ours |= dict.fromkeys(left, never_ran)
+        settled, spent = self._keep_all(ours)
+        rest = replace(job, keys=tuple(left), usd=job.usd - settled, id=new_id()) if is_open and left else None
         self._holding.settle(job, rest)
-        self._keep_failures()
         self._store.flush()
         if rest is not None:
             self._budget.take(rest.usd)
         self._budget.settle(job.usd, spent)
         if rest is None and state.status == "failed" and not ours:
-            self._end(refused(job, state, judge=self._config.name))
+            self._stop.stop_with(refused(job, state, judge=self._config.name))
         elif rest is None and state.status == "cancelled":
-            self._end(cancelled(job, n_left=sum(isinstance(one, CallError) for one in ours.values())))
+            self._stop.stop_with(cancelled(job, n_left=sum(isinstance(one, CallError) for one in ours.values())))
         return rest
 
-    def _believed(self, came: Mapping[str, Completion | CallError]) -> Iterator[tuple[str, Completion]]:
-        """(key, answer) of this plan's answers, each with what is believed of its use."""
-        for _, key, request in self._questions.all(self._plan, self._pool):
+    def _keep_all(self, came: Mapping[str, Completion | CallError]) -> tuple[float, float]:
+        """(USD that these requests could cost, USD that they did cost). Answers first: then failures are their trials' own."""
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        every_row = self._work.keys()
+        for row, key in every_row:
             self._holding.renew()  # nothing else runs meanwhile
-            outcome = came.get(key)
-            if isinstance(outcome, Completion):
-                usage = believed(outcome, request, answer_limit=self._config.answer_limit)
-                if usage == Usage(0, 0, usage.doubt):
-                    self.unsaid.count(worst_price(self._config, request), usage.doubt)
-                yield key, with_usage(outcome, usage)
+            if key in came:
+                rows[key].append(row)
+        self._holding.check()
+        before = self._store.known(list(rows)) if self._retry_failed else {}
+        settled, spent = [], []
+        for key in sorted(came, key=lambda one: isinstance(came[one], CallError)):
+            if key in rows:
+                call = self._failed.get(key) or Call(
+                    key, self._work.request(rows[key][0], key), rows[key], before.get(key)
+                )
+                settled.append(worst_price(self._config, call.request))
+                spent.append(self._keep(call, came[key], worst=settled[-1]))
+            elif isinstance(said := came[key], Completion):  # another plan asked it
+                spent.append(price(self._config, said.tokens_in, said.tokens_out))
+                self._outcomes.paid(key, spent[-1], said)
+                self._store.add(key, said, waits=False)
+        return math.fsum(settled), math.fsum(spent)
 
-    def _keep(self, key: str, outcome: Completion | CallError, *, worst: float) -> float:
+    def _keep(self, call: Call, outcome: Completion | CallError, *, worst: float) -> float:
         """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
-        usd = cost_of(outcome, self._config, worst=worst)
-        completion = outcome if isinstance(outcome, Completion) else None
-        if self._asking.books is not None and (usd or completion is not None):
-            self._store.pay(self._asking.books.payer, key, payment_of(usd, completion))
-        self._usd[key] += usd
-        self._tries[key] += 1
         if isinstance(outcome, Completion):
-            self._n_merged += 1
-            self._n_missing += not self._is_answer(outcome)
-            self._store.add(key, outcome, again=self._asking.retry_failed, waits=False)
-            self._answers[key] = outcome
-        elif outcome.kind == "stop":
-            self._end(ends_the_run(outcome, judge=self._config.name, address=self._config.address))
-        elif outcome.kind == "rejected" or self._tries[key] >= self._config.max_tries:
-            self._n_merged += 1
-            self._n_missing += 1
-            self._early[key] = Failure(outcome.kind, outcome.status, outcome.reason)
+            usage = believed(outcome, call.request, answer_limit=self._config.answer_limit)
+            outcome, said = with_usage(outcome, usage), bool(usage.tokens_in or usage.tokens_out)
+            usd = price(self._config, usage.tokens_in, usage.tokens_out) if said else worst
+            if not said:
+                self.unsaid.count(worst, usage.doubt)
+        else:
+            usd = 0.0 if outcome.free else worst
+        call.usd += usd
+        self._outcomes.paid(call.key, usd, outcome if isinstance(outcome, Completion) else None)
+        if isinstance(outcome, Completion):
+            self._outcomes.answered(call, outcome)
+            self._done[call.rows] = True
+        else:
+            call.tries.n_failed += 1
+            again = outcome.kind == "retry" and call.tries.n_failed < self._config.max_tries
+            self._done[call.rows] = self._outcomes.failed(call, outcome, again=again)
+            self._failed[call.key] = call
         return usd
 
-    def _keep_failures(self, *, all_of_them: bool = False) -> None:
-        """Keep what failed once anything was answered: until then it may be the provider's fault, and no trial's own."""
-        if self._answers or all_of_them:
-            for key, failure in self._early.items():
-                self._store.add(key, failure, again=self._asking.retry_failed, waits=False)
-            self._early.clear()
-        elif len(self._early) >= min(GIVEN_UP_AT_START, len(self._plan)):
-            last = list(self._early.values())[-1]
-            error = CallError(last.reason, kind=last.kind, status=last.status)
-            self._end(ends_the_run(error, judge=self._config.name, address=self._config.address))
-
-    def _chunks(self) -> Iterator[list[Known]]:
-        of = self._plan, self._pool
-        keys = self._asking.keys(self._questions, *of)
-        return look_up(keys, self._store, ask=lambda row, key: self._questions.request_under(key, *of, row))
-
-    def _settled(self, known: Known) -> Reading | None:
-        """What is known without a batch; None where the judge has to be asked."""
-        asked_again = self._asking.retry_failed and not self._tries[known.key]
-        outcome = known.settled(self._is_answer, retry_failed=asked_again)
-        if isinstance(outcome, Completion):
-            return self._questions.read(outcome)
-        if outcome is not None or known.key in self._early:
-            return no_reading("failed")
-        return None if self._questions.fits(known.request) else no_reading("not_asked")
-
-    def _is_answer(self, completion: Completion) -> bool:
-        return self._questions.read(completion).missing == "answered"
-
-    def _read_everything(self) -> None:
-        """What the store holds of the plan, and what it took in this pass."""
-
-        def keys() -> Iterator[Keyed]:
-            for row, key in self._asking.keys(self._questions, self._plan, self._pool):
-                self.costs.fresh[row] = self._tries[key] > 0
-                yield row, key
-
-        of = self._questions, self._plan, self._pool
-        self.found = read_answers(*of, self._store, keys(), fresh=self.costs.fresh, advance=self._sight.advance)
-        paid = {key: payment_of(usd, self._answers.get(key)) for key, usd in self._usd.items()}
-        self.costs = self.costs.by_books(self.found.key, paid)
-        self._sight.advance(0, usd=float(self.costs.usd.sum()))
-
-    def _too_many(self, n_missing: int, n_done: int) -> bool:
-        return too_many(n_missing, n_done, max_missing=self._asking.max_missing)
-
-    def _end(self, why: YoudenError) -> None:
-        """Send no more. The first reason stands."""
-        self._why = self._why or why
-
-    def _ending(self, error: CallError, job: Job | None) -> YoudenError:
-        return ending(error, config=self._config, job=job, noted_in=self._jobs.place)
+    def _end(self, error: CallError, job: Job | None) -> None:
+        self._stop.stop_with(ending(error, config=self._config, job=job, noted_in=self._jobs.place))
 
     def _tell(self, what: str) -> None:
         self._batching.say(what)
-        self._sight.tell("batch", says=what)
+        self._log.tell("batch", says=what)
