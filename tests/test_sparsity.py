@@ -20,6 +20,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.curl.link_table import links_table
 from youden.streams import own_stream
 from youden.study.baseline_table import N_RESAMPLES, _error_over_items, baselines_words, study_baselines
+from youden.study.grid import Spread, grid
 from youden.study.known_groups import Contrast, contrast
 from youden.study.link_curl import additivity_words, study_links
 from youden.study.replay import World, make_world
@@ -60,6 +61,20 @@ def test_every_regime_of_the_paper_and_ours_has_a_row_or_a_reason(world: World) 
     assert all((row.rmse is None) == (row.why is not None) for row in study.rows)
     assert all(row.auc is not None for row in study.rows if row.why is None)
     assert "Cells are not calls" in " ".join(sparsity_words(study))
+
+
+def test_a_row_has_its_figures_at_every_seed_or_why_one_of_them_could_not_be_drawn() -> None:
+    def late(seed: int) -> list[float]:
+        if seed == 2:
+            raise PlanError("Seed 2 starves.", slug="d-core")
+        return [seed, np.nan]
+
+    with grid(3, n_rows=2, what="rows", progress=None) as drawn:
+        whole, short = drawn(lambda seed: [seed, 2.0 * seed]), drawn(late)
+    assert not isinstance(whole, PlanError)
+    assert whole.tolist() == [[0, 0], [1, 2], [2, 4]]
+    assert str(short).startswith("Seed 2 starves.")
+    assert Spread.of_each(np.array([[1.0, np.nan], [3.0, 1.0]])) == [Spread.of(np.array([1.0, 3.0])), None]
 
 
 def test_bad_arguments_are_refused(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -79,14 +79,6 @@ class KnownTruth:
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(kind) for kind in kinds]))
 
 
-class _Some(NamedTuple):
-    """Trials of one kind, and of which trial each is a repetition: int32[n], −1 for none."""
-
-    kind: Kind
-    trials: Trials
-    of: Ids
-
-
 def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownTruth:
     """About `calls` trials in the proportions of OF_150, drawn from `plan` where it has them; fewer where the pool is small.
 
@@ -109,17 +101,18 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
     # texts under the lower quartile may say too little for anybody; long ones of two items are what a judge by length mistakes
     uneven = _by_length(drawn_from, uneven, length, least=shortest, unlike=True)
     even = _by_length(drawn_from, even, length, least=middle, unlike=False)
-    drawn = _of_plan("paired", plan, paired[: n["paired"]])
-    parts = [
-        drawn,
-        _repeated("reversed", drawn, n["reversed"]),
-        _repeated("again", drawn, n["again"]),
-        _of_plan("independent", drawn_from, independent[: n["independent"]]),
-        _of_plan("uneven", plan, uneven[: n["uneven"]]),
-        _of_plan("even", drawn_from, even[: n["even"]]),
-        *_planted(pool, length >= max(1.0, middle), n, stream("planted texts", seed)),
-    ]
-    kind = np.repeat([KINDS.index(part.kind) for part in parts], [len(part.trials) for part in parts]).astype(np.int8)
+    drawn = plan.trials.take(paired[: n["paired"]])
+    turned, again = (drawn.take(slice(n[kind])) for kind in ("reversed", "again"))
+    parts: dict[Kind, Trials] = {
+        "paired": drawn,
+        "reversed": replace(turned, first=turned.second, second=turned.first),
+        "again": again,
+        "independent": drawn_from.trials.take(independent[: n["independent"]]),
+        "uneven": plan.trials.take(uneven[: n["uneven"]]),
+        "even": drawn_from.trials.take(even[: n["even"]]),
+        **_planted(pool, length >= max(1.0, middle), n, stream("planted texts", seed)),
+    }
+    kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(parts[name]) for name in KINDS])
     n_paired, n_independent = (int((kind == KINDS.index(name)).sum()) for name in ("paired", "independent"))
     if min(n_paired, n_independent) < LEAST:
         raise PlanError(
@@ -128,13 +121,13 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
             "Add agents or items, raise the run's calls, or calibrate on a larger pool of the same kind.",
             slug="calibrate-small",
         )
-    augmented = _with_planted(pool, parts[-2].trials, parts[-1].trials)
-    asked = _as_plan(plan, augmented, parts)
+    augmented = _with_planted(pool, parts["clone"], parts["template"])
+    asked = _as_plan(plan, augmented, [parts[name] for name in KINDS], kind)
     return KnownTruth(
         plan=asked,
         pool=augmented,
         kind=kind,
-        of=np.concatenate([part.of for part in parts]),
+        of=_repeats(kind),
         in_run=_also_in(plan, asked),
         most=150 * min(len(paired) // OF_150["paired"], len(independent) // OF_150["independent"]),
     )
@@ -157,23 +150,13 @@ def _distinct_pairs(plan: Plan, rows: Positions) -> Positions:
     return rows[np.sort(kept)]
 
 
-def _some(kind: Kind, trials: Trials, *, of: Ids | None = None) -> _Some:
-    """Without slots; asked once, or a second time where the kind is `again`."""
-    n = len(trials)
-    none, times = np.full(n, -1, dtype=np.int32), np.full(n, kind == "again", dtype=np.int32)
-    return _Some(kind, replace(trials.anew(), replicate=times, slot=none), none if of is None else of)
-
-
-def _of_plan(kind: Kind, plan: Plan, rows: Positions) -> _Some:
-    return _some(kind, plan.trials.take(rows))
-
-
-def _repeated(kind: Kind, drawn: _Some, n: int) -> _Some:
-    """The first n of the paired trials, which stand at the plan's start, reversed or as they are."""
-    some = drawn.trials.take(slice(n))
-    if kind == "reversed":
-        some = replace(some, first=some.second, second=some.first)
-    return _some(kind, some, of=np.arange(len(some), dtype=np.int32))
+def _repeats(kind: Codes) -> Ids:
+    """int32[N]: the paired trial, which stand at the plan's start, that a reversed one or one asked again repeats; else −1."""
+    of = np.full(len(kind), -1, dtype=np.int32)
+    for name in ("reversed", "again"):
+        rows = np.flatnonzero(kind == KINDS.index(name))
+        of[rows] = np.arange(len(rows))
+    return of
 
 
 def _by_length(plan: Plan, rows: Positions, length: Floats, *, least: float, unlike: bool) -> Positions:
@@ -184,7 +167,7 @@ def _by_length(plan: Plan, rows: Positions, length: Floats, *, least: float, unl
     return rows[np.lexsort([-ratio if unlike else ratio, np.minimum(one, two) < least])]
 
 
-def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.Generator) -> list[_Some]:
+def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.Generator) -> dict[Kind, Trials]:
     """Responses against themselves, against their clones (each on an item of its own) and against the template."""
     agent, item = (index.astype(np.int32) for index in np.nonzero(pool.present & telling))
     order = rng.permutation(len(item))
@@ -192,11 +175,11 @@ def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.G
     rest = order[~np.isin(order, clones)]
     itself, clone, template = rest[0::2][: n["itself"]], clones[: n["clone"]], rest[1::2][: n["template"]]
     planted = [np.full(len(cells), pool.n_agents + k, dtype=np.int32) for k, cells in enumerate((clone, template))]
-    return [
-        _some("itself", Trials.paired(item[itself], agent[itself], agent[itself])),
-        _some("clone", Trials.paired(item[clone], agent[clone], planted[0])),
-        _some("template", Trials.paired(item[template], agent[template], planted[1])),
-    ]
+    return {
+        "itself": Trials.paired(item[itself], agent[itself], agent[itself]),
+        "clone": Trials.paired(item[clone], agent[clone], planted[0]),
+        "template": Trials.paired(item[template], agent[template], planted[1]),
+    }
 
 
 def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
@@ -221,8 +204,10 @@ def _trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
     return zip(*(column[rows].tolist() for column in columns), strict=True)
 
 
-def _as_plan(plan: Plan, pool: Pool, parts: Sequence[_Some]) -> Plan:
-    trials = Trials.concat([part.trials for part in parts])
+def _as_plan(plan: Plan, pool: Pool, parts: Sequence[Trials], kind: Codes) -> Plan:
+    """Without slots; asked once, or a second time where the kind is `again`."""
+    again = (kind == KINDS.index("again")).astype(np.int32)
+    trials = replace(Trials.concat(parts).anew(), replicate=again, slot=np.full(len(kind), -1, dtype=np.int32))
     return replace(
         plan,
         trials=trials,
