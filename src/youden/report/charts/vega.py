@@ -1,24 +1,21 @@
-"""Vega's script, and pictures of charts.
+"""Vega's script for a page, and pictures of charts as files, with title and source in them.
 
-The chart library vl-convert, where it is installed: its script for a page, its pictures for a file.
-
-Figures as pictures for a page elsewhere, with title and source in them.
+The script is shipped: `docs/making/vega_script.py` had vl-convert bundle it from Vega, Vega-Lite and vega-embed (BSD-3-Clause).
+vl-convert itself is needed where a picture is asked for, and nowhere else.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-import os
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
+from importlib.resources import files
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from youden.data.atomic import replacing
 from youden.errors import ConfigError
 from youden.nouns import Json
 from youden.report.data.report import ReportData
@@ -28,47 +25,49 @@ if TYPE_CHECKING:
     from youden.practice.stressing import Stress
     from youden.report.charts.marks import Figure
 
-NEEDED = ("altair", "vl_convert")
+NEEDED = ("altair",)
+NEEDED_BY_PICTURES = ("altair", "vl_convert")
+BUNDLE = "vega-6.2.0.js.gz"
 
 
 def has_charts() -> bool:
-    """Whether the extra `report` is installed."""
-    return all(find_spec(name) is not None for name in NEEDED)
+    """Whether figures can be drawn in a page: the extra `report` is installed."""
+    return _installed(NEEDED)
+
+
+def has_pictures() -> bool:
+    """Whether figures can be drawn as files: the extra `figures` is installed."""
+    return _installed(NEEDED_BY_PICTURES)
+
+
+def _installed(needed: Sequence[str]) -> bool:
+    return all(find_spec(name) is not None for name in needed)
 
 
 def need_charts() -> None:
     """Raises: ConfigError [charts-missing] where the extra `report` is not installed."""
     if not has_charts():
         raise ConfigError(
-            "Pictures need Altair and vl-convert, which are not installed. Install them with `pip install 'youden[report]'`.",
+            "Charts need Altair, which is not installed. Install it with `pip install 'youden[report]'`.",
             slug="charts-missing",
+        )
+
+
+def need_pictures() -> None:
+    """Raises: ConfigError [pictures-missing] where the extra `figures` is not installed."""
+    if not has_pictures():
+        raise ConfigError(
+            "Pictures need Altair and vl-convert, which are not installed. Install them with `pip install 'youden[figures]'`.",
+            slug="pictures-missing",
         )
 
 
 @cache
 def script() -> str:
     """Vega, Vega-Lite and vega-embed as one script that sets `window.vegaEmbed`."""
+    bundle = gzip.decompress((files("youden.report.charts") / BUNDLE).read_bytes()).decode()
     # Within a function of its own, or the bundle's short names would be everybody's.
-    return f"(() => {{\n{_bundle()}\n}})();".replace("</script", "<\\/script")
-
-
-def _bundle() -> str:
-    """Made in more time than most reports, so kept in the user's cache, where that can be written."""
-    with suppress(OSError, RuntimeError):
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        kept = home / "youden" / f"vega-{version('vl-convert-python')}.js"
-        if not kept.exists():
-            with replacing(kept) as fresh:
-                fresh.write_text(_make(), encoding="utf-8", newline="\n")
-        return kept.read_text(encoding="utf-8")
-    return _make()
-
-
-def _make() -> str:
-    import vl_convert
-
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return made
+    return f"(() => {{\n{bundle}\n}})();".replace("</script", "<\\/script")
 
 
 def svg(spec: dict[str, Json]) -> str:

@@ -241,8 +241,8 @@ def write_comparison(one: RunFolder, two: RunFolder, *, out: Path | None = None)
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
-    """One figure. Raises: RunFolderError; ConfigError [unknown-chart], [charts-missing]."""
-    vega.need_charts()
+    """One figure. Raises: RunFolderError; ConfigError [unknown-chart], [pictures-missing]."""
+    vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
     drawn = draw(picture_spec(build_report(folder), slug), kind)
     with replacing(path) as fresh:
@@ -256,12 +256,12 @@ def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
 
 
 def write_stress(found: Stress, out: Path) -> tuple[Path, ...]:
-    """stress.md, stress.json and, with the chart library, stress.svg in the folder `out`, made where it is missing."""
+    """stress.md, stress.json and, with vl-convert, stress.svg in the folder `out`, made where it is missing."""
     texts = {
         "stress.md": stress_markdown(found),
         "stress.json": json.dumps(plain_fields(found), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
     }
-    if vega.has_charts():
+    if vega.has_pictures():
         texts["stress.svg"] = draw(stress_spec(found), "svg").decode()
     for name, text in texts.items():
         write_file(out / name, text)
