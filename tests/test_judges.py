@@ -118,7 +118,7 @@ def test_runs_that_order_agents_the_other_way_round_are_told_apart_about_the_tar
         0,
         15,
     )
-    assert any("on more items of this kind (95 % a pair)" in line for line in study.words)
+    assert any("on more items like these (95 % a pair)" in line for line in study.words)
     kind, these = (study_judges(side_by_side(turned, target=t)) for t in ("items-like-these", "these-items"))
     found = kind.pairs[0].orders
     assert found.n_turned == found.both > 0

@@ -118,7 +118,7 @@ def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path
     for text in (render_page(data), render_markdown(data).replace("\\", "")):
         assert "obscure or bureaucratic styles stand high, terse references low" in text
         assert "is no proof of correctness" in text
-        assert "Intervals and places speak of more items of this kind." in text
+        assert "Intervals and places describe how these agents would do on more items like these." in text
         assert "Two random halves of the partners rank agents alike at ρ = " in text
 
 

@@ -173,13 +173,13 @@ _targets = click.Choice(["items-like-these", "these-items"])
 target = click.option(
     "--target",
     type=_targets,
-    help="What intervals speak of: more items of this kind, or these items alone. The run remembers it. "
+    help="What intervals describe: how agents would do on more items like these, or on these items alone. The run remembers it. "
     "[default: what the run says, else items-like-these]",
 )
 about = click.option(
     "--target",
     type=_targets,
-    help="What differences speak of: more items of this kind, or these items alone. "
+    help="What differences describe: how agents would do on more items like these, or on these items alone. "
     "[default: what the runs say, else items-like-these]",
 )
 labels = click.option(

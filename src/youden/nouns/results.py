@@ -19,12 +19,12 @@ from youden.nouns.pool import Floats, Ids, Json, freeze
 ScoreKind = Literal["row", "symmetric"]
 ScoreRole = Literal["train", "holdout"]
 Target = Literal["items-like-these", "these-items"]
-"""What intervals speak of: more items of this kind, or these items alone, all their comparisons asked."""
-SPEAKS_OF: dict[Target, str] = {
-    "items-like-these": "more items of this kind",
+"""What intervals describe: more items like these, or these items alone, all their comparisons asked."""
+ABOUT: dict[Target, str] = {
+    "items-like-these": "more items like these",
     "these-items": "these items alone, as if every comparison of them had been asked",
 }
-"""The same in a sentence."""
+"""What a target is about, to be put into a sentence."""
 
 
 @dataclass(frozen=True, eq=False)

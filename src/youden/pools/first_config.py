@@ -99,7 +99,7 @@ design: cyclic
 # trials: 60            # an agent
 # width: 0.05           # ask in rounds until nine in ten agents are known to ± 0.05
 
-# What intervals speak of: more items like these, or `these-items` alone.
+# What intervals describe: more items like these, or `these-items` alone.
 target: items-like-these
 
 # Draws the comparisons. Another seed makes others.

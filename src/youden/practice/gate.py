@@ -18,7 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import Json, Target
 from youden.nouns.pool import Floats, Positions
-from youden.nouns.results import SPEAKS_OF
+from youden.nouns.results import ABOUT
 from youden.practice.gate_answers import GateAnswers, Outlook, read_answers
 from youden.stats.trials.noninferiority import (
     Verdict,
@@ -153,7 +153,7 @@ def gate_run(
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
-    target: what differences speak of; None for what the run says. margin: how much worse, on the scale of abilities, still
+    target: what differences are about; None for what the run says. margin: how much worse, on the scale of abilities, still
     counts as no worse. The interval's error is shared by the agents asked together and by all looks (`look_error`).
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart], [gate-target]; RunFolderError
@@ -352,5 +352,5 @@ def footing(gate: Gate) -> str:
     together = f", shared by {len(gate.agents)} agents asked together (Bonferroni)" if len(gate.agents) > 1 else ""
     return (
         f"Margin {gate.margin:g}; look {number} at these answers{together}. A wrong 'worse', or a wrong pass, has a chance of at "
-        f"most 5 % over all looks. {gate.method[0].upper()}{gate.method[1:]}; about {SPEAKS_OF[gate.target]}."
+        f"most 5 % over all looks. {gate.method[0].upper()}{gate.method[1:]}; about {ABOUT[gate.target]}."
     )

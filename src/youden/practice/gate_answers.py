@@ -67,7 +67,7 @@ class GateAnswers:
 
 
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
-    """The answers in `folder`. target: what a difference speaks of. Raises: RunFolderError where it is not judged and fitted."""
+    """The answers in `folder`. target: what a difference is about. Raises: RunFolderError where it is not judged and fitted."""
     if not (folder.has("plan.parquet") or folder.has("verdicts.parquet")):
         rates, plan = folder.read_rates(), None
         first, second, digest = rates.first, rates.second, rates.digest

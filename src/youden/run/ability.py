@@ -165,7 +165,7 @@ class TrialMean:
     an agent's own rate with its error added, see `own_rates`. Where a plan holds cells out, trials that touch one in either arm
     are left out, under both rules.
 
-    target: what intervals speak of, more items of this kind or these items alone; see `trial_covariance`.
+    target: what intervals are about, more items of this kind or these items alone; see `trial_covariance`.
 
     Learned: ability_, low_, high_: float[K] (the interval is for θ_i − θ̄, around θ_i); covariance_: CentredCovariance, of the
     θ_i − θ̄; error_: float[K], its standard errors; by_item_: what items contribute, None on these items; n_trials_: int32[K];

@@ -123,7 +123,7 @@ def analyse(
 ) -> Analysis:
     """Scores, fit and ranking from rates; with `result`, the trials themselves rank a cyclic plan.
 
-    groups: agent id → group, shown and never used in a fit. target: what intervals speak of. rules: whose word counts in the
+    groups: agent id → group, shown and never used in a fit. target: what intervals are about. rules: whose word counts in the
     rankings beside the plain one, and which of them heads the run.
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made.

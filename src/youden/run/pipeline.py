@@ -266,7 +266,7 @@ def _books(planned: PlannedRun) -> Books | None:
 def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None) -> Analysis:
     """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
 
-    target: what intervals speak of, remembered in config.yaml; None for what the folder says, and else items like these.
+    target: what intervals are about, remembered in config.yaml; None for what the folder says, and else items like these.
     rules: whose word counts in the rankings beside the plain one, remembered likewise; None for what the folder says.
 
     Raises: StatisticsError where the rules cannot be kept, before anything is written;

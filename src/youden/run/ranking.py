@@ -38,11 +38,11 @@ def rank(
     ends of a 95 % interval for an agent's distance from the average agent, drawn around its ability; error is its standard error.
     place_low and place_high are the places an agent can hold, 1 being best, by the differences to all others: each agent's hold
     with 95 %. rank_low and rank_high are wider and hold for all agents at once with 95 %. Ties share their places. target is
-    what all this speaks of.
+    what all this is about.
     Columns that begin with `robust_` say the same of the robust ranking, in which agents that agree far beyond their abilities
     count as one partner and do not score each other.
 
-    target: what all this speaks of: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
+    target: what all this is about: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
     comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
     groups: agent → group, for the column `group`.
 

@@ -80,7 +80,7 @@ def run_rounds(plan: Plan, pool: Pool, ask: Ask, *, target: Target = "items-like
     """Carry a `plan` in rounds (its first one, or as far as it came) to its end: verdicts on the whole of it.
 
     ask: answers a whole plan; each round asks again what earlier ones asked, so it should answer from a store what it can, and
-    bill what that store's books say. target: what the intervals speak of that it stops by. Any other plan is asked once.
+    bill what that store's books say. target: what the intervals are about that it stops by. Any other plan is asked once.
     """
     rounds = plan.rounds
     if rounds is None:

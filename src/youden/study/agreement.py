@@ -13,7 +13,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import ScoreKind, Scores, Target
 from youden.nouns.pool import Bools, Floats, or_none
-from youden.nouns.results import SPEAKS_OF
+from youden.nouns.results import ABOUT
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
@@ -65,7 +65,7 @@ def order_words(names: tuple[str, str], found: Orders, target: Target) -> str:
     one, other = names
     said = (
         f"Of {found.n_pairs:,} pairs of agents {one} tells {found.one:,} apart and {other} {found.other:,}, by differences on "
-        f"{SPEAKS_OF[target]} (95 % a pair); {found.both:,} are told apart by both, "
+        f"{ABOUT[target]} (95 % a pair); {found.both:,} are told apart by both, "
     )
     if not found.n_turned:
         return f"{said}all in the same order." if found.both else f"{said}so nothing says whether their orders differ."

@@ -30,7 +30,7 @@ _PAIR = ["item", "first", "second"]
 class JudgedRun:
     """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
     meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
-    it, None where it is not fitted. target: what its intervals speak of."""
+    it, None where it is not fitted. target: what its intervals are about."""
 
     name: str
     digest: str | None

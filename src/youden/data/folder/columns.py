@@ -31,7 +31,7 @@ CURL = (
     TableColumn("error", "number", "its standard error, where rectangles were sampled; else 0"),
 )
 TARGET = TableColumn(
-    "target", "text", "what intervals and places speak of, in every line the same", words=get_args(Target)
+    "target", "text", "what intervals and places describe, in every line the same", words=get_args(Target)
 )
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
 from youden.nouns.columns import TableColumn
-from youden.nouns.results import SPEAKS_OF
+from youden.nouns.results import ABOUT
 from youden.practice.extend import extension_words
 from youden.report.data.ranking_tables import (
     RankedAgent,
@@ -98,8 +98,8 @@ class Summary:
 
     @property
     def target(self) -> str:
-        """What intervals and places speak of, in one sentence."""
-        return f"Intervals and places speak of {SPEAKS_OF[self.facts.target]}."
+        """What intervals and places describe, in one sentence."""
+        return f"Intervals and places describe how these agents would do on {ABOUT[self.facts.target]}."
 
     @property
     def partners(self) -> str | None:
