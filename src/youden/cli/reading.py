@@ -127,8 +127,8 @@ def compare_command(
     The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
     Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of
     additive fits to what the runs share. It also says which pairs of agents each run tells apart, and whether in the same
-    order; --target says which items these differences are about. Where two runs answered the same trials, it names the agents that
-    the later run's judge moves beyond chance, and says whether a judge favours agents of its own family (meta.family of the
+    order; --target says which items these differences are about. Where two runs answered the same trials, it names the agents
+    that the later run's judge moves beyond chance, and says whether a judge favours agents of its own family (meta.family of the
     pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder

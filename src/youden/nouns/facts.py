@@ -333,7 +333,7 @@ class RunFacts:
     without a complete rectangle, then `links_missing` says why. growth: None for a run that was never extended. partners: None
     where too few agents were compared.
 
-    target: what the intervals are about; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
+    target: what intervals are about; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
     agents whose difference is told from 0.
 
     ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
