@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
+import os
+import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +24,7 @@ from wire_server import Reply, well_behaved
 from youden.errors import ShortRunError
 from youden.judging.asking.terms import Asking, Batching, Books, Limits
 from youden.judging.engine import judge_plan
+from youden.judging.outside import openai_batches
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import noted_batches
 from youden.nouns import Verdicts
@@ -32,7 +37,7 @@ CAP = 0.02
 
 @pytest.fixture(autouse=True)
 def a_list_that_lags_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youden.judging.outside.openai_batches.LAG", 0.6)
+    monkeypatch.setattr(openai_batches, "LAG", 0.6)
 
 
 @pytest.fixture
@@ -132,6 +137,59 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
         assert len(noted_batches(store.place)) == 1
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
+
+
+ASKS = """
+import asyncio, sys
+from test_odd_batches import Asking, Batching, Limits, asked, openai_batches
+openai_batches.LAG = 0.5
+asyncio.run(asked(sys.argv[1], sys.argv[2]))
+"""
+
+
+async def asked(url: str, place: str) -> Verdicts:
+    """The plan, five requests a batch."""
+    batching = Batching(poll=0.01, limits=Limits(requests=5))
+    with open_store(place) as store:
+        return await judge_plan(
+            PLAN,
+            POOL,
+            config=judge_config(url, price=1, max_tries=9),
+            store=store,
+            environment=ENVIRONMENT,
+            asking=Asking(max_cost=CAP, batching=batching, books=Books("run")),
+        )
+
+
+@pytest.mark.slow
+async def test_kills_among_faults_lose_no_answer_and_pay_for_none_twice(tmp_path: Path) -> None:
+    """Each process is killed so many requests after its first; the next one goes on. The books are the bill."""
+    dice, place = random.Random(0), str(tmp_path / "v.db")
+    path = os.pathsep.join(sys.path)
+    async with BatchServer(looks_needed=2, lag=0.2) as server:
+        n_killed = 0
+        for name in [*HICCUPS, *HICCUPS]:
+            server.odd, server.odd_times = HICCUPS[name], math.inf
+            before, last = len(server.headers), dice.randint(1, 12)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", ASKS, server.url, place, env={**os.environ, "PYTHONPATH": path}
+            )
+            for _ in range(60_000):
+                if process.returncode is not None or len(server.headers) - before >= last:
+                    break
+                await asyncio.sleep(0.001)
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            n_killed += await process.wait() == -9
+        server.odd = {}
+        for _ in range(9):
+            with contextlib.suppress(ShortRunError):
+                verdicts = await asked(server.url, place)
+                break
+        assert n_killed >= 20
+        assert verdicts.answered.all()
+        assert (sent(server), len(server.bodies)) == ({1}, len(PLAN))
+        assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
 
 
 class Worker:
