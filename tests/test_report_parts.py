@@ -22,7 +22,7 @@ from youden.report.data.report import ReportData, build_report, findings
 from youden.report.data.warnings import first_sentence, grouped
 from youden.report.pages.embed import coded
 from youden.report.pages.writing import render_page
-from youden.run.analysis import known_pairs
+from youden.run.analysis import pair_sums
 from youden.run.ranking import learn
 
 NOBODY = Doubts(None, (), (), ())
@@ -129,9 +129,10 @@ def test_partners_seen_are_those_a_compared_cell_met() -> None:
     plan = replace(
         plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
     )
-    assert known_pairs(learn(tally(answer_with(plan, np.ones(4))))).partners_seen == pytest.approx(
-        (1 + 1 + 2 + 1 + 1) / 5 / 3
-    )
+    rates = tally(answer_with(plan, np.ones(4)))
+    of = learn(rates)
+    found = pair_sums(rates).pairs(of.apart, of.model.ability_)
+    assert found.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
 
 
 def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -> None:

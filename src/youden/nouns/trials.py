@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
 
@@ -18,11 +20,7 @@ follow-up: asks a suspected pair more, for links alone."""
 PLAN, TWIN, POOLED, PROBE, PLACING, FOLLOW_UP = range(len(ROLES))
 
 
-def _none() -> Codes:
-    return np.empty(0, dtype=np.int8)
-
-
-def _no_weights() -> Floats:
+def _left_out() -> NDArray[Any]:
     return np.empty(0)
 
 
@@ -49,14 +47,14 @@ class Trials:
     other_item: Ids
     replicate: Ids
     slot: Ids
-    role: Codes = field(default_factory=_none)
-    step: Ids = field(default_factory=_none)
-    weight_first: Floats = field(default_factory=_no_weights)
-    weight_second: Floats = field(default_factory=_no_weights)
+    role: Codes = field(default_factory=_left_out)
+    step: Ids = field(default_factory=_left_out)
+    weight_first: Floats = field(default_factory=_left_out)
+    weight_second: Floats = field(default_factory=_left_out)
 
     def __post_init__(self) -> None:
         n = len(self.item)
-        if n and not len(self.role):
+        if len(self.role) < max(n, 1):
             role = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
             weights = dict.fromkeys(("weight_first", "weight_second"), np.ones(n))
             self.__dict__.update(role=role, step=np.zeros(n, dtype=np.int32), **weights)
@@ -132,7 +130,7 @@ class Trials:
         pairs = ((self.columns()[name], other.columns()[name]) for name in ASKED)
         return len(other) <= len(self) and all(np.array_equal(one[: len(other)], two) for one, two in pairs)
 
-    def columns(self) -> dict[str, Ids | Codes | Floats]:
+    def columns(self) -> dict[str, NDArray[Any]]:
         """Column by column, in the order of `plan.parquet`."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 

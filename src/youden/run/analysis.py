@@ -41,11 +41,11 @@ from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.ability import Groups, ranking_table
 from youden.run.extension import extension_facts
-from youden.run.ranking import Estimated, Learned, learn, ranking_warnings
+from youden.run.ranking import Estimated, learn, ranking_warnings
 from youden.run.standings import (
+    MadeStanding,
     answers_with_follow_ups,
     ordered_by,
-    paired_answers,
     standing_findings,
     standings_of,
     with_standings,
@@ -53,8 +53,7 @@ from youden.run.standings import (
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
-from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.partner_halves import PartnerHalves, partner_halves
+from youden.stats.trials.partner_halves import PartnerTables, halves_of_tables
 from youden.streams import own_stream
 
 FACTS_VERSION = 1
@@ -63,11 +62,8 @@ N_DEPENDENT = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
-    """The tables of a run's folder that follow from its answers, whichever engine made them.
-
-    pairs: what a report is made from.
-    """
+class Analysis:
+    """The tables of a run's folder that follow from its answers, whichever engine summed them."""
 
     learned: Estimated
     row: Scores
@@ -100,17 +96,6 @@ class Tables:
         folder.write_ranking_json(run)
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis(Tables):
-    """Everything that follows from the answers: the tables of a run's folder, and what they were made from."""
-
-    learned: Learned
-
-    @property
-    def rates(self) -> Rates:
-        return self.learned.rates
-
-
 def analyse(
     rates: Rates,
     *,
@@ -135,129 +120,117 @@ def analyse(
         result = without_follow_ups(result)
     learned = learn(rates, split=split, result=result, target=target)
     found = learned.found
-    row = train_scores(rates, split, kind="row")
-    links = link_facts({"row": row, "symmetric": learned.scores})
     made = standings_of(rates, found, split=split, rules=rules, component=learned.component, asked_more=asked_more)
-    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), None)
-    said = list(warnings)
     if result is not None:
-        said += ranking_warnings(result, message=learned.model.message_)
+        warnings = (*warnings, *ranking_warnings(result, message=learned.model.message_))
     elif learned.model.message_:
-        said.append(Finding("fit", learned.model.message_))
+        warnings = (*warnings, Finding("fit", learned.model.message_))
     standings = {one.name: one.facts for one in made}
-    said += standing_findings(standings)
-    facts = facts_of(
+    return assembled(
         learned,
-        links,
+        row=train_scores(rates, split, kind="row"),
+        pairs=pair_sums(rates, split),
+        n_trials=np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int),
         fpr=pooled_fpr(rates) if rates.detail is not None else None,
         calls=calls,
-        warnings=said,
+        warnings=(*warnings, *standing_findings(standings)),
         rules=rules,
         standings=standings,
-        head=head,
+        made=made,
         growth=extension_facts(result, found) if result is not None else None,
-        partners=partner_facts(rates, split),
-    )
-    ranking = with_standings(
-        ranking_table(found, rates.agent_ids, apart=learned.apart, groups=groups), made, rates.agent_ids
-    )
-    n_trials = np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int)
-    return Analysis(
-        learned=learned,
-        row=row,
-        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
-        items=items_table(learned, n_trials),
-        curl=links.curves,
-        facts=facts,
-        pairs=known_pairs(learned),
+        groups=groups,
     )
 
 
-def known_pairs(of: Learned) -> Pairs:
+def pair_sums(rates: Rates, split: Split | None = None) -> PairSums:
     """What is known of every two agents, from rates in memory."""
-    rates = of.rates
     sums = PairSums(rates.n_agents, own_rates=rates.independent == "twin")
     learned, seen = rates.n_paired > 0, ~np.isnan(rates.tpr)
-    if of.split is not None:
-        learned &= of.split.train[rates.first, rates.item] & of.split.train[rates.second, rates.item]
+    if split is not None:
+        learned &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
     cells = np.zeros((rates.n_agents, rates.n_items), dtype=np.bool_)
     for agent in (rates.first[seen], rates.second[seen]):
         cells[agent, rates.item[seen]] = True
     sums.add(rates, learned=learned, n_cells=int(cells.sum()))
-    return sums.pairs(of.apart, of.model.ability_)
+    return sums
 
 
-def facts_of(
+def assembled(
     of: Estimated,
-    links: Links,
     *,
+    row: Scores,
+    pairs: PairSums,
+    n_trials: Positions,
     fpr: float | None,
     calls: CallFacts | None,
     warnings: Sequence[Finding],
     rules: PartnerRules,
     standings: dict[StandingName, StandingFacts],
-    head: Differences | None = None,
+    made: Sequence[MadeStanding] = (),
     growth: ExtensionFacts | None = None,
-    partners: PartnerFacts | None,
-) -> RunFacts:
-    """The facts of a run. head: of the ranking that `rules` put at the head; None for the plain one."""
-    model, head = of.model, head or of.apart
-    return RunFacts(
-        version=FACTS_VERSION,
-        ranking=of.found.ranking,
-        interval=of.found.method,
-        level=of.apart.level,
-        estimator="clipped-linear",
-        status=model.status_,
-        message=model.message_,
-        kkt=model.kkt_,
-        n_components=model.n_components_,
-        r2=or_none(model.r2_),
-        fpr=fpr,
-        calls=calls,
-        holdout=holdout_facts(model, of.holdout, of.split),
-        links=links.tables,
-        links_missing=links.missing,
-        warnings=tuple(warnings),
-        growth=growth,
-        partners=partners,
-        target=of.found.target,
-        best=None if head.best is None else of.scores.agent_ids[head.best],
-        told_apart=int(head.above.sum()),
-        ranked_by=rules.ranked_by,
-        standings=standings,
-        families=dict(rules.families),
-        trusted=rules.trusted,
-    )
+    groups: Groups | None = None,
+) -> Analysis:
+    """Ranking, items, curl and facts of what was estimated, once for all engines.
 
-
-def items_table(of: Estimated, n_trials: Positions) -> pd.DataFrame:
-    """A row an item. n_trials: int64[J], its answered paired trials."""
+    n_trials: int64[J], an item's answered paired trials. standings: what is said of the rankings beside the plain one; made:
+    those that there are, one of which `rules` may put at the head.
+    """
+    ids, model, found = of.scores.agent_ids, of.model, of.found
+    links = link_facts({"row": row, "symmetric": of.scores})
+    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), of.apart)
+    ranking = with_standings(ranking_table(found, ids, apart=of.apart, groups=groups), made, ids)
     cells = of.scores.cells
-    return pd.DataFrame(
-        {
-            "item": list(of.scores.item_ids),
-            "difficulty": of.model.difficulty_,
-            "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
-            "n_trials": n_trials,
-        }
+    return Analysis(
+        learned=of,
+        row=row,
+        ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
+        items=pd.DataFrame(
+            {
+                "item": list(of.scores.item_ids),
+                "difficulty": model.difficulty_,
+                "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
+                "n_trials": n_trials,
+            }
+        ),
+        curl=links.curves,
+        pairs=pairs.pairs(of.apart, model.ability_),
+        facts=RunFacts(
+            version=FACTS_VERSION,
+            ranking=found.ranking,
+            interval=found.method,
+            level=of.apart.level,
+            estimator="clipped-linear",
+            status=model.status_,
+            message=model.message_,
+            kkt=model.kkt_,
+            n_components=model.n_components_,
+            r2=or_none(model.r2_),
+            fpr=fpr,
+            calls=calls,
+            holdout=holdout_facts(model, of.holdout, of.split),
+            links=links.tables,
+            links_missing=links.missing,
+            warnings=tuple(warnings),
+            growth=growth,
+            partners=partner_facts(pairs.partners, ids),
+            target=found.target,
+            best=None if head.best is None else ids[head.best],
+            told_apart=int(head.above.sum()),
+            ranked_by=rules.ranked_by,
+            standings=standings,
+            families=dict(rules.families),
+            trusted=rules.trusted,
+        ),
     )
 
 
-def partner_facts(rates: Rates, split: Split | None) -> PartnerFacts | None:
-    """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents."""
-    of = paired_answers(rates, split)
+def partner_facts(of: PartnerTables, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+    """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents, and where
+    halves could not be correlated."""
     try:
-        found = partner_halves(
-            of.first, of.second, of.item, of.value, weight=of.weight, n_agents=rates.n_agents, rng=own_stream(0)
-        )
+        found = halves_of_tables(*of, rng=own_stream(0))
     except StatisticsError:
         return None
-    return dependence(found, rates.agent_ids)
-
-
-def dependence(found: PartnerHalves, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """What a reader is told of two halves; None where they could not be correlated."""
     if np.isnan(found.correlation):
         return None
     order = np.argsort(-np.nan_to_num(found.moved), kind="stable")[:N_DEPENDENT]
@@ -265,21 +238,23 @@ def dependence(found: PartnerHalves, agent_ids: tuple[str, ...]) -> PartnerFacts
     return PartnerFacts(found.correlation, found.n_splits, agents)
 
 
-def sign(facts: RunFacts, rates: Rates, *, result: Verdicts | None = None) -> Signature:
-    """Everything a run's numbers depend on: pool, plan and judge of a judged run, the rates of an imported one."""
-    parts: dict[str, Json] = {"youden": __version__}
-    if result is None:
-        parts["imported_rates"] = rates.digest[:12]
-    else:
-        plan = result.plan
-        parts |= judged_parts(plan, result.judge, result.models, digest=plan.digest, n_trials=len(plan))
-    return Signature(parts | {"ranking": facts.ranking, "interval": facts.interval, "target": facts.target})
+def sign(facts: RunFacts, parts: Mapping[str, Json]) -> Signature:
+    """Everything a run's numbers depend on. parts: what they were made from."""
+    return Signature(
+        {
+            "youden": __version__,
+            **parts,
+            "ranking": facts.ranking,
+            "interval": facts.interval,
+            "target": facts.target,
+        }
+    )
 
 
 def judged_parts(
     plan: Plan, judge: Mapping[str, Json], models: tuple[str, ...], *, digest: str, n_trials: int
 ) -> dict[str, Json]:
-    """What a judged run's numbers depend on. digest, n_trials: the plan's, whose trials are not looked at."""
+    """Pool, plan and judge of a judged run. digest, n_trials: the plan's, whose trials are not looked at."""
     return {
         "pool": plan.pool_digest[:12],
         "plan": digest[:12],

@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from youden import __version__
 from youden.data.folder.run_folder import RunFolder
 from youden.engines.database import MEMORY, blocks, columns, database, load_trials
 from youden.engines.tallying import Means, Tallied, alarms, apart_sums, call_facts, means, tallied
-from youden.errors import ConfigError, StatisticsError
-from youden.nouns import PartnerFacts, PartnerRules, Plan, Signature, StandingFacts, StandingName, Target
-from youden.run.ability import METHODS, TRIALS, Abilities, ranking_table, told_apart
-from youden.run.analysis import Tables, dependence, facts_of, items_table, judged_parts, link_facts
+from youden.errors import ConfigError
+from youden.nouns import PartnerRules, Plan, StandingFacts, StandingName, Target
+from youden.run.ability import METHODS, TRIALS, Abilities
+from youden.run.analysis import assembled, judged_parts, sign
 from youden.run.estimators import answers_of, few_lost, fitted_abilities
 from youden.run.partner_rules import partner_rules
 from youden.run.ranking import Estimated, warnings_of
 from youden.stats.additive.cells import agent_components
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import PairBlock
-from youden.stats.trials.partner_halves import halves_of_tables
-from youden.streams import own_stream
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -93,31 +90,21 @@ def fit_in_database(
             model=model,
             found=found,
             component=component,
-            apart=told_apart(found, component=component),
         )
-        links = link_facts({"row": sums.row, "symmetric": sums.symmetric})
-        facts = facts_of(
+        tables = assembled(
             learned,
-            links,
+            row=sums.row,
+            pairs=sums.pairs,
+            n_trials=sums.item_trials,
             fpr=sums.apart.rate,
             calls=calls,
             warnings=warnings_of(of.said.warnings, rung, plan, message=model.message_),
             rules=rules,
             standings=_left_out(rules),
-            partners=_partners(sums, plan.agent_ids),
-        )
-        tables = Tables(
-            learned=learned,
-            row=sums.row,
-            ranking=ranking_table(found, plan.agent_ids, apart=learned.apart, groups=groups),
-            items=items_table(learned, sums.item_trials),
-            curl=links.curves,
-            facts=facts,
-            pairs=sums.pairs.pairs(learned.apart, model.ability_),
+            groups=groups,
         )
         parts = judged_parts(plan, of.said.judge, of.said.models, digest=of.said.plan_digest, n_trials=len(of))
-        parts |= {"ranking": found.ranking, "interval": found.method, "target": target}
-        tables.write(fresh, Signature({"youden": __version__, **parts}), run=folder.path.resolve().name)
+        tables.write(fresh, sign(tables.facts, parts), run=folder.path.resolve().name)
 
 
 def _answers(connection: DuckDBPyConnection, plan: Plan) -> Iterator[PairBlock]:
@@ -156,10 +143,3 @@ def _abilities(of: Means, sums: Tallied, target: Target) -> Abilities:
     if not sums.apart.n_trials:
         method += "; FPR taken as 0: no independent trial answered"
     return Abilities(of.ability, of.covariance, of.n_trials.astype(np.int32), of.fpr, TRIALS, method, target)
-
-
-def _partners(sums: Tallied, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    try:
-        return dependence(halves_of_tables(*sums.pairs.partners, rng=own_stream(0)), agent_ids)
-    except StatisticsError:
-        return None

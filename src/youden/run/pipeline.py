@@ -274,18 +274,19 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     """
     from youden.protocol.blocks import without_follow_ups
     from youden.protocol.scores import tally
-    from youden.run.analysis import analyse, sign
+    from youden.run.analysis import analyse, judged_parts, sign
 
     agents = folder.read_pool().agents
     groups = {agent.id: agent.group for agent in agents}
     rules = partner_rules(folder, agents, rules)
     target = target_of(folder, target)
-    result = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
         result = folder.read_verdicts(plan)
+        rates = tally(without_follow_ups(result))
+        parts = judged_parts(plan, result.judge, result.models, digest=plan.digest, n_trials=len(plan))
         analysis = analyse(
-            tally(without_follow_ups(result)),
+            rates,
             split=plan.split,
             result=result,
             groups=groups,
@@ -293,16 +294,18 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
             rules=rules,
         )
     else:
+        rates = folder.read_rates()
+        parts = {"imported_rates": rates.digest[:12]}
         analysis = analyse(
-            folder.read_rates(),
+            rates,
             groups=groups,
             warnings=tuple(Finding("import", note) for note in folder.read_notes()),
             target=target,
             rules=rules,
         )
     with folder.fitting() as fresh:
-        fresh.write_rates(analysis.rates)
-        analysis.write(fresh, sign(analysis.facts, analysis.rates, result=result), run=folder.path.resolve().name)
+        fresh.write_rates(rates)
+        analysis.write(fresh, sign(analysis.facts, parts), run=folder.path.resolve().name)
     return analysis
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -145,8 +146,8 @@ def _alarm(alarm: Alarm, plan: Plan) -> Finding:
 class Estimated:
     """What is estimated from the answers, each thing once.
 
-    scores: symmetric ones, for training; found, apart: what ranks, and who is told apart by it; component: int32[K], which
-    agents are linked.
+    scores: symmetric ones, for training; found: what ranks; component: int32[K], which agents are linked; apart: who is told
+    apart.
     """
 
     split: Split | None
@@ -155,15 +156,10 @@ class Estimated:
     model: ClippedLinear
     found: Abilities
     component: Ids
-    apart: Differences
 
-
-@dataclass(frozen=True, eq=False)
-class Learned(Estimated):
-    """The same, with what it was estimated from. result: None where only rates are known."""
-
-    result: Verdicts | None
-    rates: Rates
+    @cached_property
+    def apart(self) -> Differences:
+        return told_apart(self.found, component=self.component)
 
 
 def learn(
@@ -172,21 +168,18 @@ def learn(
     split: Split | None = None,
     result: Verdicts | None = None,
     target: Target = "items-like-these",
-) -> Learned:
+) -> Estimated:
     """Scores, fit and abilities from rates; with `result`, the trials themselves rank a cyclic plan."""
     scores = train_scores(rates, split)
     model = ClippedLinear().fit(scores)
     by_trials = abilities_of(result, target=target) if result is not None else None
     found = by_trials or fitted_abilities(model, scores, answers_of(rates, split), fpr=pooled_fpr(rates), target=target)
     component = components_of(result) if by_trials and result is not None else model.component_
-    return Learned(
-        result=result,
-        rates=rates,
+    return Estimated(
         split=split,
         scores=scores,
         holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
         model=model,
         found=found,
         component=component,
-        apart=told_apart(found, component=component),
     )

@@ -149,7 +149,7 @@ def weighted_mean(
     answer: Floats,
     *,
     weight: Floats,
-    turn: Positions,
+    turn: Ids,
     asks: Bools,
     n_agents: int,
 ) -> WeightedMean:
