@@ -24,6 +24,7 @@ RUN_FILES = {
     "plan.parquet",
     "verdicts.parquet",
     "rates.parquet",
+    "pairs.parquet",
     "scores.csv",
     "scores_row.csv",
     "curl.csv",

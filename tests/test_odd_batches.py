@@ -95,7 +95,7 @@ async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Stor
         assert noted_batches(store.place) == []
 
 
-@pytest.mark.parametrize("name", set(HICCUPS) - {"IN_PROGRESS"})
+@pytest.mark.parametrize("name", sorted(set(HICCUPS) - {"IN_PROGRESS"}))
 async def test_a_provider_that_never_comes_to_its_senses_is_left_alone_with_all_noted(store: Store, name: str) -> None:
     """After its patience the run ends with 1; another one, and the one that finds the provider well, send nothing again."""
     async with BatchServer(odd=HICCUPS[name]) as server:
@@ -245,7 +245,7 @@ async def test_an_odd_folder_is_looked_at_again_and_nothing_worked_on_twice(
     assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
 
 
-@pytest.mark.parametrize("name", set(FOLDER) - set(QUIRKS))
+@pytest.mark.parametrize("name", sorted(set(FOLDER) - set(QUIRKS)))
 async def test_a_folder_that_is_done_and_not_whole_is_left_alone_with_all_noted(store: Store, name: str) -> None:
     worker = Worker(Path(store.name).with_name("batches"), FOLDER[name], times=math.inf, done=True)
     async with BatchServer() as server:
