@@ -5,6 +5,7 @@ Neither judge is taken to be right.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Literal
@@ -268,83 +269,70 @@ def _key(family: str | None) -> str | None:
 MOST_NAMED = 6
 
 
-def shift_words(shifts: JudgeShifts) -> list[str]:
+def shift_words(shifts: JudgeShifts) -> Iterator[str]:
     """The ranking, the agents that move, and self-preference, each with what it may not be taken for."""
-    return [*_ranking(shifts), *_agents_in_words(shifts), *_own_kind(shifts)]
-
-
-def _ranking(shifts: JudgeShifts) -> list[str]:
     one, other = shifts.one, shifts.other
-    if shifts.rho is None or shifts.rho_seen is None or shifts.rho_same is None:
-        return []
-    rho = with_interval(
-        shifts.rho.rho, shifts.rho.low, shifts.rho.high, why="none: what both answered leaves no other order"
-    )
-    said = [
-        f"On the {shifts.n_trials:,} {shifts.units} both answered, {other} ranks agents like {one} ranks them on all it judged "
-        f"at ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these alone, reaches {shifts.rho_same:.2f}. "
-        f"Had {other} judged all of them: ρ = {rho}."
-    ]
-    if shifts.slope < 0.8:
-        said.append(
-            f"{other} tells agents apart {shifts.slope:.2f} times as far as {one}; shifts are what is left beyond that."
+    if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
+        none = "none: what both answered leaves no other order"
+        rho = with_interval(shifts.rho.rho, shifts.rho.low, shifts.rho.high, why=none)
+        yield (
+            f"On the {shifts.n_trials:,} {shifts.units} both answered, {other} ranks agents like {one} ranks them on all it "
+            f"judged at ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these alone, reaches {shifts.rho_same:.2f}. "
+            f"Had {other} judged all of them: ρ = {rho}."
         )
-    return said
-
-
-def _agents_in_words(shifts: JudgeShifts) -> list[str]:
-    if all(isnan(agent.p_holm) for agent in shifts.agents):
-        return [
-            f"Nothing is said of single agents between {shifts.one} and {shifts.other}: {len(shifts.agents)} agents tell no "
-            "curve that one of them could lie off."
-        ]
-    moving = [agent for agent in shifts.agents if agent.moves]
-    if not moving:
-        return [
-            f"No agent moves beyond chance between {shifts.one} and {shifts.other} (Holm over {len(shifts.agents)})."
-        ]
-    named = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MOST_NAMED])
-    rest = f" and {len(moving) - MOST_NAMED} more" if len(moving) > MOST_NAMED else ""
-    return [
-        f"Beyond chance (Holm over {len(shifts.agents)}) {shifts.other} moves {named}{rest}, in yes-rate, off the "
-        f"curve that {shifts.one}'s answers lead to expect."
-    ]
-
-
-def _own_kind(shifts: JudgeShifts) -> list[str]:
+        if shifts.slope < 0.8:
+            yield f"{other} tells agents apart {shifts.slope:.2f} times as far as {one}; shifts are what is left beyond that."
+    yield _moving(shifts)
     if not shifts.families:
-        return [
+        yield (
             "Whether a judge favours its own kind cannot be asked: agents of two families or more are needed, by "
             "`meta: {family: …}` in the pool's agents.jsonl."
-        ]
-    said = [line for judge in (shifts.one, shifts.other) for line in _of(judge, shifts)]
+        )
+        return
+    yield from dict.fromkeys(_own_kind(judge, shifts) for judge in (one, other))
     if any(family.favoured_by for family in shifts.families):
-        said.append(
-            f"A preference is relative: {shifts.other} favouring a family and {shifts.one} disfavouring it look the same. "
+        yield (
+            f"A preference is relative: {other} favouring a family and {one} disfavouring it look the same. "
             "A third judge would tell."
         )
-    return said
 
 
-def _of(judge: str, shifts: JudgeShifts) -> list[str]:
-    family = shifts.judge_families[judge]
+def _moving(shifts: JudgeShifts) -> str:
+    n, moving = len(shifts.agents), [agent for agent in shifts.agents if agent.moves]
+    if all(isnan(agent.p_holm) for agent in shifts.agents):
+        return (
+            f"Nothing is said of single agents between {shifts.one} and {shifts.other}: {n} agents tell no "
+            "curve that one of them could lie off."
+        )
+    if not moving:
+        return f"No agent moves beyond chance between {shifts.one} and {shifts.other} (Holm over {n})."
+    named = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in moving[:MOST_NAMED])
+    rest = f" and {len(moving) - MOST_NAMED} more" if len(moving) > MOST_NAMED else ""
+    return (
+        f"Beyond chance (Holm over {n}) {shifts.other} moves {named}{rest}, in yes-rate, off the "
+        f"curve that {shifts.one}'s answers lead to expect."
+    )
+
+
+def _own_kind(judge: str, shifts: JudgeShifts) -> str:
+    """What is known of the judge's preference for its own family; of two judges of one family, the same."""
+    family, there = shifts.judge_families[judge], ", ".join(row.family for row in shifts.families)
     if family is None:
-        return [
+        return (
             f"{judge}'s own family is not known, so its self-preference is not tested. Say `family: …` in the judge's config, or "
-            f"--family {judge}=NAME; the pool has {_listed(shifts)}."
-        ]
+            f"--family {judge}=NAME; the pool has {there}."
+        )
     own = next((row for row in shifts.families if judge in row.judges), None)
     if own is None:
-        return [f"No agent both judged is of {judge}'s family, {family}; the pool has {_listed(shifts)}."]
+        return f"No agent both judged is of {judge}'s family, {family}; the pool has {there}."
     if len(own.judges) > 1:
-        return [
-            f"{' and '.join(own.judges)} are of one family, {own.family}: a preference they share cannot be seen."
-        ] * (judge == own.judges[0])
-    return [_of_one(judge, own, shifts)]
+        return f"{' and '.join(own.judges)} are of one family, {own.family}: a preference they share cannot be seen."
+    return _of_one(judge, own, shifts)
 
 
 def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
-    figures = f"{own.shift:+.2f}{_interval(own)} in yes-rate under {shifts.other} relative to {shifts.one}"
+    interval = "" if own.low is None else f" ({own.level:.0%} interval {signed(own.low, own.high)})"
+    figures = f"{own.shift:+.2f}{interval} in yes-rate under {shifts.other} relative to {shifts.one}"
     fewest = min(own.n_agents, len(shifts.agents) - own.n_agents)
     if own.curve_share is None or fewest < LEAST_AGENTS or (own.told_apart and own.low is None):
         return (
@@ -373,11 +361,3 @@ def _of_one(judge: str, own: FamilyShift, shifts: JudgeShifts) -> str:
         f"{judge} favours agents of its own family {own.family} ({own.n_agents}): {figures}, "
         f"one-sided p = {own.p_value / 2:.3f}."
     )
-
-
-def _interval(row: FamilyShift) -> str:
-    return "" if row.low is None else f" ({row.level:.0%} interval {signed(row.low, row.high)})"
-
-
-def _listed(shifts: JudgeShifts) -> str:
-    return ", ".join(row.family for row in shifts.families)
