@@ -4,7 +4,7 @@ two judges or more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -17,11 +17,11 @@ from youden.nouns.results import ABOUT
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.solver import solve_additive
 from youden.stats.base.links import LINKS
-from youden.stats.base.metrics import Metric, spearman
+from youden.stats.base.metrics import Metric
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import tied_places
-from youden.study.judge_shifts import JudgeShifts, judge_shifts, shift_words
+from youden.study.judge_shifts import JudgeShifts, correlation, judge_shifts, shift_words
 from youden.study.judged_runs import SideBySide
 from youden.text.sentences import with_interval
 
@@ -215,14 +215,14 @@ def predicted_on(link: str, scores: Floats) -> Floats:
 def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pairing:
     answered = ~(np.isnan(both.hard[a]) | np.isnan(both.hard[b]))
     one, other = both.hard[a][answered], both.hard[b][answered]
-    fitted = _correlation(fits[a].ability_, fits[b].ability_)
+    fitted = correlation(fits[a].ability_, fits[b].ability_)
     ranked = not np.isnan(both.abilities[[a, b]]).all(axis=1).any()
     return Pairing(
         one=both.names[a],
         other=both.names[b],
-        ranking=_correlation(both.abilities[a], both.abilities[b]) if ranked else fitted,
+        ranking=correlation(both.abilities[a], both.abilities[b]) if ranked else fitted,
         fits=fitted,
-        difficulty=_correlation(fits[a].difficulty_, fits[b].difficulty_),
+        difficulty=correlation(fits[a].difficulty_, fits[b].difficulty_),
         n_units=int(answered.sum()),
         same=float((one == other).mean()),
         kappa=or_none(cohen_kappa(one, other)),
@@ -230,14 +230,6 @@ def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pai
         alpha_soft=or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
         orders=orders(both.above[a], both.above[b], both.agent_ids),
     )
-
-
-def _correlation(one: Floats, other: Floats) -> Metric | None:
-    known = ~(np.isnan(one) | np.isnan(other))
-    try:
-        return spearman(one[known], other[known])
-    except StatisticsError:
-        return None
 
 
 def curl_of(scores: Floats, link: str) -> Curl:
@@ -249,27 +241,20 @@ def curl_of(scores: Floats, link: str) -> Curl:
     return Curl(*data, *curl_quantiles(predicted_on(link, scores)).tolist())
 
 
-def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> list[str]:
-    said = []
+def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> Iterator[str]:
     for pair in pairs:
-        names = f"{pair.one} and {pair.other}"
-        if pair.ranking is None:
-            said.append(f"{names}: one of them ranks no agent above another, so nothing correlates.")
+        names, found = f"{pair.one} and {pair.other}", pair.ranking
+        if found is None:
+            yield f"{names}: one of them ranks no agent above another, so nothing correlates."
             continue
-        found = pair.ranking
         rho = with_interval(found.value, found.low, found.high, why=found.method)
         kappa = "undefined (one answer throughout)" if pair.kappa is None else f"{pair.kappa:.2f}"
-        said.append(
+        yield (
             f"{names} rank agents alike at ρ = {rho}; on {pair.n_units:,} {units} both answered they "
             f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
         )
-        said.append(order_words((pair.one, pair.other), pair.orders, target))
-        if pair.kappa is not None and pair.kappa < 0.4 and pair.ranking.value > 0.8:
-            said.append(
-                f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."
-            )
+        yield order_words((pair.one, pair.other), pair.orders, target)
+        if pair.kappa is not None and pair.kappa < 0.4 and found.value > 0.8:
+            yield f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."
     if units != "trials":
-        said.append(
-            "A run without trials of its own is compared by ordered pairs: D ≥ ½ counts as a yes, graded answers are D."
-        )
-    return said
+        yield "A run without trials of its own is compared by ordered pairs: D ≥ ½ counts as a yes, graded answers are D."

@@ -14,7 +14,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
-from youden.stats.base.metrics import spearman
+from youden.stats.base.metrics import Metric, spearman
 from youden.stats.judges.curved_relation import curve_share
 from youden.stats.judges.judge_shift import JudgeShift, LabelShift, RankingSeen, judge_shift, label_shift, ranking_seen
 from youden.stats.trials.comparisons import holm
@@ -125,6 +125,7 @@ def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> Ju
     judges = {both.names[number]: both.judge_families[number] for number in (one, other)}
     families = _families(both, found, judges, rng)
     rho = ranking_seen(found, rng=rng)
+    seen, same = correlation(found.other_seen, found.one), correlation(found.one_seen, found.one)
     return JudgeShifts(
         one=both.names[one],
         other=both.names[other],
@@ -133,8 +134,8 @@ def judge_shifts(both: SideBySide, one: int, other: int, *, seed: int = 0) -> Ju
         level=found.level,
         slope=found.slope,
         rho=None if np.isnan(rho.rho) else rho,
-        rho_seen=_rho(found.other_seen, found.one),
-        rho_same=_rho(found.one_seen, found.one),
+        rho_seen=None if seen is None else seen.value,
+        rho_same=None if same is None else same.value,
         agents=_agents(both, found),
         families=families,
         judge_families=judges,
@@ -254,10 +255,11 @@ def _favoured_by(key: str, side: int, judges: dict[str, str | None]) -> tuple[st
     return (own[0],) if side == (1 if own[0] == list(judges)[1] else -1) else ()
 
 
-def _rho(one: Floats, other: Floats) -> float | None:
+def correlation(one: Floats, other: Floats) -> Metric | None:
+    """Spearman's ρ over those that both know; None where one of them does not vary."""
     known = ~(np.isnan(one) | np.isnan(other))
     try:
-        return spearman(one[known], other[known]).value
+        return spearman(one[known], other[known])
     except StatisticsError:
         return None
 

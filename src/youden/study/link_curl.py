@@ -4,6 +4,7 @@ free one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,26 +106,25 @@ def study_links(
     measured = measure_curl(scores)
     links = measured.table()
     differences: tuple[MedianDifference, ...] = ()
-    said: tuple[str, ...] = (*_words(links), *additivity_words(links)[:1])
+    said = [*_words(links), additivity_words(links)[0]]
     if partners < THIN:
-        said = (
+        said = [
             f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores are mostly "
             "the luck of which were asked. They say nothing for or against a link or additivity; ask it of a dense run, or "
-            "one of a cell design.",
-        )
+            "one of a cell design."
+        ]
     one = links["identity"]
     if one.n_sampled is not None:
-        said = (
-            *said,
+        said.append(
             f"Sampled: curl is that of {one.n_sampled:,} of {one.n_rectangles:,} rectangles; the standard error of the "
-            f"identity link's median is {one.median_error:.4f}, of its P95 {one.p95_error:.4f}.",
+            f"identity link's median is {one.median_error:.4f}, of its P95 {one.p95_error:.4f}."
         )
     if n_draws:
         try:
             rng = own_stream(seed)
             differences = median_differences(scores.value, rng=rng, coincident=coincident, n_draws=n_draws)
         except StatisticsError as error:
-            said = (*said, f"No bootstrap: {error.message}")
+            said.append(f"No bootstrap: {error.message}")
     n_agents, n_items = scores.value.shape
     return LinksStudy(
         links=links,
@@ -139,29 +139,25 @@ def study_links(
         n_items=n_items,
         n_compared=int((scores.weight > 0).any(axis=0).sum()),
         n_cells=int((scores.weight > 0).sum()),
-        words=said,
+        words=tuple(said),
     )
 
 
-def _words(links: dict[str, LinkFacts]) -> list[str]:
+def _words(links: dict[str, LinkFacts]) -> Iterator[str]:
     """What the table supports, judged on the scale-free figures: raw curl compares different units across links."""
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
-        return ["All scores are equal: nothing varies that a link could distort, so no link can be preferred."]
+        yield "All scores are equal: nothing varies that a link could distort, so no link can be preferred."
+        return
     scaled = {name: row.median_scaled for name, row in links.items() if row.median_scaled is not None}
-    said = [f"{name} {median:.2f}" for name, median in scaled.items()]
-    lines = [
-        "Raw curl is not comparable across links (they stretch the scale); "
-        f"per SD of the transformed scores the medians are {', '.join(said)}."
-    ]
-    best = min(scaled, key=lambda name: scaled[name])
-    gap = max(scaled.values()) - scaled[best]
-    if gap < 0.1 * scaled[best]:
-        lines.append("On that scale the links differ by less than a tenth: the data prefer none of them clearly.")
-    else:
-        lines.append(f"On that scale {best} bends these scores least.")
-    lines.append(
-        f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link)."
-        + (" That is little: read single-cell predictions with caution." if identity.r2 < 0.5 else "")
+    yield (
+        "Raw curl is not comparable across links (they stretch the scale); per SD of the transformed scores the medians are "
+        f"{', '.join(f'{name} {median:.2f}' for name, median in scaled.items())}."
     )
-    return lines
+    best = min(scaled, key=lambda name: scaled[name])
+    if max(scaled.values()) - scaled[best] < 0.1 * scaled[best]:
+        yield "On that scale the links differ by less than a tenth: the data prefer none of them clearly."
+    else:
+        yield f"On that scale {best} bends these scores least."
+    little = " That is little: read single-cell predictions with caution." if identity.r2 < LITTLE else ""
+    yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{little}"
