@@ -24,10 +24,10 @@ from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, T
 from youden.judging.asking.terms import Asking, Batching, Limits
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy
-from youden.judging.engine import judge_plan
+from youden.judging.engine import BATCHES, batch_provider, judge_plan
 from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.lines import Line, parts, results
-from youden.judging.outside.openai_batches import BATCHES, OpenAIBatches, batch_provider
+from youden.judging.outside.openai_batches import OpenAIBatches
 from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import LEASE, Claims, Job, noted_batches
 from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Verdicts

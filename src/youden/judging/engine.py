@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -30,19 +30,32 @@ from youden.judging.asking.terms import Asking, Batching
 from youden.judging.backends.replay import Replay
 from youden.judging.backends.several import InTurn, Jury
 from youden.judging.call.budget import Budget
-from youden.judging.call.connection import Backend
+from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import Failure, RetryPolicy
 from youden.judging.config.reading import JudgeConfig, load_judge_config
 from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
 from youden.judging.outside.in_batches import InBatches
-from youden.judging.outside.openai_batches import FOLDER, batch_provider
 from youden.judging.outside.tape import with_cassette
 from youden.judging.question.questions import Keyed, Keys, Questions, keys
-from youden.judging.registry import JURY, REPLAY, calling_judge, plan_judge
+from youden.judging.registry import BACKENDS, JURY, REPLAY, calling_judge, plan_judge
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
 from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts
+from youden.registry import Registry
 from youden.text.printable import is_file
+
+BATCHES: Registry[type] = Registry(
+    "youden.batches",
+    "batch-provider",
+    {
+        name: "youden.judging.outside.openai_batches:OpenAIBatches"
+        for name, one in BACKENDS.items()
+        if one.batches == "openai"
+    },
+)
+
+FOLDER = "folder"
+"""`batch_provider: folder` leaves files to whoever works them off; it needs no connection."""
 
 
 class JudgedTrials:
@@ -321,6 +334,11 @@ def _provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) 
         return FolderBatches(folder)
     policy = RetryPolicy(config.max_tries, config.backoff)
     return batch_provider(name, config.connection(run.environment), policy)
+
+
+def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
+    """The Batch API behind `connection`. Raises: ConfigError [unknown-batch-provider]."""
+    return cast(BatchProvider, BATCHES.load(backend)(connection, policy=policy))
 
 
 def _finished(

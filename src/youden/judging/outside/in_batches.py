@@ -125,7 +125,8 @@ class InBatches:
         self._log = log
         self._retry_failed = retry_failed
         self._outcomes = Outcomes(work, judge=config, store=store, stop=stop, log=log, payer=payer)
-        self._jobs = store.jobs(address=config.address, model=config.model)
+        questions = config.questions()
+        self._jobs = store.jobs(address=questions.address, model=questions.model)
         self._holding = Holding(store, self._jobs)
         self._done = np.zeros(len(work), dtype=np.bool_)
         self._failed: dict[str, Call] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import openai
 import orjson
@@ -16,10 +16,8 @@ import orjson
 from youden.judging.backends.openai import call_errors, sdk_client
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy, Tries
-from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
+from youden.judging.outside.batch_providers import BatchState, LineError
 from youden.judging.outside.lines import ENDPOINT
-from youden.judging.registry import BACKENDS
-from youden.registry import Registry
 
 T = TypeVar("T")
 
@@ -192,23 +190,3 @@ def _object(value: object) -> Mapping[str, Any]:
 
 def _odd(what: str) -> CallError:
     return CallError(f"The provider answered with {what}.", kind="retry")
-
-
-BATCHES: Registry[type] = Registry(
-    "youden.batches",
-    "batch-provider",
-    {
-        name: "youden.judging.outside.openai_batches:OpenAIBatches"
-        for name, one in BACKENDS.items()
-        if one.batches == "openai"
-    },
-)
-
-
-FOLDER = "folder"
-"""`batch_provider: folder` leaves files to whoever works them off; it needs no connection."""
-
-
-def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
-    """The Batch API behind `connection`. Raises: ConfigError [unknown-batch-provider]."""
-    return cast(BatchProvider, BATCHES.load(backend)(connection, policy=policy))
