@@ -124,7 +124,7 @@ def _bill(one: Experiment, found: Answered) -> Bill:
             keys = {key for _, key, _ in member.questions().all(one.plan, one.pool)}
         else:
             keys = set() if found.result.key is None else {key.decode() for key in found.result.key.tolist()}
-        with open_store(one.store or "", read_only=one.judge.backend == REPLAY) as store:
+        with open_store(one.store, read_only=one.judge.backend == REPLAY) as store:
             answers = store.answers(sorted(keys)).values()
         seconds += [completion.seconds for completion in answers if completion.seconds > 0]
         paid = [price(member, completion.tokens_in, completion.tokens_out) for completion in answers]

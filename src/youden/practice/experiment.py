@@ -32,7 +32,7 @@ class Experiment:
     pool: Pool
     plan: Plan
     judge: JudgeConfig
-    store: str | None
+    store: str
     cost: Cost
 
     @property
@@ -47,7 +47,7 @@ class Experiment:
 
 
 def plan_experiment(
-    name: str, pool: Pool, plan: Plan, *, judge: JudgeConfig, store: str | None, first_new: int = 0
+    name: str, pool: Pool, plan: Plan, *, judge: JudgeConfig, store: str, first_new: int = 0
 ) -> Experiment:
     """first_new: the plan's first trial that no other experiment asks."""
     new = plan_rows(plan, np.arange(first_new, len(plan)), pool) if first_new else plan
