@@ -385,7 +385,7 @@ def test_no_name_breaks_xml_or_markdown(agent: str, verdict: str) -> None:
     assert {child.tag for child in case} <= {"failure", "error", "system-out"}
     text = render_markdown(gate)
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {8}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {7}
     outside = re.sub(r"^(`{3,})sh\n.*\n\1$", "", text, flags=re.MULTILINE)
     assert not re.search(r"(?<!\\)<(?!/?sub>)", outside)
 

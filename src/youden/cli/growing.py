@@ -150,17 +150,16 @@ def _draw(extensions: ExtensionFacts) -> None:
     moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
     moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
-        table = show.table("What moved", ["agent"], ["before", "now", "place before", "place now", "p of drift"])
-        for move in moved[:MOST_SHOWN]:
-            table.add_row(
-                show.safe(move.agent),
-                show.fixed(move.before),
-                show.fixed(move.after),
-                str(move.place_before),
-                str(move.place_after),
+        rows = (
+            [
+                move.agent,
+                *map(show.fixed, (move.before, move.after)),
+                *map(str, (move.place_before, move.place_after)),
                 show.fixed(move.p),
-            )
-        show.console().print(table)
+            ]
+            for move in moved[:MOST_SHOWN]
+        )
+        show.table("What moved", ["agent"], ["before", "now", "place before", "place now", "p of drift"], rows)
         if len(moved) > MOST_SHOWN:
             show.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")
 
@@ -255,17 +254,9 @@ def gate_command(
 
 
 def _show(gate: Gate) -> None:
-    from youden.practice.gate import footing, interval, sentence, to_do
+    from youden.practice.gate import footing, sentence, table, to_do
 
-    table = show.table(
-        f"Against {show.safe(gate.baseline)}, margin {gate.margin:g}",
-        ["agent", "verdict"],
-        ["difference", "interval", "level", "items"],
-    )
-    for row in gate.agents:
-        figures = (f"{row.difference:+.3f}", interval(row), f"{row.level:.2%}", f"{row.n_items:,}")
-        table.add_row(show.safe(row.agent), row.verdict, *figures)
-    show.console().print(table)
+    show.draw(table(gate))
     for row in gate.agents:
         show.note(sentence(gate, row))
     command = to_do(gate)

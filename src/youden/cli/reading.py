@@ -149,36 +149,39 @@ def compare_command(
 
 def show_judges(study: JudgesStudy) -> None:
     """Every table of the study, then its words."""
-    table = show.table(
+    show.table(
         f"Judges on {study.n_agents} agents × "
         f"{items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
         ["judges"],
         ["rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
+        (
+            [
+                f"{pair.one} / {pair.other}",
+                *map(_with_interval, (pair.ranking, pair.fits, pair.difficulty)),
+                f"{pair.n_units:,}",
+                *map(show.fixed, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
+            ]
+            for pair in study.pairs
+        ),
     )
-    for pair in study.pairs:
-        figures = (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)
-        table.add_row(
-            f"{show.safe(pair.one)} / {show.safe(pair.other)}",
-            _with_interval(pair.ranking),
-            _with_interval(pair.fits),
-            _with_interval(pair.difficulty),
-            f"{pair.n_units:,}",
-            *(show.fixed(figure) for figure in figures),
-        )
-    show.console().print(table)
-    table = show.table("Curl, median / P95", ["judge", "link"], ["data", "predictions"])
-    for name, rows in study.curl.items():
-        for link, row in rows.items():
-            data = f"{show.fixed(row.data_median)} / {show.fixed(row.data_p95)}"
-            predicted = f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}"
-            table.add_row(show.safe(name), link, data, predicted)
-    show.console().print(table)
-    table = show.table("Where they differ most", ["agent or item"], [show.safe(name) for name in study.runs])
-    for agent in study.agents:
-        table.add_row(show.safe(agent.agent), *(f"place {place}" for place in agent.places))
-    for item in study.items:
-        table.add_row(show.safe(item.item), *(f"{show.fixed(value, 2)} SD" for value in item.difficulty))
-    show.console().print(table)
+    show.table(
+        "Curl, median / P95",
+        ["judge", "link"],
+        ["data", "predictions"],
+        (
+            [
+                name,
+                link,
+                f"{show.fixed(row.data_median)} / {show.fixed(row.data_p95)}",
+                f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}",
+            ]
+            for name, rows in study.curl.items()
+            for link, row in rows.items()
+        ),
+    )
+    differ = [[agent.agent, *(f"place {place}" for place in agent.places)] for agent in study.agents]
+    differ += [[item.item, *(f"{show.fixed(value, 2)} SD" for value in item.difficulty)] for item in study.items]
+    show.table("Where they differ most", ["agent or item"], study.runs, differ)
     for shifts in study.shifts:
         _show_shifts(shifts)
     for line in study.words:
@@ -186,23 +189,30 @@ def show_judges(study: JudgesStudy) -> None:
 
 
 def _show_shifts(shifts: JudgeShifts) -> None:
-    one, other = show.safe(shifts.one), show.safe(shifts.other)
-    table = show.table(
-        f"{other} against {one}: yes-rates off what {one} leads to expect, {shifts.n_trials:,} {shifts.units}",
-        ["agents or family"],
-        ["shift", "interval", "p (Holm)"],
-    )
     tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
-    for agent in [agent for number, agent in enumerate(tested) if agent.moves or number < MOST_SHOWN]:
-        interval = f"{signed(agent.low, agent.high)} ({shifts.level:.0%})"
-        table.add_row(show.safe(agent.agent), f"{agent.shift:+.3f}", interval, show.fixed(agent.p_holm))
+    rows = [
+        [
+            agent.agent,
+            f"{agent.shift:+.3f}",
+            f"{signed(agent.low, agent.high)} ({shifts.level:.0%})",
+            show.fixed(agent.p_holm),
+        ]
+        for number, agent in enumerate(tested)
+        if agent.moves or number < MOST_SHOWN
+    ]
     for row in shifts.families:
-        whose = f", that of {show.safe(' and '.join(row.judges))}" if row.judges else ""
+        whose = f", that of {' and '.join(row.judges)}" if row.judges else ""
         interval = signed(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
         apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
-        name = f"family {show.safe(row.family)} ({row.n_agents}{whose}{apart})"
-        table.add_row(name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm))
-    show.console().print(table)
+        name = f"family {row.family} ({row.n_agents}{whose}{apart})"
+        rows.append([name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm)])
+    show.table(
+        f"{shifts.other} against {shifts.one}: yes-rates off what {shifts.one} leads to expect, "
+        f"{shifts.n_trials:,} {shifts.units}",
+        ["agents or family"],
+        ["shift", "interval", "p (Holm)"],
+        rows,
+    )
 
 
 def _with_interval(metric: Metric | None) -> str:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Drawn
 
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
+from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
     from youden.nouns import Agreement, Cost, Finding, Json, Plan, Validation
@@ -48,14 +49,20 @@ def console() -> Console:
     return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
-def table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
-    """A table without rows. left, right: heads of its columns, by the side on which their cells stand."""
-    made = Table(title=title, title_justify="left")
-    for head in left:
-        made.add_column(head)
-    for head in right:
-        made.add_column(head, justify="right")
-    return made
+def draw(of: Table) -> None:
+    """A table on standard output."""
+    terminal = console()
+    drawn = Drawn(title=safe(of.title), title_justify="left")
+    for head, side in zip(of.heads, of.sides, strict=True):
+        drawn.add_column(safe(head), justify="right" if side == "r" else "left", no_wrap=side == "c", overflow="fold")
+    for row in of.rows:
+        drawn.add_row(*map(safe, row))
+    terminal.print(drawn)
+
+
+def table(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """The same. left, right: heads of its columns, by the side on which their cells stand."""
+    draw(two_sided(title, left, right, rows))
 
 
 def warn(warnings: Iterable[Finding | str]) -> None:
@@ -147,52 +154,20 @@ WIDE = 100
 
 def show_ranking(data: Summary) -> None:
     """The ranking with groups, intervals and, where the terminal has room, small bars."""
-    from youden.report.data.ranking_tables import shown
-
-    terminal = console()
-    bars = terminal.width >= WIDE
-    table = Table(title=f"{safe(data.name)}: {data.n_agents} agents on {data.items}", title_justify="left")
-    table.add_column("places", justify="right")
-    table.add_column("agent")
-    table.add_column("group")
-    table.add_column("ability", justify="right")
-    table.add_column(f"{data.facts.level:.0%} interval")
-    if bars:
-        table.add_column("", no_wrap=True)
-    for column in data.columns:
-        table.add_column(column.heading, justify="right")
-    for agent in data.ranking:
-        interval = f"{fixed(agent.low)} … {fixed(agent.high)}"
-        bar = ""
-        if agent.bar is not None:
-            first = round(agent.bar.low / 100 * (BAR_CELLS - 1))
-            last = max(first, round((agent.bar.low + agent.bar.width) / 100 * (BAR_CELLS - 1)))
-            bar = " " * first + "─" * (last - first + 1)
-            middle = round(agent.bar.middle / 100 * (BAR_CELLS - 1))
-            bar = bar[:middle] + "●" + bar[middle + 1 :]
-        table.add_row(
-            agent.places,
-            safe(agent.agent),
-            safe(agent.group),
-            fixed(agent.ability),
-            interval,
-            *([bar] if bars else []),
-            *(safe(shown(agent, column)) for column in data.columns),
-        )
-    terminal.print(table)
+    draw(data.table(bar_cells=BAR_CELLS if console().width >= WIDE else 0))
 
 
 def show_labels(found: Validation) -> None:
     """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
-    drawn = table(
-        f"against {safe(found.source)} ({found.level:.0%} intervals)",
+    table(
+        f"against {found.source} ({found.level:.0%} intervals)",
         ["label", "agents", "Spearman ρ", "Kendall τ-b", "AUC"],
+        [],
+        (
+            [label.name, str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))]
+            for label in found.labels
+        ),
     )
-    for label in found.labels:
-        drawn.add_row(
-            safe(label.name), str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))
-        )
-    console().print(drawn)
     for label in found.labels:
         for sentence in label.words:
             click.echo(printable(sentence))

@@ -86,12 +86,16 @@ def _draw(checked: Checked, title: str) -> None:
     click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
     if not checked.costs:
         return
-    table = show.table(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"])
-    for cost in checked.costs:
-        usd = "unknown" if cost.usd is None else f"{cost.usd:,.2f}"
-        cells = [f"{n:,}" for n in (cost.calls, cost.tokens_in, cost.tokens_out)]
-        table.add_row(show.safe(cost.design), show.safe(cost.judge), *cells, usd)
-    show.console().print(table)
+    rows = (
+        [
+            cost.design,
+            cost.judge,
+            *(f"{n:,}" for n in (cost.calls, cost.tokens_in, cost.tokens_out)),
+            "unknown" if cost.usd is None else f"{cost.usd:,.2f}",
+        ]
+        for cost in checked.costs
+    )
+    show.table(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows)
 
 
 HOW = {

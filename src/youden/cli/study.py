@@ -23,6 +23,7 @@ from youden.cli.options import Loading, Number, words
 from youden.cli.progress import progress_bar
 from youden.nouns.pool import plain_fields
 from youden.text.sentences import items_compared
+from youden.text.tables import Table
 
 if TYPE_CHECKING:
     from youden.nouns import ScoreKind, SplitRule
@@ -86,27 +87,27 @@ def links_command(
 
 
 def _draw(study: LinksStudy, name: str) -> None:
-    table = show.table(
-        f"{show.safe(name)}: curl of {study.scores} scores, {study.n_agents} agents × "
+    show.table(
+        f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
         ["link"],
         ["median", "P95", "median per SD", "P95 per SD", "R²"],
+        (
+            [link, *map(show.fixed, (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2))]
+            for link, row in study.links.items()
+        ),
     )
-    for link, row in study.links.items():
-        figures = [row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2]
-        table.add_row(link, *(show.fixed(figure) for figure in figures))
-    show.console().print(table)
     if study.differences:
         first = study.differences[0]
-        table = show.table(
+        show.table(
             f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, coincident: {first.coincident}",
             ["links"],
             ["exact", "mean of resamples", "low", "high"],
+            (
+                [f"{gap.first} − {gap.second}", *map(show.fixed, (gap.exact, gap.mean, gap.low, gap.high))]
+                for gap in study.differences
+            ),
         )
-        for gap in study.differences:
-            ends = (gap.exact, gap.mean, gap.low, gap.high)
-            table.add_row(f"{gap.first} − {gap.second}", *(show.fixed(end) for end in ends))
-        show.console().print(table)
 
 
 @click.command("paper")
@@ -152,11 +153,11 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
 
 def _paper_draw(study: PaperStudy) -> None:
     for number, rows in groupby(study.rows, key=lambda row: row.table):
-        table = show.table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"])
-        for row in rows:
-            figures = (show.fixed(row.paper), show.fixed(row.ours), show.fixed(row.sd))
-            table.add_row(show.safe(row.row), row.figure, *figures, show.fixed(row.sds, 1))
-        show.console().print(table)
+        figures = (
+            [row.row, row.figure, *map(show.fixed, (row.paper, row.ours, row.sd)), show.fixed(row.sds, 1)]
+            for row in rows
+        )
+        show.table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
     for title, lines in (("Not made", study.missing), ("Where the paper and its data disagree", study.disagreements)):
         click.echo(f"{title}:")
         for line in lines:
@@ -237,19 +238,15 @@ def baselines_command(
 
 
 def _baselines_draw(study: BaselinesStudy, name: str) -> None:
-    table = show.table(
-        f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD)",
-        ["model"],
-        ["holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"],
-    )
-    table.columns[0].no_wrap = True
+    heads = ["model", "holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"]
+    rows = []
     for row in study.rows:
         first, behind, *others = (
             "–" if spread is None else show.with_sd(spread.mean, spread.sd)
             for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
         )
-        table.add_row(row.name, first, behind, show.fixed(row.se_items, 4), show.fixed(row.se_seeds, 4), *others)
-    show.console().print(table)
+        rows.append([row.name, first, behind, show.fixed(row.se_items, 4), show.fixed(row.se_seeds, 4), *others])
+    show.draw(Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows))
 
 
 QUESTIONS = {

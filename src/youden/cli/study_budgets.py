@@ -15,6 +15,7 @@ import click
 from youden.cli import options, show
 from youden.cli.options import Number, numbers, words
 from youden.cli.progress import progress_bar
+from youden.text.tables import Table
 
 if TYPE_CHECKING:
     from youden.nouns import Json, ScoreKind, SplitRule
@@ -135,28 +136,30 @@ def budget_command(
 
 def _draw(study: BudgetStudy, name: str) -> None:
     recalls = [f"top-{k} recall" for k in study.tops]
-    table = show.table(
-        f"{show.safe(name)}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
-        f"ceiling {show.fixed(study.halves.rho)} ({show.fixed(study.halves.rho_sd)})",
+    rows = [
+        [
+            design,
+            row.asked,
+            *(
+                show.fixed(value, digits)
+                for value, digits in ((row.trials, 0), (row.calls, 0), (row.usd, 2), (row.cells, 0))
+            ),
+            *map(show.fixed, (row.rho_mean, row.rho_sd)),
+            *map(show.fixed, (row.recalls or dict.fromkeys(study.tops)).values()),
+            *map(show.fixed, (row.coverage, row.halfwidth)),
+        ]
+        for design, of_design in study.designs.items()
+        for row in of_design
+    ]
+    halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
+    rows.append(["half items", *[""] * 5, *map(show.fixed, halves), "", ""])
+    show.table(
+        f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
+        f"ceiling {show.with_sd(study.halves.rho, study.halves.rho_sd)}",
         ["design"],
         ["asked for", "trials an agent", "calls", "USD", "cells", "ρ", "SD", *recalls, "coverage", "half width"],
+        rows,
     )
-    for design, rows in study.designs.items():
-        for row in rows:
-            counts = [show.fixed(row.calls, 0), show.fixed(row.usd, 2), show.fixed(row.cells, 0)]
-            figures = [
-                row.rho_mean,
-                row.rho_sd,
-                *(row.recalls or dict.fromkeys(study.tops)).values(),
-                row.coverage,
-                row.halfwidth,
-            ]
-            table.add_row(
-                design, row.asked, show.fixed(row.trials, 0), *counts, *(show.fixed(figure) for figure in figures)
-            )
-    halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    table.add_row("half items", *[""] * 5, *map(show.fixed, halves), "", "")
-    show.console().print(table)
 
 
 @click.command("sparsity")
@@ -231,22 +234,22 @@ def sparsity_command(
 
 
 def _sparsity_draw(study: SparsityStudy, name: str) -> None:
-    table = show.table(
-        f"{show.safe(name)}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts",
-        ["regime"],
-        ["% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"],
-    )
-    table.columns[0].no_wrap = True
+    heads = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
+    rows = []
     for row in (study.dense, *study.rows):
         shares = [None if spread is None else 100 * spread.mean for spread in (row.of_all, row.of_train)]
         calls = [None if spread is None else spread.mean for spread in (row.calls, row.calls_unordered)]
-        table.add_row(
-            row.label,
-            *(show.fixed(share, 1) for share in shares),
-            *(show.fixed(n, 0) for n in calls),
-            *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
+        rows.append(
+            [
+                row.label,
+                *(show.fixed(share, 1) for share in shares),
+                *(show.fixed(n, 0) for n in calls),
+                *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
+            ]
         )
-    show.console().print(table)
+    show.draw(
+        Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", heads, "crrrrrrrr", rows)
+    )
 
 
 def _with_sd(spread: Spread | None) -> str:

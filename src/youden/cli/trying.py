@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from youden.cli import options, show
 from youden.cli.progress import progress_bar
 from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
+from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
     from youden.practice.calibration import Calibration, Tried
@@ -99,7 +99,7 @@ def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
 
     for one in tried:
         show.warn(f"{one.judge}: {warning}" for warning in one.warnings)
-    show.console().print(_table(tried))
+    show.draw(_table(tried))
     for one in tried:
         click.echo()
         for line in judge_in_words(one, most=calibration.known.most):
@@ -108,8 +108,6 @@ def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
 
 
 def _table(tried: tuple[Tried, ...]) -> Table:
-    heads = ["", *(show.safe(one.judge) for one in tried)]
-    table = show.table("judges on trials of known truth, 95 % intervals", heads)
     measures = [one.measures for one in tried]
     bills = [one.bill for one in tried]
     rows = {
@@ -132,19 +130,19 @@ def _table(tried: tuple[Tried, ...]) -> Table:
             f"{show.fixed(bill.usd, 4)} / {show.fixed(bill.usd_per_1000, 4)}" for bill in bills
         ],
     }
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
-    return table
+    heads = ["", *(one.judge for one in tried)]
+    title = "judges on trials of known truth, 95 % intervals"
+    return two_sided(title, heads, (), ([name, *cells] for name, cells in rows.items()))
 
 
 def _share(share: Proportion) -> str:
     if not share.n:
         return "–"
-    return f"{share.value:.2f} \\[{share.low:.2f}, {share.high:.2f}] {share.n_yes:.0f}/{share.n:.0f}"
+    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}] {share.n_yes:.0f}/{share.n:.0f}"
 
 
 def _interval(found: Metric) -> str:
-    return "–" if found.value != found.value else f"{found.value:.2f} \\[{found.low:.2f}, {found.high:.2f}]"
+    return "–" if found.value != found.value else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _missing(reasons: Mapping[str, int]) -> str:
@@ -238,14 +236,9 @@ def stress_command(
 
 
 def _draw(found: Stress) -> None:
-    from youden.practice.stressing import NOTES, columns, conclusion, rows
+    from youden.practice.stressing import NOTES, attacks_table, conclusion
 
-    table = Table(title=f"attacks on {show.safe(found.name)}, judged by {show.safe(found.judge)}", title_justify="left")
-    for head in columns(found):
-        table.add_column(head, overflow="fold")
-    for row in rows(found):
-        table.add_row(*map(show.safe, row))
-    show.console().print(table)
+    show.draw(attacks_table(found))
     for line in conclusion(found):
         click.echo(printable(line))
     show.note(NOTES)

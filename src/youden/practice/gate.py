@@ -30,6 +30,7 @@ from youden.stats.trials.noninferiority import (
 )
 from youden.stats.trials.trial_errors import Left
 from youden.text.sentences import counted, near, signed
+from youden.text.tables import Table, two_sided
 
 MARGIN = 0.05
 FEWEST_ITEMS = 6
@@ -283,6 +284,16 @@ def _needed(outlook: Outlook, *, n_items: int, margin: float, alpha: float, usd:
         chance=float(known.max()) if len(known) else None,
         as_it_is=items_that_decide(now, margin=margin, alpha=alpha),
     )
+
+
+def table(gate: Gate) -> Table:
+    """A row an agent."""
+    rows = [
+        [row.agent, row.verdict, f"{row.difference:+.3f}", interval(row), f"{row.level:.2%}", f"{row.n_items:,}"]
+        for row in gate.agents
+    ]
+    title = f"Against {gate.baseline}, margin {gate.margin:g}"
+    return two_sided(title, ["agent", "verdict"], ["difference", "interval", "level", "items"], rows)
 
 
 def interval(row: Gated) -> str:

@@ -18,6 +18,7 @@ from youden.practice.attacks import Planted
 from youden.practice.experiment import asked_under
 from youden.practice.planned_stress import Landing, PlannedAttack, PlannedStress, abilities, check_cost, land, place_of
 from youden.run.ranking import alarms_of
+from youden.text.tables import Table, two_sided
 
 
 @dataclass(frozen=True)
@@ -203,14 +204,14 @@ NOTES = (
 )
 
 
-def columns(found: Stress) -> tuple[str, ...]:
-    """The table's heads."""
+def attacks_table(found: Stress) -> Table:
+    """A row an attack; those that were left out are not in it."""
     ways = tuple(found.places)
-    return ("attack", "agents", *ways, *(f"others move ({way})" for way in ways), "check", "alarm", "new calls")
+    heads = ("attack", "agents", *ways, *(f"others move ({way})" for way in ways), "check", "alarm", "new calls")
+    return two_sided(f"attacks on {found.name}, judged by {found.judge}", heads, (), _rows(found))
 
 
-def rows(found: Stress) -> Iterator[tuple[str, ...]]:
-    """The table, a row an attack; those that were left out are not in it."""
+def _rows(found: Stress) -> Iterator[tuple[str, ...]]:
     for one in found.attacks:
         if not one.landings:
             continue

@@ -79,12 +79,6 @@ def card(front: Mapping[str, Json], title: str, paragraphs: Sequence[str]) -> st
     return "\n\n".join([f"---\n{yaml_text}---", f"# {quoted(title)}", *paragraphs]) + "\n"
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of texts that are shown as they are."""
-    lines = [header, ["---"] * len(header), *([quoted(field) for field in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def config_of(name: str, *files: str, default: bool = False) -> dict[str, Json]:
     """One table of the dataset, as the Hub and `datasets` find it."""
     found: list[Json] = [*files]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Literal
 
 import pyarrow.parquet as pq
 
-from youden.data.exporters.export_files import TAGS, Exported, Terms, card, config_of, fresh_folder, of_run, table
+from youden.data.exporters.export_files import TAGS, Exported, Terms, card, config_of, fresh_folder, of_run
 from youden.data.exporters.plain_tables import run_tables
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import missing
@@ -24,6 +25,7 @@ from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
 from youden.nouns import Json, Pool
 from youden.text.sentences import items_compared
+from youden.text.tables import as_markdown, two_sided
 
 COPIED = (
     "plan.parquet",
@@ -72,7 +74,7 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
     paragraphs = [
         f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
-        table(
+        _table(
             ["file", "holds"],
             [
                 [RESPONSES, "agent, item, text"],
@@ -82,11 +84,15 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         ),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
         NO_LICENCE,
-        table(["agent", "group"], [[agent.id, agent.group or ""] for agent in pool.agents[:SHOWN]]),
+        _table(["agent", "group"], [[agent.id, agent.group or ""] for agent in pool.agents[:SHOWN]]),
         *_more(pool.n_agents),
     ]
     (folder / "README.md").write_text(card(front, pool.name, paragraphs), encoding="utf-8", newline="\n")
     return {"responses": n_responses, "items": pool.n_items, "agents": pool.n_agents}
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return as_markdown(two_sided("", heads, (), rows))
 
 
 def _features(config: str, said: str) -> Json:
@@ -121,7 +127,7 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
         f"Signature: `{signature.digest}`; all that the numbers depend on is in `signature.json`.",
         "`datasets.load_dataset(PATH, 'ranking')` reads a table; youden reads the folder as a run: `youden fit FOLDER`.",
         NO_LICENCE,
-        table(
+        _table(
             ["places", "agent", "ability", "low", "high"],
             [
                 [f"{row.place_low}–{row.place_high}", row.agent]

@@ -16,10 +16,12 @@ from youden.report.data.ranking_tables import (
     headed_by,
     headline,
     rank_agents,
+    shown,
     shown_columns,
 )
 from youden.run.standings import standing_line
 from youden.text.sentences import items_compared
+from youden.text.tables import Table, bar
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
@@ -69,6 +71,29 @@ class Summary:
     def columns(self) -> tuple[TableColumn, ...]:
         """What the ranking shows of each agent beside places, ability and interval."""
         return shown_columns(self.ranking)
+
+    def table(self, *, bar_cells: int, most: int | None = None) -> Table:
+        """The ranking, best first. bar_cells: letters of an interval's bar, 0 for none; most: agents shown, None for all."""
+        with_bar = bar_cells > 0
+        heads = ["places", "agent", "group", "ability", f"{self.facts.level:.0%} interval", *([""] if with_bar else [])]
+        rows = [
+            [
+                agent.places,
+                agent.agent,
+                agent.group or "–",
+                _fixed(agent.ability),
+                f"{_fixed(agent.low)} … {_fixed(agent.high)}",
+                *([_bar(agent, bar_cells)] if with_bar else []),
+                *(shown(agent, column) for column in self.columns),
+            ]
+            for agent in self.ranking[:most]
+        ]
+        return Table(
+            f"{self.name}: {self.n_agents} agents on {self.items}",
+            [*heads, *(column.heading for column in self.columns)],
+            "rllrl" + "c" * with_bar + "r" * len(self.columns),
+            rows,
+        )
 
     @property
     def items(self) -> str:
@@ -148,6 +173,16 @@ class Summary:
             return ()
         arms = (("paired", self.calls.missing_paired), ("independent", self.calls.missing_independent))
         return tuple((f"{arm} {reason}", n) for arm, reasons in arms for reason, n in reasons.items())
+
+
+def _bar(agent: RankedAgent, cells: int) -> str:
+    if agent.bar is None:
+        return ""
+    return bar(agent.bar.low, agent.bar.middle, agent.bar.low + agent.bar.width, cells=cells)
+
+
+def _fixed(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
 def summarise_run(folder: RunFolder) -> Summary:

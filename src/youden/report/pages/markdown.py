@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
 from youden.text.sentences import quoted
+from youden.text.tables import as_markdown
 
 MAX_AGENTS = 30
 BAR = 20
@@ -25,10 +25,8 @@ def render_markdown(data: ReportData) -> str:
     lines += [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in data.advice]
     lines += [
         "",
-        f"| places | agent | group | ability | {run.facts.level:.0%} interval | |",
-        "| --: | --- | --- | --: | --- | --- |",
+        as_markdown(run.table(bar_cells=BAR, most=MAX_AGENTS)),
     ]
-    lines += [_row(agent) for agent in run.ranking[:MAX_AGENTS]]
     if len(run.ranking) > MAX_AGENTS:
         lines += ["", f"… and {len(run.ranking) - MAX_AGENTS} agents more."]
     lines += ["", *(f"{quoted(line)} " for line in run.standings)]
@@ -54,19 +52,6 @@ def render_markdown(data: ReportData) -> str:
         lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
         lines += [f"- {quoted(line)}" for line in run.labels.notes]
     return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
-
-
-def _row(agent: RankedAgent) -> str:
-    bar = ""
-    if agent.bar is not None:
-        low = round(agent.bar.low / 100 * (BAR - 1))
-        high = max(low, round((agent.bar.low + agent.bar.width) / 100 * (BAR - 1)))
-        middle = round(agent.bar.middle / 100 * (BAR - 1))
-        bar = "".join("●" if k == middle else "─" if low <= k <= high else " " for k in range(BAR))
-        bar = f"`{bar}`"
-    interval = f"{_fixed(agent.low)} … {_fixed(agent.high)}"
-    cells = [agent.places, quoted(agent.agent), quoted(agent.group or "–"), _fixed(agent.ability), interval, bar]
-    return f"| {' | '.join(cells)} |"
 
 
 def _fixed(value: float | None, digits: int = 3) -> str:

@@ -25,8 +25,8 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Json
 from youden.nouns.pool import plain_fields
-from youden.practice.gate import Gate, footing, interval, sentence, to_do
-from youden.practice.stressing import NOTES, Stress, columns, conclusion, rows
+from youden.practice.gate import Gate, footing, sentence, table, to_do
+from youden.practice.stressing import NOTES, Stress, attacks_table, conclusion
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
 from youden.report.data.comparison import Comparison, compare_runs
@@ -37,6 +37,7 @@ from youden.report.pages.markdown import render_markdown as markdown_of
 from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
 from youden.text.sentences import items_compared, quoted
+from youden.text.tables import as_markdown
 
 if TYPE_CHECKING:
     from youden.report.charts.marks import Figure
@@ -147,13 +148,7 @@ def gate_markdown(gate: Gate) -> str:
     lines = [
         f"## {_MARKS[gate.verdict]} {gate.verdict}: {_named(gate)} against {quoted(gate.baseline)}",
         "",
-        "| | agent | verdict | difference | interval | level | items |",
-        "| --- | --- | --- | --: | --- | --: | --: |",
-    ]
-    lines += [
-        f"| {_MARKS[row.verdict]} | {quoted(row.agent)} | {row.verdict} | {row.difference:+.3f} | {interval(row)} "
-        f"| {row.level:.2%} | {row.n_items:,} |"
-        for row in gate.agents
+        as_markdown(table(gate)),
     ]
     lines += ["", *(f"- {quoted(sentence(gate, row))}" for row in gate.agents if row.verdict == "undecided")]
     command = to_do(gate)
@@ -196,7 +191,6 @@ def _named(gate: Gate) -> str:
 
 def stress_markdown(found: Stress) -> str:
     """What got through, and a row an attack."""
-    heads = columns(found)
     lines = [
         f"## What gaming does to the ranking of {quoted(found.name)}",
         "",
@@ -206,9 +200,7 @@ def stress_markdown(found: Stress) -> str:
         "",
         *(f"- {quoted(line)}" for line in conclusion(found)),
         "",
-        f"| {' | '.join(heads)} |",
-        f"| {' | '.join('---' for _ in heads)} |",
-        *(f"| {' | '.join(quoted(cell) for cell in row)} |" for row in rows(found)),
+        as_markdown(attacks_table(found)),
         "",
         NOTES,
         "",
