@@ -24,9 +24,9 @@ from wire_server import Reply, WireServer
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.call.failures import CallError
-from youden.judging.outside.answer_rows import rows_of
+from youden.judging.outside.exporting import Asked, all_as_bytes, as_bytes
+from youden.judging.outside.importing_answers import rows_of
 from youden.judging.outside.lines import outcome_of
-from youden.judging.outside.manifest import Asked, all_as_bytes, as_bytes
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion
 
@@ -520,8 +520,18 @@ def said(outcome: Completion | CallError | None) -> object:
 def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exported(youden)
     (answers,) = answer(here / "x")
-    monkeypatch.setattr("youden.judging.outside.answer_rows.MOST_BYTES", 1000)
-    rewrite(answers, lambda lines: ["x" * 2500 + "\n", *lines])
+    monkeypatch.setattr("youden.judging.outside.importing_answers.MOST_BYTES", 1000)
+    rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = youden("judge", "c.yaml", "--import", str(answers))
     assert ended.code == 0, ended.err
-    assert "3 rows cannot be read" in ended.err
+    assert "1 rows cannot be read" in ended.err
+    assert "refused" not in ended.err
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(youden: Youden, here: Path) -> None:
+    exported(youden)
+    (answers,) = answer(here / "x")
+    answers.write_bytes(b"\xef\xbb\xbf" + answers.read_bytes())
+    ended = youden("judge", "c.yaml", "--import", str(answers))
+    assert ended.code == 0, ended.err
+    assert "110 answers taken" in ended.err

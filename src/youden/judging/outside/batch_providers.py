@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -155,7 +156,7 @@ class _Lines:
 
 def _key(line: bytes) -> str | None:
     try:
-        said = orjson.loads(line)
+        said = orjson.loads(line.removeprefix(BOM_UTF8))
     except ValueError:
         return None
     key = said.get("custom_id") if isinstance(said, dict) else None

@@ -1,29 +1,237 @@
-"""Writes what a judge has still to be asked into files that any engine can read, lines or Parquet, and says beside them
-what they are.
+"""What an export is of, and how it is written: into files that any engine can read, lines or Parquet, with a note beside them.
+
+The note `export.json` says whose answers are wanted and to which plan, so that answers to another one are turned down before they
+are read. A plan's distinct requests are held as a few bytes each.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from youden.errors import InputError
 from youden.judging.config.reading import JudgeConfig
 from youden.judging.outside.lines import request_line
-from youden.judging.outside.manifest import METADATA, NAME, Asked, Manifest, asked_judges
-from youden.judging.question.questions import Questions
+from youden.judging.question.prompts import sendable
+from youden.judging.question.questions import Questions, keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
-from youden.nouns import Plan, Pool, Request
+from youden.nouns import INDEPENDENT, Message, Plan, Pool, Request
+from youden.nouns.pool import Ids, Positions
+from youden.text.yaml_text import misfit
+
+BYTES = 32
+"""Of a key: a sha256."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Each request of `plan` once. key: bytes S32[M], in ascending order; row: the first trial that asks it; n_bytes: of its
+    messages in UTF-8; n_messages: of each. digests: sha256 (hex) of the first trials' keys, by how many they are."""
+
+    config: JudgeConfig
+    key: np.ndarray
+    row: Positions
+    n_bytes: Ids
+    n_messages: int
+    digests: Mapping[int, str]
+
+    @classmethod
+    def of(cls, config: JudgeConfig, plan: Plan, pool: Pool, *, lengths: Collection[int] = ()) -> Asked:
+        """All that `config` is asked. lengths: of the first trials, whose digests are wanted."""
+        questions = config.questions()
+        every, digests = _digests(questions, plan, pool, lengths=lengths)
+        key, row = np.unique(every, return_index=True)
+        around = questions.prompt.messages("", "", hint=questions.hint)
+        return cls(config, key, row, _bytes_of(questions, plan, pool, around=around)[row], len(around), digests)
+
+    def find(self, wanted: np.ndarray) -> np.ndarray:
+        """int64[N]: where each of these keys, bytes S32[N], stands in `key`, −1 for one that is not asked."""
+        if not len(self.key):
+            return np.full(len(wanted), -1)
+        at = np.minimum(np.searchsorted(self.key, wanted), len(self.key) - 1)
+        found: np.ndarray = np.where(self.key[at] == wanted, at, -1)
+        return found
+
+    def name(self, at: int) -> str:
+        """The key at this place, in hex."""
+        return bytes(self.key[at]).ljust(BYTES, b"\0").hex()  # NumPy leaves out zeros at the end
+
+
+def asked_judges(config: JudgeConfig) -> list[JudgeConfig]:
+    """The judge, or those of a jury, that are asked by calls. Raises: InputError [export-no-calls] where none is."""
+    asked = [one for one in config.judges or (config,) if one.makes_calls]
+    if not asked:
+        raise InputError(
+            f"The judge '{config.name}' answers without calls, so there is nothing to export or import. Run `youden judge` "
+            "alone, or name a judge that is asked.",
+            slug="export-no-calls",
+        )
+    return asked
+
+
+def as_bytes(key: object) -> bytes | None:
+    """The 32 bytes that a key in hex stands for, None for what is no key."""
+    if not isinstance(key, str) or len(key) != 2 * BYTES:
+        return None
+    try:
+        found = bytes.fromhex(key)
+    except ValueError:
+        return None
+    return found if len(found) == BYTES else None
+
+
+def all_as_bytes(keys: Sequence[object]) -> np.ndarray:
+    """bytes S32[N]: as `as_bytes`, empty for what is no key."""
+    try:
+        texts = cast(Sequence[str], keys)  # join refuses what is none
+        whole = bytes.fromhex("".join(texts))
+        if len(whole) == BYTES * len(texts) and all(len(text) == 2 * BYTES for text in texts):
+            return np.frombuffer(whole, dtype=f"S{BYTES}")
+    except (TypeError, ValueError):
+        pass
+    return np.array([as_bytes(key) or b"" for key in keys], dtype=f"S{BYTES}")
+
+
+def _digests(
+    questions: Questions, plan: Plan, pool: Pool, *, lengths: Collection[int]
+) -> tuple[np.ndarray, dict[int, str]]:
+    every = np.empty(len(plan), dtype=f"S{BYTES}")
+    hasher, digests = hashlib.sha256(), {}
+    for row, key in keys(questions, plan, pool):
+        if row in lengths:
+            digests[row] = hasher.hexdigest()
+        every[row] = one = bytes.fromhex(key)
+        hasher.update(one)
+    if len(plan) in lengths:
+        digests[len(plan)] = hasher.hexdigest()
+    return every, digests
+
+
+def _bytes_of(questions: Questions, plan: Plan, pool: Pool, *, around: Sequence[Message]) -> Ids:
+    """int32[N]: the bytes of each trial's messages in UTF-8. around: the messages of two empty texts."""
+    length = np.array([[len(sendable(text).encode()) if text else 0 for text in row] for row in pool.texts])
+    other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
+    both = length[plan.first, plan.item] + length[plan.second, other]
+    n_bytes: Ids = (both + sum(len(message.content.encode()) for message in around)).astype(np.int32)
+    for row in np.flatnonzero(questions.cut(plan, pool)).tolist():
+        n_bytes[row] = sum(len(one.content.encode()) for one in questions.request(plan, pool, row).messages)
+    return n_bytes
+
+
+VERSION = 1
+NAME = "export.json"
+METADATA = b"youden"
+"""The key of a Parquet file's metadata under which it holds what `export.json` says."""
+
+_MOST_BYTES = 1_000_000
+
+
+class Manifest(BaseModel):
+    """One export of one judge's requests.
+
+    trials: of the plan when it was exported, without trials of suspected pairs; plan: sha256 (hex) of their requests' keys, in
+    order. requests: how many were exported; files: their names. model, parameters: what is sent beside messages; judge: the
+    judge's public config.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    version: int = VERSION
+    plan: str = Field(pattern=r"^[0-9a-f]{64}$")
+    trials: int = Field(ge=0)
+    requests: int = Field(ge=0)
+    model: str
+    parameters: dict[str, JsonValue]
+    judge: dict[str, JsonValue]
+    files: list[str] = []
+
+    @classmethod
+    def of(cls, config: JudgeConfig, *, plan: str, trials: int, requests: int, files: Iterable[str]) -> Self:
+        """What is said of these files."""
+        return cls.model_validate(
+            {
+                "plan": plan,
+                "trials": trials,
+                "requests": requests,
+                "model": config.model,
+                "parameters": config.request_parameters,
+                "judge": config.public(),
+                "files": list(files),
+            }
+        )
+
+    def other_judge(self, config: JudgeConfig) -> str:
+        """What of the judge differs from `config`, in words; empty where nothing does."""
+        now = config.public()
+        return "; ".join(
+            f"{name} was {_shown(self.judge.get(name))} and is {_shown(now.get(name))}"
+            for name in sorted(now.keys() | self.judge.keys())
+            if name != "name" and now.get(name) != self.judge.get(name)
+        )
+
+
+def read_manifest(text: bytes, *, where: Path) -> Manifest:
+    """What `text` says. Raises: InputError [export-unreadable], [export-version]."""
+    try:
+        said = _Versioned.model_validate_json(text[:_MOST_BYTES])
+        if said.version == VERSION:
+            return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        raise InputError(
+            f"{where} does not say which export it is of: {misfit(error)}. Take the export.json that "
+            "`youden plan CONFIG --export DIR` wrote, or move the answers away from it.",
+            slug="export-unreadable",
+        ) from None
+    raise InputError(
+        f"{where} is of version {said.version} of an export, and this youden reads version {VERSION}. "
+        "Export the plan again with this one.",
+        slug="export-version",
+    )
+
+
+def refuse_other_plan(where: Path, manifest: Manifest, asked: Sequence[tuple[JudgeConfig, str | None]]) -> None:
+    """Whether an export is of this plan, as it is or as it was before it grew.
+
+    asked: each judge, and the digest that its requests have now up to the export's last trial; None where the plan has not so
+    many yet, so that only the judge can be looked at.
+
+    Raises: InputError [export-other-plan].
+    """
+    differences = [manifest.other_judge(config) for config, _ in asked]
+    if any(
+        manifest.plan == digest or (digest is None and not said)
+        for (_, digest), said in zip(asked, differences, strict=True)
+    ):
+        return
+    why = f" The judge is another one: {differences[0]}." if all(differences) else ""
+    raise InputError(
+        f"{where} is of an export of another plan (digest {manifest.plan[:12]}).{why} Name the config that was exported, or "
+        "export this plan.",
+        slug="export-other-plan",
+    )
+
+
+class _Versioned(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    version: int
+
+
+def _shown(value: JsonValue) -> str:
+    return "left out" if value is None else repr(value)[:60]
+
 
 ROWS = 1000
 """Of a group in a Parquet file: what a reader holds in memory at once."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -14,6 +15,17 @@ from youden.judging.call.reply import checked
 from youden.nouns import Completion, Request
 
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+
+
+_REPEATED = 4096
+"""Answers that are known again; most judges say one word, so that most answers are like another."""
+_LONGEST_REPEATED = 200
+"""Characters of such an answer."""
+_PLAIN = {
+    (int, str, str, str, int, int, str),
+    (int, str, str, str, int, int, type(None)),
+}
+"""Types of what an ordinary result line says: 1 and True are not the same."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +58,42 @@ def parts(lines: Iterable[Line], limits: Limits) -> Iterator[list[Line]]:
         yield part
 
 
+class Row(NamedTuple):
+    """What a row says: the key, of any type, and what came of it; None where it cannot be read."""
+
+    key: object
+    outcome: Completion | CallError | None
+
+
 def results(text: bytes) -> Iterator[tuple[str, Completion | CallError]]:
     """(key, what came of it) of a result file's lines; a line that says of no key what came of it is left out."""
-    for line in text.splitlines():
-        try:
-            result = orjson.loads(line)
-        except ValueError:
-            continue
-        key = result.get("custom_id") if isinstance(result, dict) else None
-        if isinstance(key, str) and (outcome := outcome_of(result)) is not None:
+    read = LineReader().read
+    for key, outcome in map(read, text.splitlines()):
+        if isinstance(key, str) and outcome is not None:
             yield key, outcome
+
+
+class LineReader:
+    """Reads result lines. Answers that say the same are checked once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[object, Completion] = {}
+
+    def read(self, line: bytes) -> Row:
+        """What a line says."""
+        try:
+            result = orjson.loads(line.removeprefix(BOM_UTF8))
+        except ValueError:
+            return Row(None, None)
+        if not isinstance(result, dict):
+            return Row(None, None)
+        said = _plain(result)
+        outcome: Completion | CallError | None = None if said is None else self._seen.get(said)
+        if outcome is None:
+            outcome = outcome_of(result)
+            if said is not None:
+                remember(self._seen, said, outcome)
+        return Row(result.get("custom_id"), outcome)
 
 
 def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
@@ -77,3 +115,32 @@ def outcome_of(result: Mapping[str, Any]) -> Completion | CallError | None:
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _plain(result: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """All that an ordinary line says of its answer; None for another, which is looked at by itself."""
+    try:
+        response = result["response"]
+        body = response["body"]
+        choice, usage = body["choices"][0], body["usage"]
+        message = choice["message"]
+        if choice.get("logprobs") is not None or message.get("refusal") or message.get("provider_specific_fields"):
+            return None
+        said = (
+            response["status_code"],
+            message["content"],
+            choice["finish_reason"],
+            body["model"],
+            usage["prompt_tokens"],
+            usage["completion_tokens"],
+            body.get("system_fingerprint"),
+        )
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+    return said if tuple(map(type, said)) in _PLAIN else None
+
+
+def remember(seen: dict[object, Completion], said: object, outcome: Completion | CallError | None) -> None:
+    """Know an answer again; those that say much are looked at anew."""
+    if isinstance(outcome, Completion) and len(outcome.text) <= _LONGEST_REPEATED and len(seen) < _REPEATED:
+        seen[said] = outcome
