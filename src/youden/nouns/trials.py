@@ -54,7 +54,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         n = len(self.item)
-        if len(self.role) < max(n, 1):
+        if not len(self.role):
             role = np.where(self.arm == PAIRED, PLAN, POOLED).astype(np.int8)
             weights = dict.fromkeys(("weight_first", "weight_second"), np.ones(n))
             self.__dict__.update(role=role, step=np.zeros(n, dtype=np.int32), **weights)
