@@ -1,8 +1,6 @@
-"""What commands print: tables, notes, warnings, JSON.
+"""What commands print: tables, notes, warnings, JSON; other people's text is made safe here.
 
-What every command prints with: notes, rounded numbers, other people's text made safe; and a plan with its cost.
-
-A fitted run on a terminal and as JSON: its ranking, its warnings, and how far labels agree.
+Shared by several commands: a plan with its cost, a fitted run with its ranking and how far labels agree.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Who may ask the viewer: this machine, with the token, reading.
+"""The viewer: all runs, one run fitted or under way, two runs side by side, trials page by page.
 
-The viewer's pages: all runs, one run fitted or under way, two runs side by side, trials page by page.
-
-It writes nothing, and opens only the runs it was given.
-
-Starts the viewer, which listens on this machine alone.
+It listens on this machine alone, answers who has the token, writes nothing, and opens only the runs it was given.
 """
 
 from __future__ import annotations

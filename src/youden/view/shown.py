@@ -1,16 +1,6 @@
-"""What the viewer shows: runs, trials page by page, what a search finds, a run under way.
+"""What the viewer shows: runs, found once by name; trials page by page; what a search finds; a run under way.
 
-The trials of a run in parts, a page at a time: every block is counted once for a question, then those of the page are read.
-
-What a search finds: agents and items by their names, cells by their words.
-
-The runs a viewer shows: found once by name, looked at again for their state.
-
-A request names a run and never a path.
-
-A run while it is judged: what has come into its store so far, and the ranking that follows from it.
-
-No judge is asked here, and nothing is written.
+A request names a run and never a path. A run in parts is counted once for a question, then the blocks of the page are read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What a look at a pool finds, and what it looks at.
+"""What a check of a pool says, as data, and the part of the pool that it looks at.
 
-What a check of a pool says: counts, findings and costs, as data.
-
-The part of a pool that slow measures look at: all of it where it is small, else random items with all their responses.
+Slow measures look at all of a small pool, else at random items with all their responses.
 """
 
 from __future__ import annotations

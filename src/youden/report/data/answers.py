@@ -1,10 +1,6 @@
-"""The answers of a run, read block by block: predictions beside them, and whether two answers to the same texts agree.
+"""The answers of a run, read from its files a block of rows at a time, with what the fit predicts of them.
 
-A run's trials are read from its files, a block of rows at a time.
-
-What the fit of a run predicts.
-
-Texts that were compared more than once: whether the judge said the same again, in the other order, and which trials differ.
+Texts that were compared more than once are told here: whether the judge said the same again, or in the other order.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What speaks against a ranking.
+"""When not to believe a ranking: everything that was looked at, what speaks against it, and what says nothing.
 
-What a ranking may follow instead of ability: length, one group's presence, a coalition, or nothing at all.
-
-Who agrees with whom beside what their abilities explain of it, best agents first, and the pairs that agree far beyond.
-
-When not to believe a ranking: everything that was looked at, what speaks against it, and what says nothing.
+A ranking may follow something else than ability: length, one group's presence, a coalition, pairs that agree far beyond what
+their abilities explain, or nothing at all. Thresholds stand where they are used.
 """
 
 from __future__ import annotations

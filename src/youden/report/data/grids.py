@@ -1,8 +1,5 @@
-"""Matrices of agents by agents and by items, and the checks on them.
-
-Who agrees with whom, and how each agent did on each item: matrices as they are drawn, binned where they are large.
-
-What speaks for or against believing a ranking: false alarms of single agents, predictions of held-out cells.
+"""Matrices of agents by agents and by items as they are drawn, binned where they are large, and what is drawn beside them: false
+alarms of single agents, predictions of held-out cells.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""The tables of agents, items and labels.
+"""The tables of agents, items and labels as they are shown: intervals as bars, places, who cannot be told from whom.
 
-Other people's text as a page may show it: characters that deceive a reader are made visible.
-
-Markup is escaped later, where the text is drawn.
-
-The ranking as it is shown: intervals as bars, places, and who cannot be told from whom.
-
-Items by difficulty, with the text of the hardest and the easiest.
-
-Whether a ranking was held against labels, and whether what was found is still about this ranking.
+Labels that were held against an earlier ranking are told here, and characters that deceive a reader are made visible; markup is
+escaped later, where a text is drawn.
 """
 
 from __future__ import annotations

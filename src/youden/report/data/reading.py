@@ -1,12 +1,6 @@
-"""What is told of trials in one reading: what a judge cost and how good it was, and which trials cost an agent most.
+"""What is told of a run's trials in one reading, block by block; the trials that a report shows are read once more.
 
-What a run asked, what came back, how long calls took.
-
-How good the judge was in this run: what it says yes to, and whether it says the same when it is asked twice.
-
-The trials that cost each agent most, from a run's trials in blocks of rows.
-
-What a report says of a run's trials, from one reading of them block by block; the trials that it shows are read once more.
+What was asked and how long calls took, how good the judge was, and which trials cost each agent most.
 """
 
 from __future__ import annotations

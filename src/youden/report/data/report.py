@@ -1,8 +1,4 @@
-"""All that a report says, from a run's folder; and what an agent's page says.
-
-What is known of one agent: with whom it agrees, on which items it gains and loses, the trials that cost it most.
-
-A whole report as a tree of plain dataclasses, built from a run's folder.
+"""All that a report says, as a tree of plain dataclasses from a run's folder, and what is known of each of its agents.
 
 Its parts are questions, in this order: who is best, can I believe it, what did it cost, show me.
 """

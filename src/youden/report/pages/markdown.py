@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from youden.nouns import Finding
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
 from youden.text.sentences import quoted
@@ -22,7 +25,7 @@ def render_markdown(data: ReportData) -> str:
         f"{quoted(ABILITY)} {quoted(run.target)}",
         "",
     ]
-    lines += [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in data.advice]
+    lines += warned(data.advice)
     lines += [
         "",
         as_markdown(run.table(bar_cells=BAR, most=MAX_AGENTS)),
@@ -52,6 +55,11 @@ def render_markdown(data: ReportData) -> str:
         lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
         lines += [f"- {quoted(line)}" for line in run.labels.notes]
     return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
+
+
+def warned(found: Iterable[Finding]) -> list[str]:
+    """A line each, with what to do."""
+    return [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in found]
 
 
 def _fixed(value: float | None, digits: int = 3) -> str:

@@ -1,14 +1,6 @@
-"""Pages from their data: a run's report, a gate's, a stress test's.
+"""Pages from their data, and the files they are written to: a run's report, two runs, a study, a gate, a stress test.
 
-Draws pages as self-contained HTML. Nothing is computed here.
-
-A gate's outcome as Markdown for a pull request and as JUnit XML for a CI's list of tests.
-
-Agents' names are other people's: no character of them acts.
-
-A gaming audit as Markdown. Agents' names are other people's: no character of them acts.
-
-Writes a run's report where it is wanted, in the form that is wanted.
+Nothing is computed here. Agents' names are other people's: no character of them acts.
 """
 
 from __future__ import annotations
@@ -34,6 +26,7 @@ from youden.report.data.report import ReportData, build_report
 from youden.report.data.summary import ABILITY, Summary
 from youden.report.pages import embed
 from youden.report.pages.markdown import render_markdown as markdown_of
+from youden.report.pages.markdown import warned
 from youden.stats.trials.noninferiority import Verdict
 from youden.text.printable import printable
 from youden.text.sentences import items_compared, quoted
@@ -204,7 +197,7 @@ def stress_markdown(found: Stress) -> str:
         "",
         NOTES,
         "",
-        *(f"> {quoted(one.says)}" for one in found.warnings),
+        *warned(found.warnings),
     ]
     return "\n".join([*lines, ""])
 
