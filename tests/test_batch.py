@@ -453,8 +453,7 @@ async def test_a_host_that_stood_still_before_its_note_notes_nothing(
 ) -> None:
     """Others may have asked those keys meanwhile, and whoever finds the note sends them."""
     stood_still = 0.0
-    lock = contextlib.nullcontext()
-    monkeypatch.setattr(store, "claims", lambda: Claims(store.place, lock, now=lambda: time.time() + stood_still))
+    monkeypatch.setattr(store, "claims", lambda: Claims(store.place, now=lambda: time.time() + stood_still))
     holding = Holding(store, store.jobs(address="a", model="m"))
     holding.note(Job(0.0, ("a",)))
     stood_still = LEASE

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def test_a_claim_ends_with_the_answer_and_not_before_it_is_written(tmp_path: Pat
 def test_a_claim_lasts_as_long_as_it_is_renewed(tmp_path: Path) -> None:
     clock = Clock()
     with opened(tmp_path / "v.db", clock) as store:
-        first, second = [Claims(store.place, nullcontext(), now=clock) for _ in range(2)]
+        first, second = [Claims(store.place, now=clock) for _ in range(2)]
         first.take(KEYS)
         for _ in range(4):
             clock.now += LEASE / 3

@@ -33,7 +33,7 @@ from youden.errors import ConfigError
 from youden.judging.call.failures import CallError, Failure, FailureKind
 from youden.judging.call.reply import trusted
 from youden.judging.store.claims import LEASE, Claims, Jobs, UnderWay
-from youden.judging.store.contract import Batch, Change, FailureRow, Kept, Member, Place, Row
+from youden.judging.store.contract import Batch, FailureRow, Place, Row, all_rows
 from youden.judging.store.sqlite import explanation
 from youden.nouns import Completion, Json
 from youden.registry import Registry
@@ -128,7 +128,7 @@ class Store:
         self.place = place
         self.name = place.name
         self.lease = lease
-        self._one_at_a_time = RLock()
+        self._flushing = RLock()
         self._adding = RLock()
         self._unwritten = _Unwritten()
         self._being_written = _Unwritten()
@@ -145,23 +145,20 @@ class Store:
     def __len__(self) -> int:
         """How many answers it holds."""
         self.flush()
-        with self._one_at_a_time:
-            return self.place.count()
+        return self.place.count()
 
     def known(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
         """key → what came of it, for those of `keys` that were answered or given up on the last time they were asked. An answer
         that cannot be trusted is a failure: replies were once kept as they came."""
-        with self._one_at_a_time:
-            answers, failures = self.place.known(keys) if keys else ([], [])
+        with self._adding:
+            outcomes = {**self._being_written.outcomes, **self._unwritten.outcomes}
+        unwritten = {key: outcomes[key] for key in keys if key in outcomes}
+        answers, failures = self.place.known(keys) if keys else ([], [])
         found: dict[str, Completion | Failure] = {
             key: Failure(cast(FailureKind, kind), status, reason) for key, kind, status, reason in failures
         }
         read = {text: self._read(text) for text in {text for _, text in answers}}
-        found |= {key: read[text] for key, text in answers}
-        with self._adding:
-            for buffer in (self._being_written, self._unwritten):
-                found |= {key: buffer.outcomes[key] for key in keys if key in buffer.outcomes}
-        return found
+        return found | {key: read[text] for key, text in answers} | unwritten
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """key → completion for those of `keys` that were answered."""
@@ -173,8 +170,7 @@ class Store:
 
     def since(self, mark: int) -> tuple[int, dict[str, Completion]]:
         """Answers written after `mark` (0 for all), and the mark to go on from: how another process follows a run."""
-        with self._one_at_a_time:
-            mark, rows = self.place.since(mark)
+        mark, rows = self.place.since(mark)
         read = {key: self._read(text) for key, text in rows}
         return mark, {key: said for key, said in read.items() if isinstance(said, Completion)}
 
@@ -206,7 +202,7 @@ class Store:
             [_failure_row(key, one) for key, one in failures.items()],
             [(payer, key, None, one.tokens_in, one.tokens_out, 0.0) for key, one in answers.items()],
         )
-        with self._one_at_a_time:
+        with self._flushing:
             self.flush()
             self.place.write(batch)
 
@@ -228,8 +224,7 @@ class Store:
     def paid(self, payer: str) -> dict[str, Payment]:
         """key → what `payer` paid for that request, in this and all earlier passes."""
         self.flush()
-        with self._one_at_a_time:
-            rows = self.place.paid(payer)
+        rows = self.place.paid(payer)
         return {
             key: Payment(math.nan if usd is None else usd, n_in, n_out, seconds)
             for key, usd, n_in, n_out, seconds in rows
@@ -237,7 +232,7 @@ class Store:
 
     def flush(self) -> None:
         """Write everything added so far, in one transaction, which also ends the claims on it."""
-        with self._one_at_a_time:
+        with self._flushing:
             self._flushed = time.monotonic()
             with self._adding:
                 if self._unwritten.is_empty:
@@ -255,58 +250,39 @@ class Store:
 
     def claims(self) -> Claims:
         """For one asker: who else asks into this store."""
-        return Claims(self.place, self._one_at_a_time, seconds=self.lease)
+        return Claims(self.place, seconds=self.lease)
 
     def jobs(self, *, address: str, model: str) -> Jobs:
         """The batches of a model that are under way."""
-        return Jobs(self.place, self._one_at_a_time, address=address, model=model)
+        return Jobs(self.place, address=address, model=model)
 
     def under_way(self) -> UnderWay:
         """The keys in all batches that are under way."""
-        return UnderWay(self.place, self._one_at_a_time)
-
-    def members(self, run: str, change: Change) -> Sequence[Member]:
-        """Who asks `run`, as `Place.members`."""
-        with self._one_at_a_time:
-            return self.place.members(run, change)
+        return UnderWay(self.place)
 
     def remember_judge(self, config: dict[str, Json]) -> None:
         """Note whose answers are kept here, so that a replay need not be told."""
-        self._note("judges", [(_text(config), time.time())])
+        self.place.put_rows("judges", [(_text(config), time.time())])
 
     def judges(self) -> list[dict[str, Json]]:
         """The judges whose answers are kept here, oldest first."""
-        rows = sorted(self.all_rows("judges"), key=lambda row: cast(float, row[1]))
+        rows = sorted(all_rows(self.place, "judges"), key=lambda row: cast(float, row[1]))
         return [orjson.loads(cast(str, text)) for text, _ in rows]
 
     def remember_served(self, config: dict[str, Json], names: Sequence[str]) -> None:
         """Note under which names a judge was served."""
-        self._note("served", [(_text(config), name, time.time()) for name in names])
+        self.place.put_rows("served", [(_text(config), name, time.time()) for name in names])
 
     def served(self, config: dict[str, Json]) -> list[str]:
         """The names under which earlier runs of a judge were served."""
-        return [cast(str, name) for judge, name, _ in self.all_rows("served") if judge == _text(config)]
-
-    def all_rows(self, kept: Kept) -> list[tuple[Any, ...]]:
-        """Every row of a small table."""
-        found: list[tuple[Any, ...]] = []
-        with self._one_at_a_time:
-            while more := self.place.rows(kept, found[-1] if found else None, n=1000):
-                found += more
-        return found
+        return [cast(str, name) for judge, name, _ in all_rows(self.place, "served") if judge == _text(config)]
 
     def close(self) -> None:
         """Flush and let go of the place."""
         try:
             self.flush()
         finally:
-            with self._one_at_a_time:
-                self.place.close()
-
-    def _note(self, kept: Kept, rows: list[tuple[Any, ...]]) -> None:
-        if rows:
-            with self._one_at_a_time:
-                self.place.put_rows(kept, rows)
+            self.place.close()
 
     def _read(self, text: str) -> Completion | Failure:
         """A stored answer; a failure where it cannot be trusted."""

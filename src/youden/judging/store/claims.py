@@ -18,7 +18,7 @@ import platform
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 
 from youden.errors import JudgeError
-from youden.judging.store.contract import Place, Row
+from youden.judging.store.contract import Place, Row, all_rows
 
 LEASE = 30.0
 """Seconds that a claim holds unless it is renewed."""
@@ -40,18 +40,16 @@ def new_owner() -> str:
 
 
 class Claims:
-    """The claims of one asker on a place, `seconds` long. lock: held while the place is used."""
+    """The claims of one asker on a place, `seconds` long."""
 
     def __init__(
         self,
         place: Place,
-        lock: AbstractContextManager[object],
         *,
         seconds: float = LEASE,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._place = place
-        self._lock = lock
         self._seconds = seconds
         self._now = now
         self._owner = new_owner()
@@ -66,25 +64,22 @@ class Claims:
 
     def take(self, keys: Sequence[str]) -> set[str]:
         """Those of `keys` that are this asker's now; somebody else asks the others."""
-        with self._lock:
-            if time.monotonic() - self._looked >= LOOKS_EVERY:
-                self._gone = [owner for owner in self._place.owners() if owner != self._owner and is_gone(owner)]
-                self._looked = time.monotonic()
-            return self._place.take(keys, self._owner, seconds=self._seconds, gone=self._gone)
+        if time.monotonic() - self._looked >= LOOKS_EVERY:
+            self._gone = [owner for owner in self._place.owners() if owner != self._owner and is_gone(owner)]
+            self._looked = time.monotonic()
+        return self._place.take(keys, self._owner, seconds=self._seconds, gone=self._gone)
 
     def renew(self) -> None:
         """Hold what is held for another lease; call it often, it writes every quarter of one."""
         now = self._now()
         if now - self._renewed < self._seconds / 4:
             return
-        with self._lock:
-            self._place.renew(self._owner, seconds=self._seconds)
+        self._place.renew(self._owner, seconds=self._seconds)
         self._renewed = now
 
     def finish(self, keys: Collection[str] | None = None) -> None:
         """Give up the claims on `keys`, or on all: they were not asked, or their outcome is in the store."""
-        with self._lock:
-            self._place.release(self._owner, keys)
+        self._place.release(self._owner, keys)
 
 
 @cache
@@ -148,12 +143,11 @@ class Noted:
 
 
 class Jobs:
-    """The batches of one model at one address. lock: held while the place is used."""
+    """The batches of one model at one address."""
 
-    def __init__(self, place: Place, lock: AbstractContextManager[object], *, address: str, model: str) -> None:
+    def __init__(self, place: Place, *, address: str, model: str) -> None:
         self.place = place.name
         self._place = place
-        self._lock = lock
         self._whose = (address, model)
 
     def pending(self) -> list[Job]:
@@ -170,8 +164,7 @@ class Jobs:
 
     def add(self, job: Job) -> None:
         """Note a batch before anything of it leaves the machine."""
-        with self._lock:
-            self._place.put_rows("batches", [self.row(job)])
+        self._place.put_rows("batches", [self.row(job)])
 
     def row(self, job: Job) -> Row:
         """The note of a batch."""
@@ -188,42 +181,37 @@ class Jobs:
 
     def forget(self, job: Job) -> None:
         """Nothing of it was begun."""
-        with self._lock:
-            self._place.forget_batch(job.id)
+        self._place.forget_batch(job.id)
 
     def _changed(self, job: Job) -> Job:
-        with self._lock:
-            there = self._place.note_batch(job.id, file=job.file, batch=job.batch)
+        there = self._place.note_batch(job.id, file=job.file, batch=job.batch)
         if not there:
             raise lease_lost(self.place)
         return job
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
-        with self._lock:
-            rows = all_batches(self._place)
+        rows = all_batches(self._place)
         for number, address, model, usd, file, batch, keys, _ in rows:
             if (address, model) == self._whose:
                 yield number, usd, file, batch, keys
 
 
 class UnderWay:
-    """The keys in the batches of all models, for one who asks call by call. lock: held while the place is used."""
+    """The keys in the batches of all models, for one who asks call by call."""
 
-    def __init__(self, place: Place, lock: AbstractContextManager[object]) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
-        self._lock = lock
-        self._of: list[str] = []
-        self._keys: frozenset[str] = frozenset()
+        self._known: tuple[list[str], frozenset[str]] = ([], frozenset())
 
     def keys(self) -> frozenset[str]:
         """All of them now; read again only where a batch was added or forgotten."""
-        with self._lock:
-            of = self._place.batches()
-            rows = all_batches(self._place) if of and of != self._of else []
-        if of != self._of:
-            self._keys = frozenset(key for *_, keys, _ in rows for key in orjson.loads(keys))
-            self._of = of
-        return self._keys
+        of = self._place.batches()
+        known, keys = self._known
+        if of != known:
+            rows = all_batches(self._place) if of else []
+            keys = frozenset(key for *_, listed, _ in rows for key in orjson.loads(listed))
+            self._known = of, keys
+        return keys
 
 
 def noted_batches(place: Place) -> list[Noted]:
@@ -236,10 +224,7 @@ def noted_batches(place: Place) -> list[Noted]:
 
 def all_batches(place: Place) -> list[tuple[Any, ...]]:
     """The rows of all batches, oldest first."""
-    rows: list[Row] = []
-    while more := place.rows("batches", rows[-1] if rows else None, n=100):
-        rows += more
-    return sorted(rows, key=lambda row: (row[-1], row[0]))
+    return sorted(all_rows(place, "batches"), key=lambda row: (row[-1], row[0]))
 
 
 def lease_lost(place: str) -> JudgeError:

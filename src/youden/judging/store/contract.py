@@ -2,7 +2,7 @@
 
 What a place has to offer in which answers are kept. It keeps rows; what they mean is the `Store`'s affair.
 
-Every method is one transaction, called by one thread at a time, and raises JudgeError with a way on where it fails. A place on
+Every method is one transaction, may be called by any thread, and raises JudgeError with a way on where it fails. A place on
 another machine waits for it a while when it is away. Times are seconds by one clock for all who use the place.
 """
 
@@ -189,3 +189,11 @@ class Place(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def all_rows(place: Place, kept: Kept) -> list[Row]:
+    """Every row of a table, in the order of their names."""
+    rows: list[Row] = []
+    while more := place.rows(kept, rows[-1] if rows else None, n=100):
+        rows += more
+    return rows

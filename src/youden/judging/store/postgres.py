@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import astuple
+from threading import RLock
 from typing import Any, TypeVar
 
 import psycopg
@@ -117,6 +118,7 @@ class PostgresPlace:
         self.name = shown(place)
         self._place = place
         self._writer, self._n = uuid.uuid4().hex, 0
+        self._lock = RLock()
         try:
             self._connection = self._connected()
         except psycopg.OperationalError as error:
@@ -229,23 +231,24 @@ class PostgresPlace:
 
     def _do(self, work: Callable[[Connection], T]) -> T:
         """What `work` brings; again where the connection broke or two stood in each other's way. Raises: JudgeError."""
-        until = 0.0
-        while True:
-            try:
-                if self._connection.closed:
-                    self._connection = self._connected()
-                return work(self._connection)
-            except (errors.DeadlockDetected, errors.SerializationFailure):
-                continue
-            except psycopg.OperationalError as error:
-                if not self._connection.closed:
+        with self._lock:
+            until = 0.0
+            while True:
+                try:
+                    if self._connection.closed:
+                        self._connection = self._connected()
+                    return work(self._connection)
+                except (errors.DeadlockDetected, errors.SerializationFailure):
+                    continue
+                except psycopg.OperationalError as error:
+                    if not self._connection.closed:
+                        raise self._explained(error) from None
+                    until = until or time.monotonic() + AWAY
+                    if time.monotonic() > until:
+                        raise self._away(error) from None
+                    time.sleep(0.25)
+                except psycopg.Error as error:
                     raise self._explained(error) from None
-                until = until or time.monotonic() + AWAY
-                if time.monotonic() > until:
-                    raise self._away(error) from None
-                time.sleep(0.25)
-            except psycopg.Error as error:
-                raise self._explained(error) from None
 
     def _connected(self) -> Connection:
         options: dict[str, Any] = {**_ALIVE, "application_name": "youden"}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
+from threading import RLock
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -74,6 +75,7 @@ class SqlitePlace:
         self.path = path = path_of(place)
         self.name = str(path)
         self.now = now
+        self._lock = RLock()
         if read_only and not path.is_file():
             raise ConfigError(
                 f"There is no store at {path}. Judge the plan first, or give its path.", slug="store-missing"
@@ -175,16 +177,17 @@ class SqlitePlace:
         return [number for (number,) in self._read("SELECT id FROM batches ORDER BY id")]
 
     def close(self) -> None:
-        self._connection.close()
+        with self._lock:
+            self._connection.close()
 
     def _read(self, query: str, *values: str | int | float | None) -> list[Any]:
-        with self._explained():
+        with self._lock, self._explained():
             return self._connection.execute(query, values).fetchall()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, which begins as a writer: one that read first could not become one while others write."""
-        with self._explained():
+        with self._lock, self._explained():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection

@@ -124,7 +124,7 @@ class Team:
                 seen[:] = [rows]
                 return self._changed(now, rows, money.beyond(self._base(rows, money)), ends=ends)
 
-            made = self._store.members(self._run, change)
+            made = self._store.place.members(self._run, change)
             self._counted = self._base(seen[0], money)
             self._joined = True
             mine, living = made[-1], [one for one in made[:-1] if one.expires]
