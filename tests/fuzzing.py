@@ -62,6 +62,7 @@ async def judged(url: str, course: Course, path: Path, *, retry_failed: bool, ca
         backend="openai" if batched else course.backend,
         model="openai/m" if course.backend == "litellm" else "m",
         decision=course.decision,
+        **({"outage": 0.5} if batched else {}),
         price=PRICE,
         **({"batch_discount": 0.5} if batched else {}),
         max_tries=2,
@@ -196,7 +197,7 @@ def batch_line(result: Mapping[str, Any], twist: Twist | None) -> Sent:
 
 def heal(server: Any) -> None:
     if isinstance(server, UnrulyBatchServer):
-        server.twist = lambda _n, result: sent(result)
+        server.heal()
     else:
         server.script = healthy
 
