@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
@@ -315,11 +315,11 @@ class RunFolder:
         return self._read_json("labels.json", Validation)
 
     def _write_json(self, name: str, value: Any) -> None:
-        self.write_text(name, _adapter(type(value)).dump_json(value, indent=1).decode() + "\n")
+        self.write_text(name, _adapter(value.__class__).dump_json(value, indent=1).decode() + "\n")
 
     def _read_json(self, name: str, kind: type[T]) -> T:
-        file = self.file(name)
-        found: T = parse(file, read_bytes(file), _adapter(kind))
+        file, of = self.file(name), cast(Any, kind)
+        found: T = parse(file, read_bytes(file), _adapter(of))
         return found
 
 

@@ -194,7 +194,9 @@ def read_answers(
     fresh = np.zeros(len(plan), dtype=np.bool_) if fresh is None else fresh
     while chunk := list(islice(rest, CHUNK)):
         known = store.known(sorted({key for _, key in chunk}))
-        rows, keys_, read = [], [], []
+        rows: list[int] = []
+        keys_: list[str] = []
+        read: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
             outcome = known.get(key)
             if outcome is None and questions.fits(questions.request(plan, pool, row)):
