@@ -1,13 +1,8 @@
 """Text made fit for a terminal, a file name, a message about a place.
 
-Makes text safe to show on a terminal: judged text and ids are other people's, and may hold control sequences.
-
-Says whether a name is safe to show, in a terminal and in a spreadsheet that opens a CSV file with it; fits a name to a path.
-
-A spreadsheet runs a field that begins with `=`, `+`, `-` or `@`, quoted or not. No way of escaping it in the file leaves the
-name as it was for everybody else who reads the file, so such a name is refused where it is read.
-
-Names of places in which answers are kept, as they may be shown: a path, or a URL without its password.
+Judged text and ids are other people's and may hold control sequences. A spreadsheet runs a field that begins with `=`, `+`, `-`
+or `@`, quoted or not, and no escaping leaves the name as it was for everybody else, so such a name is refused where it is read.
+A place in which answers are kept is shown without its password.
 """
 
 from __future__ import annotations

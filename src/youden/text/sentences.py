@@ -1,16 +1,7 @@
-"""Small pieces of sentences: numbers, intervals, quotes, lists, what a mistyped name may have meant.
+"""Small pieces of sentences: numbers, intervals, quotes, lists, what a mistyped name may have meant; and where a text can be cut.
 
-Puts other people's text into Markdown so that it is shown, not obeyed.
-
-Says what a mistyped name may have meant, and which names there are.
-
-A figure and its interval in words: never an interval that looks like a point.
-
-How many items there are, and on how many of them anything was compared: never the one without the other.
-
-Where a text can be cut: into sentences, and into the pieces that a reader would count as words.
-
-It sees end marks, line breaks and scripts without spaces. An abbreviation before a capital letter ends a sentence too.
+An interval never looks like a point, and items never stand without how many of them were compared. Cutting sees end marks, line
+breaks and scripts without spaces; an abbreviation before a capital letter ends a sentence too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""How alike texts are, and what one copies from another.
+"""How much two texts share, as the summed weight of words in both, and how much of a response is its prompt's, word for word.
 
-Who copies: how much of a response is taken from its prompt word for word.
-
-It counts runs of words. Whether copying is bad depends on the task.
-
-How much two texts share: the summed weight of the words that occur in both.
+Whether copying is bad depends on the task.
 """
 
 from __future__ import annotations

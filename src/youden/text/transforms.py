@@ -1,18 +1,7 @@
-"""Texts made worse or other on purpose: the steps of transforming agents, and their names.
+"""Transforms: one text made from another by rule, a small pure function each in (text, rng), and their names.
 
-How a transform refuses an option's value.
-
-Transforms that hardly use the text they are given: what an agent does that makes no effort.
-
-Transforms that answer a source with sentences of its own: the first, the most central, any.
-
-TextRank is sumy's, on our own sentences, as sumy's tokenizers want files from the network.
-
-Transforms that keep a text's own words and change which of them stand where.
-
-Transforms that keep what a text says and change how it is put.
-
-Transforms: one text made from another by rule. One small pure function each in (text, rng), and their names.
+Some hardly use the text (an agent that makes no effort), some answer with sentences of its own, some change which words stand
+where, some how it is put. TextRank is sumy's, on our own sentences, as sumy's tokenizers want files from the network.
 """
 
 from __future__ import annotations

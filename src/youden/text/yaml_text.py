@@ -1,10 +1,6 @@
-"""YAML and front matter read, and how a misfit is said.
+"""YAML, and the front matter of Markdown, read for the whole project; what pydantic found wrong with data, in one sentence.
 
-Says in one sentence what pydantic found wrong with data, and where.
-
-Reads YAML, and the front matter of Markdown, for the whole project; refuses a key that is given twice.
-
-Plain PyYAML keeps the last of two equal keys without a word.
+A key that is given twice is refused: plain PyYAML keeps the last without a word.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""What judging a pool would take: as a run's config says, or by each design with each judge there is a config for.
+"""Checks whether a pool can be ranked at all, before money is spent, and says what judging it would take.
 
-Plans of a large pool are not drawn: what they cost is estimated, or said to be unknown.
-
-Checks whether a pool can be ranked at all, before money is spent.
-
-The pool is only looked at, never changed.
+The pool is only looked at. Plans of a large pool are not drawn: what they cost is estimated, or said to be unknown.
 """
 
 from __future__ import annotations

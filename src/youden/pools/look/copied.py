@@ -1,18 +1,8 @@
 """Responses that copy: their source, each other, or a text that addresses the judge.
 
-Agents that hand back their source instead of a response.
-
-Runs of words that stand in the prompt are counted, whether or not quoting was asked for.
-
-Responses that speak to whoever judges them.
-
-It looks for phrases, English ones and the commonest in German, French, Spanish and Chinese. Whether a judge would obey is
-not known.
-
-Agents whose answers are other agents' answers: copied from one or many of them, reworded, or strung together.
-
-Runs of five words that stand in the item's prompt are nobody's and do not count. Where answers coincide by nature, as in
-translation, nothing is said.
+Runs of words that stand in the prompt are counted, whether or not quoting was asked for, and are nobody's where agents are
+compared. Texts that speak to a judge are found by phrases in five languages; whether a judge would obey is not known. Where
+answers coincide by nature, as in translation, nothing is said.
 """
 
 from __future__ import annotations

@@ -1,18 +1,8 @@
-"""Agents that are too alike: clones, circles, templates.
+"""Agents that are too alike: clones, duplicates, rings, families, templates.
 
-Agents that give the same responses as others, and identical responses between agents that otherwise differ.
-
-Two responses on the same item are compared as sets of words.
-
-Agents that agree with each other for a reason of their own: a token that only they know, or one family of models.
-
-A ring shares words that nobody else uses and that the prompt does not hold, other ones on each item. A family is what the
-agents' `meta.family` says; naming one accuses nobody.
-
-Agents whose responses hardly depend on the item.
-
-There are two signs: runs of words that come back in response after response, and words that have little to do with the item.
-A template in ever new words passes where nothing is known of the sources.
+Two responses on an item are compared as sets of words. A ring shares words that nobody else uses and no prompt holds, other ones
+on each item. A family is what `meta.family` says; naming one accuses nobody. A template repeats runs of words, or says little of
+its items; one in ever new words passes where nothing is known of the sources.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
-"""Plain facts of responses: lengths, languages, lists of words, empty ones.
+"""Plain facts of responses: whether they are there, their lengths, languages, and agents that answer in lists of words.
 
-Which language each agent answers in.
-
-The package `py3langid` names the language of a few responses an agent.
-
-Agents that answer in lists of words: keywords without sentences, or the prompt's rare words one after the other.
-
-Function words are those that come back in an agent's own answers, whatever its language. Where scripts or tasks leave few of
-them to the usual agent, nothing is said of keywords.
-
-What every text of a pool says of itself at a glance: whether it is there, how long it is, whether it was read right.
+Languages are told by `py3langid` from a few responses an agent. Function words are those that come back in an agent's own
+answers, whatever its language; where scripts or tasks leave few of them to the usual agent, nothing is said of keywords.
 """
 
 from __future__ import annotations

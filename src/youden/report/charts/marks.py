@@ -1,9 +1,4 @@
-"""Data frames and marks that the charts share.
-
-The numbers behind a chart as columns: small in a file, easy to expand into rows.
-
-What all figures share: how one is described, its colours, its width, where its data come from.
-"""
+"""What all figures share: data frames as columns (small in a file, easy to expand into rows), marks, colours, sources."""
 
 from __future__ import annotations
 

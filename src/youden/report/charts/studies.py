@@ -1,11 +1,4 @@
-"""Charts of studies, comparisons and stress tests.
-
-Two rankings as a slope chart.
-
-Where attackers land, drawn.
-
-Figures of the studies: what cells and calls buy, which design is cheapest, how baselines compare.
-"""
+"""Figures of studies (what calls buy, how baselines compare), two rankings as a slope, and where attackers land."""
 
 from __future__ import annotations
 
