@@ -23,7 +23,7 @@ import numpy as np
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.pools.pool_reader import read_pool
 from youden.judging.backends.lexical import Lexical
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import PAIRED, Completion, Pool, Request, Verdicts

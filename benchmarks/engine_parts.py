@@ -26,7 +26,7 @@ import numpy as np
 from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
 from youden.judging.call.pace import Pace, request_limiter
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Agent, Completion, Item, Judge, Plan, Pool, Request, Verdicts

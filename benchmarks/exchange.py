@@ -91,7 +91,7 @@ def measured(rows: int, step: Callable[[], object]) -> dict[str, float]:
 
 def ready(rows: int) -> tuple[Any, Any, Any]:
     """A pool of some 400 characters a text, a plan of `rows` distinct trials, and a judge."""
-    from youden.judging.config.reading import load_judge_config
+    from youden.judging.config.judge_files import load_judge_config
     from youden.nouns import Agent, Item, Plan, Pool, Split, Trials
 
     n_agents, n_items = 50, max(rows // (50 * 49) + 1, 2)

@@ -1,6 +1,6 @@
 """What DuckDB takes for cells, means and intervals of a cyclic run: CPU time and the peak of memory of a fresh process.
 
-It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/test_in_database.py does).
+It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/run/test_in_database.py does).
 `python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
 `--whole` times `youden fit --engine duckdb` and `youden report` of a whole run instead, imports included: at
 `--trials 50000000 --agents 500 --items 10000` the report takes at most 60 CPU s and 3 GB.
@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from youden.data.folder.columns import COLUMNS
 from youden.data.folder.parquet_tables import encoded, writing_parts
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import COLUMNS
 from youden.data.folder.trial_tables import VerdictsSaid
 from youden.engines.database import blocks, database, load_trials
 from youden.engines.tallying import apart_sums, means, tallied

@@ -36,7 +36,7 @@ from youden.protocol.scores import tally
 from youden.run.estimators import abilities_of
 from youden.stats.base.metrics import spearman
 from youden.stats.forecast import TRIALS, parts_of
-from youden.study.replay import make_world, replay
+from youden.study.replaying import make_world, replay
 
 
 def domains(runs: int, shared: Path) -> None:

@@ -18,7 +18,7 @@ from youden.protocol.plan import make_plan
 from youden.run.estimators import abilities_of, standing_of
 from youden.run.rounds import run_rounds
 from youden.stats.forecast import at_share, slots_for
-from youden.study.replay import replay
+from youden.study.replaying import replay
 
 SMOKE_RUNS = 2
 WIDTHS = (0.02, 0.03, 0.05)

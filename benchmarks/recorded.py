@@ -10,7 +10,7 @@ import numpy as np
 from youden.data.importers.peer_prediction import import_results
 from youden.nouns import Rates
 from youden.nouns.pool import Floats
-from youden.study.replay import World, make_world
+from youden.study.replaying import World, make_world
 
 SHARED = Path(__file__).parents[2] / "shared"
 DOMAINS = {

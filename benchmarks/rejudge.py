@@ -35,7 +35,7 @@ from youden.protocol.subsample import subsample
 from youden.stats.judges.cell_agreement import cohen_kappa
 from youden.study.judge_shifts import judge_shifts
 from youden.study.judged_runs import JudgedRun, side_by_side
-from youden.study.replay import World
+from youden.study.replaying import World
 
 Figures = dict[str, float]
 

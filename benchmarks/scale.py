@@ -133,7 +133,7 @@ def report(folder: Path) -> Callable[[], object]:
 def replay(folder: Path) -> Callable[[], object]:
     """A store of answers to REPLAYED trials of 500 characters a text, replayed."""
     from youden.judging.backends.replay import Replay
-    from youden.judging.config.reading import load_judge_config
+    from youden.judging.config.judge_files import load_judge_config
     from youden.judging.store.answers import open_store
     from youden.nouns import Completion
 
@@ -154,7 +154,7 @@ def replay(folder: Path) -> Callable[[], object]:
 def keys(folder: Path) -> Callable[[], object]:
     """The keys of the same trials, made and written."""
     from youden.data.folder.key_files import KeysSaid, write_keys
-    from youden.judging.config.reading import load_judge_config
+    from youden.judging.config.judge_files import load_judge_config
     from youden.judging.question.questions import keys as made
 
     pool, plan = texts_of(folder)

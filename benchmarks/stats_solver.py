@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import lsmr, lsqr
 
-from youden.stats.additive.cells import Cells, check_cells
+from youden.stats.additive.observed_cells import Cells, check_cells
 from youden.stats.additive.solver import Solution, solve_additive, solve_cells
 
 TOLERANCE = 1e-10

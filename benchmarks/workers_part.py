@@ -12,7 +12,7 @@ from typing import Any
 from youden.data.folder.run_config import load_run_config
 from youden.errors import YoudenError
 from youden.judging.asking.calling import worst_price
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 from youden.judging.store.answers import Store
 from youden.judging.store.team import help_run
 from youden.run.elsewhere import plan_work, work

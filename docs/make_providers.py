@@ -3,7 +3,7 @@
     python docs/make_providers.py
 
 The pool is 30 agents × 200 items, every response the same number of five-letter words; the plan is `percent: 2`, seed 0.
-Tokens are characters / 4 whatever tokenizers this machine has. tests/test_providers.py holds the page against this script,
+Tokens are characters / 4 whatever tokenizers this machine has. tests/house/test_providers.py holds the page against this script,
 and the judges' prices against litellm's table where that is installed.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from youden import cli
 from youden.cli.show import minutes
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 
 PAGE = Path(__file__).with_name("providers.md")
 BEGIN, END = "<!-- made by docs/make_providers.py: begin -->", "<!-- end -->"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from youden.nouns import Pool
 from youden.practice.attacks import ATTACKS, Attack, Target, plant
 from youden.streams import own_stream
-from youden.text.transforms import Extension
+from youden.text.transforms import Step
 
 
 def mosaic(target: Target) -> dict[str, list[str]]:
@@ -29,7 +29,7 @@ def shouted_words(target: Target) -> dict[str, list[str]]:
 
 def half_mirror(target: Target) -> dict[str, list[str]]:
     """Another answer's words, its sentences in another order and the letters in capitals."""
-    steps = (Extension("reorder"), Extension("case"))
+    steps = (Step("reorder"), Step("case"))
     made = []
     for j in target.items:
         text = target.others(j, 1)[0]

@@ -18,8 +18,8 @@ from twists import Twist, twisted
 from unruly_server import Body, Sent, UnrulyBatchServer, UnrulyServer, healthy, reply_to, sent
 from youden.errors import YoudenError
 from youden.judging.asking.terms import Asking, Batching
+from youden.judging.backend_records import BACKENDS
 from youden.judging.engine import judge_plan
-from youden.judging.registry import BACKENDS
 from youden.judging.store.answers import open_store
 from youden.nouns import PAIRED, Verdicts
 

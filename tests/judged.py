@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.nouns import INDEPENDENT, PAIRED, Plan, Pool, Split, Trials
 
 KEY = "sk-planted-0123456789"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from youden.nouns import Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats
-from youden.report.data.answers import Block, Predictions, TrialSource
+from youden.report.data.answer_blocks import AnswerBlock, Predictions, TrialSource
 
 
 def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = None, prompt: bool = True) -> Pool:
@@ -44,7 +44,7 @@ def source_of(result: Verdicts) -> TrialSource:
     columns |= {"answer": result.answer, "hard": result.hard, "missing": result.missing}
     more = {"key": result.key, "seconds": result.seconds}
     columns |= {name: column for name, column in more.items() if column is not None}
-    block = Block(0, len(result), lambda: columns, lambda rows: columns["key"][rows].tolist())
+    block = AnswerBlock(0, len(result), lambda: columns, lambda rows: columns["key"][rows].tolist())
     return TrialSource(result.plan, [block], result.judge, frozenset(columns))
 
 

@@ -12,7 +12,7 @@ from youden.nouns import PAIRED, Pool, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.run.pipeline import fit_run, summarise
-from youden.study.replay import World, make_world
+from youden.study.replaying import World, make_world
 
 
 def verdicts(pool: Pool, *, seed: int = 0, noise: float = 0.3, **plan: object) -> Verdicts:

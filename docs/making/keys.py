@@ -18,13 +18,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from making.marks import cell
-from youden.data.folder.columns import COLUMNS
 from youden.data.folder.run_config import RunConfig  # its name is the file's where it is not given
+from youden.data.folder.table_columns import COLUMNS
 from youden.nouns.facts import STANDINGS
 
 _HOMES = {
     "RunConfig": "youden.data.folder.run_config",
-    "Extension": "youden.data.folder.run_config",
+    "ExtensionStep": "youden.data.folder.run_config",
     "Answering": "youden.judging.config.answering",
     "Fetching": "youden.judging.config.answering",
     "JudgeConfig": "youden.judging.config.settings",

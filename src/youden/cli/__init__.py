@@ -34,10 +34,10 @@ HEADINGS: dict[str, dict[str, str]] = {
         "stress": "youden.cli.trying:stress_command",
     },
     "Read the result": {
-        "fit": "youden.cli.reading:fit_command",
-        "compare": "youden.cli.reading:compare_command",
-        "report": "youden.cli.reading:report_command",
-        "view": "youden.cli.reading:view_command",
+        "fit": "youden.cli.results:fit_command",
+        "compare": "youden.cli.results:compare_command",
+        "report": "youden.cli.results:report_command",
+        "view": "youden.cli.results:view_command",
         "export": "youden.cli.pools:export_command",
     },
     "Grow a run, week by week": {

@@ -154,7 +154,7 @@ def run_command(
     and is no proof of correctness.
     """
     chosen = run_options.run_config(config, said)
-    from youden.run.engine import fit
+    from youden.run.fitting import fit
     from youden.run.pipeline import judge_run, plan_run
     from youden.run.precision import expected_of_run
 

@@ -19,7 +19,7 @@ import click
 from youden.cli import UNDECIDED, options, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
-from youden.cli.reading import show_judges
+from youden.cli.results import show_judges
 from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 from youden.text.sentences import counted
@@ -75,7 +75,7 @@ def extend_command(
     After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
     whether an agent of the run drifted.
     """
-    from youden.data.folder.run_config import Extension
+    from youden.data.folder.run_config import ExtensionStep
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.extend import extend_run, plan_extension, too_wide
     from youden.report.pages.writing import write_report
@@ -86,7 +86,7 @@ def extend_command(
     if "target" in said:
         kept = kept.model_copy(update={"target": said["target"]})
     alone = width is not None and agents is None and items is None and calls is None
-    step = None if alone else Extension(agents=agents, items=items, calls=calls, focus=list(focus))
+    step = None if alone else ExtensionStep(agents=agents, items=items, calls=calls, focus=list(focus))
     planned = plan_extension(run_options.run_config(run / "config.yaml", said), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
     if planned.half_width is not None:

@@ -73,7 +73,7 @@ def run_config(path: Path, said: Said) -> RunConfig:
     What it names is looked for before the libraries of a run are loaded, which takes a second.
     """
     from youden.data.folder.run_config import load_run_config, with_usual_store
-    from youden.judging.config.reading import load_judge_config
+    from youden.judging.config.judge_files import load_judge_config
 
     if said.get("robust") and "trusted" in said:
         raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")

@@ -202,7 +202,7 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
     if judge is None:
         _installed(as_json=as_json)
         return 0
-    from youden.judging.config.reading import load_judge_config
+    from youden.judging.config.judge_files import load_judge_config
     from youden.judging.doctor import diagnose
     from youden.text.printable import printable
 
@@ -220,7 +220,7 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
 def _installed(*, as_json: bool) -> None:
     from youden import __version__
     from youden.extras import EXTRAS
-    from youden.judging.config.reading import known_judges
+    from youden.judging.config.judge_files import known_judges
 
     judges = known_judges()
     keys = {judge.name: judge.key_variable for judge in judges}

@@ -133,7 +133,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     from youden.study.agreement import study_judges
     from youden.study.judged_runs import read_judged, side_by_side
     from youden.study.paper import by_domain, study_paper
-    from youden.study.replay import open_world
+    from youden.study.replaying import open_world
 
     folders = [RunFolder(run) for run in runs]
     worlds = by_domain({folder.read_pool().source: open_world(folder) for folder in folders})
@@ -205,7 +205,7 @@ def baselines_command(
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_json, baselines_words, study_baselines
     from youden.study.known_groups import contrast
-    from youden.study.replay import open_world
+    from youden.study.replaying import open_world
 
     folder = RunFolder(run)
     world = open_world(folder)
@@ -254,7 +254,7 @@ QUESTIONS = {
     "sparsity": "youden.cli.study_budgets:sparsity_command",
     "baselines": "youden.cli.study:baselines_command",
     "budget": "youden.cli.study_budgets:budget_command",
-    "judges": "youden.cli.reading:compare_command",
+    "judges": "youden.cli.results:compare_command",
     "paper": "youden.cli.study:paper_command",
 }
 

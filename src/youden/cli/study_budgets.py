@@ -97,8 +97,8 @@ def budget_command(
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
     from youden.study.budget_goals import budget_json, budget_words, parse_goal
-    from youden.study.replay import read_dense_or_imagine
-    from youden.study.replay import usd_per_call as price_of
+    from youden.study.replaying import read_dense_or_imagine
+    from youden.study.replaying import usd_per_call as price_of
 
     asked = parse_goal(goal)
     folder = RunFolder(run)
@@ -193,7 +193,7 @@ def sparsity_command(
     from youden.stats.curl.link_table import links_table
     from youden.study.known_groups import contrast
     from youden.study.link_curl import additivity_words
-    from youden.study.replay import open_world
+    from youden.study.replaying import open_world
     from youden.study.sparsity import sparsity_json, sparsity_words, study_sparsity
 
     found: dict[str, Json] = {}

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import yaml
 from pydantic import TypeAdapter
 
-from youden.data.folder.columns import COLUMNS, ranking_columns
 from youden.data.folder.rate_tables import PairsSaid, RatesSaid
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.sheets import RankingFile
+from youden.data.folder.table_columns import COLUMNS, ranking_columns
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of

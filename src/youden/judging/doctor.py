@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 
 from youden.errors import YoudenError
+from youden.judging.backend_records import calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ends_the_run
-from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.question.parsing import TOP_LOGPROBS
-from youden.judging.registry import calling_judge
 from youden.nouns import Completion, Finding
 from youden.nouns.finding import Severity
 

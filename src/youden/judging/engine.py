@@ -27,17 +27,17 @@ from youden.judging.asking.endings import AnswersMissingError, StopReason, out_o
 from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, Batching
+from youden.judging.backend_records import BACKENDS, JURY, REPLAY, calling_judge, plan_judge
 from youden.judging.backends.replay import Replay
 from youden.judging.backends.several import InTurn, Jury
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection
 from youden.judging.call.failures import Failure, RetryPolicy
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.outside.batch_providers import BatchProvider, FolderBatches
 from youden.judging.outside.in_batches import InBatches
 from youden.judging.outside.tape import with_cassette
 from youden.judging.question.questions import Keyed, Keys, Questions, keys
-from youden.judging.registry import BACKENDS, JURY, REPLAY, calling_judge, plan_judge
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Costs, PlanAnswers, in_words, read_answers
 from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdicts

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.config.reading import JudgeConfig as JudgeConfig_of_reading
+from youden.judging.config.judge_files import JudgeConfig as JudgeConfig_of_reading
 from youden.judging.config.settings import JudgeConfig
 from youden.judging.question.questions import Keyed, Keys, keys
 from youden.judging.store.answers import Store, open_store

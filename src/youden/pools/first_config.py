@@ -20,7 +20,7 @@ from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import ImportedPool, write_imported
 from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import Pool
 from youden.pools.look.check import cost_of_run
 from youden.pools.look.checked import DesignCost

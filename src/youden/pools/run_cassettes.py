@@ -11,12 +11,12 @@ from pathlib import Path
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, InputError
+from youden.judging.backend_records import REPLAY
 from youden.judging.call.failures import Failure
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import only_judge
 from youden.judging.outside.cassette_file import Cassette, Entry, read_cassette, recorded, redact, write_cassette
 from youden.judging.question.questions import trial_name
-from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion, Json, Plan, Pool
 from youden.pools.make.generate import recorded as recorded_texts
@@ -28,7 +28,7 @@ Found = tuple[tuple[dict[str, Json], ...], dict[str, Entry | None]]
 
 
 @dataclass(frozen=True)
-class Exported:
+class CassetteExport:
     """What an export wrote. n_unanswered: distinct requests without an answer; further ones that would be built from those
     answers are not counted, for they are not known yet."""
 
@@ -38,7 +38,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Imported:
+class CassetteImport:
     """Entries that are new to the store, and those it already had an answer to, which it keeps."""
 
     n_added: int
@@ -55,7 +55,7 @@ class _Asked:
     store: str
 
 
-def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Exported:
+def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
     """Write what the store of a run, or of a pool that `youden generate` made, holds of its requests.
 
     redacted: hashes in place of texts; of a judge's answers only.
@@ -67,10 +67,10 @@ def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> Exporte
     entries = {key: one for key, one in found.items() if one is not None}
     cassette = Cassette(judges, entries)
     write_cassette(out, cassette)
-    return Exported(cassette.n_answers, len(entries) - cassette.n_answers, len(found) - len(entries))
+    return CassetteExport(cassette.n_answers, len(entries) - cassette.n_answers, len(found) - len(entries))
 
 
-def import_cassette(file: Path, store: str | Path) -> Imported:
+def import_cassette(file: Path, store: str | Path) -> CassetteImport:
     """Put every entry into `store`, made where there is none. Answers that it already has stay.
 
     Raises: InputError [cassette]; ConfigError, JudgeError for the store.
@@ -83,7 +83,7 @@ def import_cassette(file: Path, store: str | Path) -> Imported:
             opened.add(key, cassette.entries[key].outcome)
         for judge in cassette.judges:
             opened.remember_judge(judge)
-    return Imported(len(cassette.entries) - len(there), len(there))
+    return CassetteImport(len(cassette.entries) - len(there), len(there))
 
 
 def missing_requests(cassette: Cassette, path: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ import numpy as np
 from youden.nouns import Agent, Pool
 from youden.nouns.pool import Objects
 from youden.registry import Registry
-from youden.text.transforms import Extension
+from youden.text.transforms import Step
 from youden.text.words import words
 
 __all__ = ["Attack", "Target"]
@@ -72,7 +72,7 @@ class Target:
 
     def reworded(self, text: str, *, share: float = 0.3) -> str:
         """The text with a share of the words that have synonyms replaced. Raises: ConfigError [synonyms-missing]."""
-        return Extension("synonyms", {"share": share})(text, self.rng)
+        return Step("synonyms", {"share": share})(text, self.rng)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def ring(target: Target) -> dict[str, list[str]]:
 
 @attack("one form for all items")
 def template(target: Target) -> dict[str, list[str]]:
-    return {"template": [Extension("template")(text, target.rng) for text in target.own]}
+    return {"template": [Step("template")(text, target.rng) for text in target.own]}
 
 
 N_JOINED = 3
@@ -199,7 +199,7 @@ SHARE = 5.0
 
 @attack(f"a usual answer drowned in stock sentences ({SHARE:.0f} times its length)")
 def padding(target: Target) -> dict[str, list[str]]:
-    return {"padded": [Extension("pad", {"share": SHARE})(target.central(j), target.rng) for j in target.items]}
+    return {"padded": [Step("pad", {"share": SHARE})(target.central(j), target.rng) for j in target.items]}
 
 
 N_HEARD = 8
@@ -233,7 +233,7 @@ NAMES = ("reorder", "case", "bullets", "repeat", "filler", "omit")
 def transforms(target: Target) -> dict[str, list[str]]:
     lengths = [sum(len(text or "") for text in row) for row in target.pool.texts]
     source = int(np.argsort(lengths)[len(lengths) // 2])
-    return {name: [Extension(name)(text or "", target.rng) for text in target.pool.texts[source]] for name in NAMES}
+    return {name: [Step(name)(text or "", target.rng) for text in target.pool.texts[source]] for name in NAMES}
 
 
 ATTACKS: Registry[Attack] = Registry(

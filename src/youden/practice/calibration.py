@@ -13,8 +13,8 @@ import numpy as np
 from youden.data.folder.run_config import RunConfig, load_run_config, with_usual_store
 from youden.errors import ConfigError
 from youden.judging.asking.terms import Asking
-from youden.judging.config.reading import load_judge_config, price
-from youden.judging.registry import REPLAY
+from youden.judging.backend_records import REPLAY
+from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.store.answers import open_store
 from youden.nouns import Finding, Json, Progress
 from youden.nouns.pool import or_none, plain, plain_fields
@@ -22,8 +22,8 @@ from youden.practice.experiment import Answered, Experiment, asked_under, name_o
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
 from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
 from youden.run.books import books_of_calibration
-from youden.run.plan import draw_run_plan
 from youden.run.precision import Expected, expected_of
+from youden.run.run_plan import draw_run_plan
 from youden.text.printable import shown
 
 CALLS = 150

@@ -16,7 +16,7 @@ import numpy as np
 from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.terms import Asking, Books, check_cap
 from youden.judging.call.budget import Budget
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
 from youden.nouns import Cost, Plan, Pool, Progress, Verdicts
 from youden.protocol.independent import plan_rows

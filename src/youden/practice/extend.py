@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from youden.data.folder.run_config import Extension, RunConfig
+from youden.data.folder.run_config import ExtensionStep, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.asking.terms import Asking
@@ -24,7 +24,7 @@ from youden.protocol.independent import plan_rows
 from youden.run.analysis import Analysis
 from youden.run.pipeline import PlannedRun, fit_run, judge_run, plan_run
 from youden.run.precision import known_parts
-from youden.stats.forecast import Parts, at_share, half_widths, items_for, slots_for
+from youden.stats.forecast import VarianceParts, at_share, half_widths, items_for, slots_for
 from youden.text.sentences import counted
 
 ALPHA = 0.05
@@ -96,7 +96,7 @@ class PlannedExtension:
     half_width: float | None
 
 
-def plan_extension(config: RunConfig, step: Extension | None, *, width: float | None = None) -> PlannedExtension:
+def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: float | None = None) -> PlannedExtension:
     """What it would take to let `step` join the judged run of `config`; its folder stays as it is.
 
     step: None for as many calls on all agents as `width` takes.
@@ -126,7 +126,7 @@ def plan_extension(config: RunConfig, step: Extension | None, *, width: float | 
         if width is None:
             raise ConfigError("An extension adds agents, items or calls; name one of them.", slug="extend-width")
         n_calls, half_width = _calls_for(folder, width)
-        return replace(_planned(config, Extension(calls=n_calls)), half_width=half_width)
+        return replace(_planned(config, ExtensionStep(calls=n_calls)), half_width=half_width)
     if _is_unfinished(folder, config, step, width=width):
         config, step = config.model_copy(update={"extensions": config.extensions[:-1]}), config.extensions[-1]
         return _planned(config, step)
@@ -140,7 +140,7 @@ def plan_extension(config: RunConfig, step: Extension | None, *, width: float | 
     return planned
 
 
-def _is_unfinished(folder: RunFolder, config: RunConfig, step: Extension, *, width: float | None) -> bool:
+def _is_unfinished(folder: RunFolder, config: RunConfig, step: ExtensionStep, *, width: float | None) -> bool:
     """Whether `step` is the last one of the run already, and was stopped between its answers and the ranking."""
     if not config.extensions or _wanted(config.extensions[-1], width) != _wanted(step, width):
         return False
@@ -148,12 +148,12 @@ def _is_unfinished(folder: RunFolder, config: RunConfig, step: Extension, *, wid
     return fitted != folder.judged_plan()[:12]
 
 
-def _wanted(step: Extension, width: float | None) -> tuple[object, ...]:
+def _wanted(step: ExtensionStep, width: float | None) -> tuple[object, ...]:
     places = [None if place is None else Path(place).resolve() for place in (step.agents, step.items)]
     return (*places, tuple(step.focus), None if width else step.calls)
 
 
-def _planned(config: RunConfig, step: Extension) -> PlannedExtension:
+def _planned(config: RunConfig, step: ExtensionStep) -> PlannedExtension:
     run = plan_run(config.model_copy(update={"extensions": [*config.extensions, step]}))
     extensions = extensions_of(run.plan)
     n_before = ([extensions.anchors] + [one.agents for one in extensions.steps])[-2]
@@ -189,7 +189,7 @@ def _calls_for(folder: RunFolder, width: float) -> tuple[int, float]:
     return (need - now) * K, at_share(half_widths(parts, need, J), SHARE)
 
 
-def _out_of_reach(parts: Parts, width: float, *, share: float, plan: Plan) -> ConfigError:
+def _out_of_reach(parts: VarianceParts, width: float, *, share: float, plan: Plan) -> ConfigError:
     n_items = items_for(parts, width, share=share, n_agents=plan.n_agents)
     return ConfigError(
         f"± {width:g} cannot be had on {plan.n_items:,} items, whatever is asked"

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.judging.config.reading import load_judge_config
-from youden.judging.registry import JURY, REPLAY
+from youden.judging.backend_records import JURY, REPLAY
+from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import PAIRED, Plan, Rates, Scores, Target, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.protocol.blocks import extensions_of, first_in_slots
@@ -20,13 +20,13 @@ from youden.protocol.scores import tally, train_scores
 from youden.run.ability import Abilities
 from youden.run.estimators import abilities_of, answers_of, fitted_abilities
 from youden.run.extended import learned_from
-from youden.stats.additive.cells import agent_components
 from youden.stats.additive.clipped_linear import ClippedLinear, item_moves
+from youden.stats.additive.observed_cells import agent_components
 from youden.stats.additive.trial_fit import Blocks, trial_fit
 from youden.stats.base.clusters import NOTHING
 from youden.stats.trials.noninferiority import QuietDifference, quiet_difference
 from youden.stats.trials.trial_errors import ItemContributions, Left, item_contributions, variance_left
-from youden.study.replay import usd_per_call
+from youden.study.replaying import usd_per_call
 
 BY_TRIALS = "means of trials, residuals summed by item, events not seen yet allowed for, Student t"
 BY_FIT = "abilities fitted to trials, residuals summed by item, events not seen yet allowed for, Student t"

@@ -13,7 +13,7 @@ from youden.nouns import INDEPENDENT, PAIRED, PROBE, Agent, Plan, Pool, Split, T
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
 from youden.protocol.independent import characters, pooled
 from youden.streams import own_stream, stream
-from youden.text.transforms import Extension, apply_steps
+from youden.text.transforms import Step, apply_steps
 
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -52,7 +52,7 @@ _MORE = 400
 """Independent trials drawn beside a run's own, for where it has too few."""
 _CHOICE = 30
 """Trials by length are chosen among the run's own alone where it has at least so many, else among those drawn beside it too."""
-_CLONE = (Extension("reorder"), Extension("bullets"))
+_CLONE = (Step("reorder"), Step("bullets"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
     texts[: pool.n_agents] = pool.texts
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
         texts[pool.n_agents, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
-    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Extension("template")], own_stream(0))
+    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Step("template")], own_stream(0))
     return replace(pool, agents=(*pool.agents, Agent("planted clone"), Agent("planted template")), texts=texts)
 
 

@@ -16,7 +16,7 @@ from youden.data.folder.run_config import RunConfig, with_usual_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import INDEPENDENT, PAIRED, Json, Plan, Pool, Split, Trials, Verdicts
 from youden.nouns.pool import Floats, Ids
 from youden.practice.attacks import ATTACKS, Attack, Planted, plant

@@ -11,8 +11,8 @@ from pathlib import Path
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
-from youden.judging.config.reading import load_judge_config
-from youden.judging.registry import REPLAY
+from youden.judging.backend_records import REPLAY
+from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import PAIRED
 from youden.protocol.subsample import MOST_INDEPENDENT
 from youden.run.pipeline import PlannedRun, plan_run

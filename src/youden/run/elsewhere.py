@@ -24,18 +24,18 @@ from youden.errors import ConfigError
 from youden.judging.asking.endings import AnswersMissingError
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, check_cap
-from youden.judging.config.reading import load_judge_config
+from youden.judging.backend_records import REPLAY
+from youden.judging.config.judge_files import load_judge_config
 from youden.judging.estimate import estimate
-from youden.judging.outside.exporting import Exported, Format, export_requests
+from youden.judging.outside.exporting import ExportedPlan, Format, export_requests
 from youden.judging.outside.importing_answers import Taken, import_answers
-from youden.judging.registry import REPLAY
 from youden.judging.store.answers import VARIABLE, open_store
 from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Plan, Verdicts
 from youden.run.books import books_of
 from youden.run.keys import kept_keys
 from youden.run.pipeline import PlannedRun, answers_of, run_name
-from youden.run.plan import find_run_plan
+from youden.run.run_plan import find_run_plan
 from youden.text.printable import is_file
 
 
@@ -72,7 +72,7 @@ def stage_of(planned: PlannedRun) -> Stage:
 
 def export_run(
     planned: PlannedRun, stage: Stage, folder: Path, *, format: Format = "jsonl", shards: int = 1
-) -> Exported:
+) -> ExportedPlan:
     """Write what the run's store has no answer to into the new `folder`. Raises: as `export_requests`."""
     with open_store(planned.config.store_place) as store:
         return export_requests(

@@ -18,8 +18,8 @@ from youden.run.analysis import assembled, judged_parts, sign
 from youden.run.estimators import answers_of, few_lost, fitted_abilities
 from youden.run.partner_rules import partner_rules
 from youden.run.ranking import Estimated, warnings_of
-from youden.stats.additive.cells import agent_components
 from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.observed_cells import agent_components
 from youden.stats.additive.trial_fit import PairBlock
 
 if TYPE_CHECKING:

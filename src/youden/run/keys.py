@@ -9,7 +9,7 @@ from youden.data.folder.key_files import KeyFile, KeysSaid, read_keys, write_key
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.trial_tables import cuts_of
 from youden.errors import RunFolderError
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import Keyed, Keys, Questions, keys
 from youden.nouns import Plan, Pool
 

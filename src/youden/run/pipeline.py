@@ -17,11 +17,11 @@ from youden.errors import ConfigError
 from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
+from youden.judging.backend_records import REPLAY
 from youden.judging.call.budget import Budget
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
-from youden.judging.registry import REPLAY
 from youden.judging.store.answers import open_store
 from youden.judging.store.team import SharedBudget, Team, lead_run
 from youden.nouns import MAX_MISSING, Cost, Finding, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
@@ -29,8 +29,8 @@ from youden.protocol.blocks import extensions_of
 from youden.run.books import books_of
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.partner_rules import check_rules, partner_rules, rules_of
-from youden.run.plan import as_drawn, find_run_plan, refuse_another_run
 from youden.run.rounds import run_rounds
+from youden.run.run_plan import as_drawn, find_run_plan, refuse_another_run
 from youden.text.words import mean_lengths
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from youden.protocol.designs.adaptive import Width, width_of
 from youden.run.estimators import adaptive_means, balanced
 from youden.stats.forecast import (
     DOMAINS,
-    Parts,
     Range,
+    VarianceParts,
     expected_recall,
     expected_rho,
     half_widths,
@@ -63,7 +63,7 @@ class Expected:
     domains: str
 
 
-def run_parts(result: Verdicts) -> Parts:
+def run_parts(result: Verdicts) -> VarianceParts:
     """Both parts of the variance of a plan in slots, from its answers. Raises: StatisticsError."""
     found = adaptive_means(result)
     plan = result.plan
@@ -82,7 +82,7 @@ def run_parts(result: Verdicts) -> Parts:
     return parts_of(of, np.diag(found.covariance.covariance))
 
 
-def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
+def expected_of(plan: Plan, parts: VarianceParts | None = None) -> Expected:
     """What `plan` is expected to buy. parts: of the run's own answers; None: none yet."""
     trials = 2 * int((plan.arm == PAIRED).sum()) / plan.n_agents
     most = (plan.n_agents - 1) * plan.n_items
@@ -100,7 +100,7 @@ def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
     needed, items = None, None
     if design is not None:
         known, share = (odd_parts(design.share), 1.0) if parts is None else (parts, design.share)
-        alone = [Parts(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
+        alone = [VarianceParts(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
         found = [slots_for(one, design.width, share=share, n_items=plan.n_items, most=most) for one in alone]
         reached = [2.0 * n for n in found if n is not None]
         needed = range_of(np.array(reached)) if reached else None
@@ -121,7 +121,7 @@ def expected_of(plan: Plan, parts: Parts | None = None) -> Expected:
     )
 
 
-def known_parts(folder: RunFolder) -> Parts | None:
+def known_parts(folder: RunFolder) -> VarianceParts | None:
     """By the answers in a run's folder; None where there are too few, and where the run was extended or has no whole slots."""
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -143,7 +143,7 @@ def refuse_out_of_reach(plan: Plan) -> None:
     That is: not even where items matter half as much as in the judged domain where they matter least.
     """
     design, own = width_of(plan), min(one.own for one in DOMAINS) / 2
-    least = Parts(np.array([own]), np.zeros(1))
+    least = VarianceParts(np.array([own]), np.zeros(1))
     if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
         n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)
         raise PlanError(

@@ -24,8 +24,8 @@ from youden.run.ability import Abilities, Groups, ranking_table, told_apart
 from youden.run.estimators import abilities_of, answers_of, fit_rates, fitted_abilities
 from youden.run.extended import learned_from
 from youden.run.standings import answers_with_follow_ups, standing_findings, standings_of, with_standings
-from youden.stats.additive.cells import agent_components, disconnected
 from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.observed_cells import agent_components, disconnected
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import Alarm, false_positive_alarms
 

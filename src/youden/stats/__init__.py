@@ -18,8 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from youden.stats.additive.cells import Cells, cells_of, check_cells
     from youden.stats.additive.clipped_linear import ClippedLinear
+    from youden.stats.additive.observed_cells import Cells, cells_of, check_cells
     from youden.stats.additive.rasch import Rasch
     from youden.stats.additive.solver import Solution, solve_additive, solve_cells
     from youden.stats.base.links import LINKS
@@ -38,9 +38,9 @@ _HOMES = {
     "rank_one_test": "youden.stats.curl.additivity",
     "residual_map": "youden.stats.curl.additivity",
     "BASELINES": "youden.stats.baselines",
-    "Cells": "youden.stats.additive.cells",
-    "cells_of": "youden.stats.additive.cells",
-    "check_cells": "youden.stats.additive.cells",
+    "Cells": "youden.stats.additive.observed_cells",
+    "cells_of": "youden.stats.additive.observed_cells",
+    "check_cells": "youden.stats.additive.observed_cells",
     "ClippedLinear": "youden.stats.additive.clipped_linear",
     "compare_agents": "youden.stats.trials.comparisons",
     "holm": "youden.stats.trials.comparisons",

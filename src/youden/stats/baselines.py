@@ -50,7 +50,7 @@ def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
     return fold
 
 
-class Completion(Estimator, ABC):
+class MatrixCompletion(Estimator, ABC):
     """A matrix filled in from its observed cells, all counted alike.
 
     Learned: prediction_: float[K, J] in [−1, 1], NaN for agents and items without a cell; ability_: float[K], its mean over
@@ -103,7 +103,7 @@ def check_at_least(least: float, **parameters: float) -> None:
             )
 
 
-class IsotonicOnTop(Completion):
+class IsotonicOnTop(MatrixCompletion):
     """ŝ = f(clip(θ_i − b_j)), f the monotone least-squares curve of scores on out-of-fold predictions.
 
     Each of `n_folds` parts of the observed cells is predicted by a model refitted on the others; f is fitted on all of these,
@@ -170,7 +170,7 @@ GRID = (2.0, 1.0, 0.5, 0.25, 0.125)
 _TOLERANCE = 1e-5
 
 
-class NuclearNorm(Completion):
+class NuclearNorm(MatrixCompletion):
     """min ½ Σ (s − x)² over observed cells + penalty·‖X‖_*, by soft-impute: fill in, shrink singular values, repeat.
 
     penalty: in the scores' unit, at least 0; None takes the one of `GRID` whose error over `n_folds` held-out fifths of the
@@ -230,7 +230,7 @@ def paper_nuclear_norm() -> NuclearNorm:
     return NuclearNorm(penalty=1.0)
 
 
-class ImputedSVD(Completion):
+class ImputedSVD(MatrixCompletion):
     """The best rank-`rank` approximation of the scores with gaps filled by means.
 
     fill `agent`: the mean of the agent's observed scores, a fair prior where items differ little; `global`: the mean of all.
@@ -265,7 +265,7 @@ def paper_svd() -> ImputedSVD:
 _START = 0.1
 
 
-class UVFactorisation(Completion):
+class UVFactorisation(MatrixCompletion):
     """s_ij ≈ u_i·v_j: min Σ (s − u_i·v_j)² + ridge·(‖U‖² + ‖V‖²) over observed cells, by `n_sweeps` alternations.
 
     rank: at least 1; with more it fits noise faster than signal at a third of the cells, the more the longer it runs.

@@ -29,14 +29,14 @@ from youden.stats.base.clusters import PRIOR_CLUSTERS
 from youden.stats.trials.trial_errors import ItemContributions
 
 
-class Parts(NamedTuple):
+class VarianceParts(NamedTuple):
     """own, noise: float[K] ≥ 0, variances; of the item's part of an agent, and of a trial on a given item."""
 
     own: Floats
     noise: Floats
 
 
-def parts_of(of: ItemContributions, variance: Floats) -> Parts:
+def parts_of(of: ItemContributions, variance: Floats) -> VarianceParts:
     """Both parts of agents whose abilities vary by `variance`, float[K], NaN where nobody knows.
 
     With within_i what trials of one item differ by, left_i = (v_i − (K−2)/K·within_i/n_i)/Σp²: K of a slot's residuals sum to 0.
@@ -63,7 +63,7 @@ def parts_of(of: ItemContributions, variance: Floats) -> Parts:
         own[known] = np.clip(mean + trust * (left - mean), 0, v / p)
         noise[known] = (v - own[known] * p) * n
         own[~known], noise[~known] = own[known].mean(), noise[known].mean()
-    return Parts(own, noise)
+    return VarianceParts(own, noise)
 
 
 LEVEL = 0.95
@@ -81,7 +81,7 @@ def item_squares(n_slots: int, n_items: int) -> float:
     return float(((n_items - more) * full**2 + more * (full + 1) ** 2) / n_slots**2)
 
 
-def half_widths(parts: Parts, n_slots: int, n_items: int) -> Floats:
+def half_widths(parts: VarianceParts, n_slots: int, n_items: int) -> Floats:
     """Of 95 % intervals for items like these at `n_slots` slots: float[K], t·√(own·Σp² + noise/2S)."""
     variance = parts.own * item_squares(n_slots, n_items) + parts.noise / (2 * n_slots)
     freedom = min(n_slots, n_items) - 1 + PRIOR_CLUSTERS
@@ -98,7 +98,7 @@ def at_share(half_width: Floats, share: float) -> float:
     return float(ordered[ceil(share * len(ordered) - 1e-9) - 1])
 
 
-def slots_for(parts: Parts, width: float, *, share: float, n_items: int, most: int) -> int | None:
+def slots_for(parts: VarianceParts, width: float, *, share: float, n_items: int, most: int) -> int | None:
     """The fewest slots, 2 to `most`, at which the share `share` of agents is expected to have ± `width`; None: not even `most`.
 
     >>> slots_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
@@ -117,7 +117,7 @@ def slots_for(parts: Parts, width: float, *, share: float, n_items: int, most: i
     return high
 
 
-def items_for(parts: Parts, width: float, *, share: float, n_agents: int) -> int | None:
+def items_for(parts: VarianceParts, width: float, *, share: float, n_agents: int) -> int | None:
     """The fewest items on which ± `width` can be had when all there is is asked: every pair in both orders; None: not in reason.
 
     >>> items_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
@@ -140,7 +140,7 @@ TRIALS = (60, 120, 225, 450, 900)
 
 
 class Domain(NamedTuple):
-    """own, noise: mean variances, see `Parts`; widest: the widest agent's half width over the mean one at 450 trials.
+    """own, noise: mean variances, see `VarianceParts`; widest: the widest agent's half width over the mean one at 450 trials.
 
     rho, recall: at each of `TRIALS` trials an agent.
     """
@@ -175,22 +175,22 @@ class Range(NamedTuple):
     high: float
 
 
-def prior_parts() -> Parts:
+def prior_parts() -> VarianceParts:
     """Own and noise of each domain's average agent: float[D] each."""
-    return Parts(np.array([one.own for one in DOMAINS]), np.array([one.noise for one in DOMAINS]))
+    return VarianceParts(np.array([one.own for one in DOMAINS]), np.array([one.noise for one in DOMAINS]))
 
 
-def mean_parts() -> Parts:
+def mean_parts() -> VarianceParts:
     """Of an average agent in an average domain: float[1] each."""
-    return Parts(*(part.mean(keepdims=True) for part in prior_parts()))
+    return VarianceParts(*(part.mean(keepdims=True) for part in prior_parts()))
 
 
-def odd_parts(share: float) -> Parts:
+def odd_parts(share: float) -> VarianceParts:
     """Of each domain's agent at `share` from the least to the most varying: float[D]."""
     far = max(0.0, 2 * share - 1) ** 2
     parts = prior_parts()
     stretch = 1 + far * (np.array([one.widest for one in DOMAINS]) - 1)
-    return Parts(parts.own * stretch**2, parts.noise * stretch**2)
+    return VarianceParts(parts.own * stretch**2, parts.noise * stretch**2)
 
 
 def prior_half_width(n_slots: int, n_items: int) -> Range:

@@ -109,7 +109,7 @@ class Pairing:
 
 
 @dataclass(frozen=True)
-class Disagreement:
+class JudgeDisagreement:
     """An agent's places under each judge, 1 is best, widest apart first."""
 
     agent: str
@@ -140,7 +140,7 @@ class JudgesStudy:
     pairs: tuple[Pairing, ...]
     alpha: float | None
     curl: dict[str, dict[str, Curl]]
-    agents: tuple[Disagreement, ...]
+    agents: tuple[JudgeDisagreement, ...]
     items: tuple[HardItem, ...]
     shifts: tuple[JudgeShifts, ...]
     target: Target
@@ -178,7 +178,7 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
             name: {link: curl_of(value, link) for link in LINKS}
             for name, value in zip(both.names, both.scores, strict=True)
         },
-        agents=tuple(Disagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
+        agents=tuple(JudgeDisagreement(both.agent_ids[i], tuple(places[:, i].tolist())) for i in apart),
         items=tuple(HardItem(both.item_ids[j], tuple(or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
         shifts=shifts,
         target=both.target,

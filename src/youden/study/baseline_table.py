@@ -23,7 +23,7 @@ from youden.stats.baselines import BASELINES, Baseline
 from youden.streams import own_stream, stream
 from youden.study.grid import Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
-from youden.study.replay import World
+from youden.study.replaying import World
 
 N_RESAMPLES = 1000
 LEVEL = 0.95

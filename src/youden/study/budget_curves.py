@@ -25,7 +25,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
 from youden.streams import own_stream
 from youden.study.grid import grid
-from youden.study.replay import World, paired_mean_first, replay
+from youden.study.replaying import World, paired_mean_first, replay
 
 TOPS = (1, 3, 5)
 N_SPLITS = 20

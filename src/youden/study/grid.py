@@ -21,7 +21,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import kendall, ranking_auc, rmse, spearman
 from youden.stats.baselines import Baseline
 from youden.study.known_groups import Contrast
-from youden.study.replay import World
+from youden.study.replaying import World
 
 Drawn = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 """From a row's figures at one seed to those at all of them, float[seeds, figures], or why it cannot be drawn."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verdicts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.blocks import extensions_of

@@ -13,7 +13,7 @@ from youden.nouns import RankingRow
 from youden.nouns.pool import Bools
 from youden.stats.base.metrics import Metric, auc_interval
 from youden.streams import own_stream
-from youden.study.replay import World
+from youden.study.replaying import World
 
 PAPER_ABOVE = ("faithful",)
 PAPER_BELOW = ("strategic", "low-effort")

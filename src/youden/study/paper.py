@@ -23,7 +23,7 @@ from youden.study.agreement import JudgesStudy, curl_of
 from youden.study.baseline_table import study_baselines
 from youden.study.grid import Spread
 from youden.study.known_groups import contrast
-from youden.study.replay import World
+from youden.study.replaying import World
 from youden.study.sparsity import Regime, SparsityStudy, study_sparsity
 
 Domain = Literal["PubMed", "OPUS", "ICLR"]

@@ -25,7 +25,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.streams import stream
 from youden.study.grid import Fold, Spread, draw_folds, grid
 from youden.study.known_groups import Contrast
-from youden.study.replay import World, replay
+from youden.study.replaying import World, replay
 
 
 @dataclass(frozen=True)

@@ -277,7 +277,7 @@ TRANSFORMS: Registry[Transform] = Registry(
 
 
 @dataclass(frozen=True)
-class Extension:
+class Step:
     """A transform by its registered name, with the options that differ from its defaults."""
 
     name: str
@@ -308,7 +308,7 @@ class Extension:
             ) from error
 
 
-def apply_steps(text: str, steps: Sequence[Extension], rng: np.random.Generator) -> str:
+def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> str:
     """`text` after each step in turn.
 
     >>> apply_steps("One. Two.", [Extension("repeat"), Extension("case", {"to": "upper"})], np.random.default_rng(0))

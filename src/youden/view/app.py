@@ -35,7 +35,7 @@ from youden.report.data.openings import Sources, cells_of, find_sources, judge_o
 from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
 from youden.report.data.report import build_report
 from youden.report.data.summary import summarise_run
-from youden.report.data.trials import KINDS, Chosen, Column, TrialBook, TrialLine
+from youden.report.data.trial_rows import KINDS, Chosen, Column, TrialBook, TrialLine
 from youden.report.pages.embed import live_figures
 from youden.report.pages.writing import RunLine, render_comparison, render_live, render_page, render_runs
 from youden.text.printable import printable

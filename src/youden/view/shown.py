@@ -18,13 +18,13 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.sheets import ranking_rows
 from youden.data.folder.trial_tables import verdict_blocks
 from youden.errors import ConfigError, RunFolderError, YoudenError
-from youden.judging.config.reading import load_judge_config, price
+from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.question.questions import keys
 from youden.judging.store.answers import open_store
 from youden.nouns import MISSING_REASONS, Plan, Pool, Verdicts
 from youden.nouns.pool import Bools, Floats, Positions
 from youden.report.data.ranking_tables import RankedAgent, rank_agents
-from youden.report.data.trials import Chosen, Column, Page, TrialLine, TrialRows
+from youden.report.data.trial_rows import Chosen, Column, Page, TrialLine, TrialRows
 from youden.run.ranking import rank
 from youden.text.printable import printable
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
 from youden.data.exporters.export_files import Exported, Terms, check_files, fresh_folder, of_run
-from youden.data.folder.columns import COLUMNS
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import COLUMNS
 from youden.data.schemas import ENDING, build_schemas
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Pool

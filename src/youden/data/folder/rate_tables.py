@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from youden.data.atomic import replacing
-from youden.data.folder.columns import PAIRS, RATES
 from youden.data.folder.parquet_tables import Said, encoded, read_table, with_said, write_table
 from youden.data.folder.run_files import damaged
+from youden.data.folder.table_columns import PAIRS, RATES
 from youden.nouns import IndependentRule, Pairs, Rates
 from youden.nouns.pool import Positions
 

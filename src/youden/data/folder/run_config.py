@@ -142,7 +142,7 @@ MEANS = {
 """What a key may say, for whoever said something else."""
 
 
-class Extension(BaseModel):
+class ExtensionStep(BaseModel):
     """One step by which a run grew: agents or items of another pool (a path), or more calls, on all or on agents to focus on.
 
     calls: of both arms; with agents or items None for as many as the run's own have on average.
@@ -245,7 +245,7 @@ class RunConfig(BaseModel):
     suspected: Annotated[float, Field(ge=0, le=1)] = 0.0
     families: dict[str, _Text] = Field(default_factory=dict)
     clones: list[list[_Text]] = Field(default_factory=list)
-    extensions: list[Extension] = Field(default_factory=list)
+    extensions: list[ExtensionStep] = Field(default_factory=list)
     trials_of: _Text | None = None
     store: _Text | None = None
     max_cost: Annotated[float, Field(ge=0)] | None = None

@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import rate_tables, sheets, trial_tables
-from youden.data.folder.columns import ItemRow
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, Table, count_rows
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
 from youden.data.folder.sheets import RankingFile
+from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
 from youden.errors import RunFolderError
 from youden.nouns import (

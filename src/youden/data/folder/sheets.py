@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from youden.data.atomic import replacing
-from youden.data.folder.columns import CURL, ItemRow, ranking_columns
 from youden.data.folder.run_files import VERSION, damaged, read_bytes
+from youden.data.folder.table_columns import CURL, ItemRow, ranking_columns
 from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,

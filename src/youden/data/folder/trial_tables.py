@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 
-from youden.data.folder.columns import ANSWERS, TRIALS
 from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import damaged
+from youden.data.folder.table_columns import ANSWERS, TRIALS
 from youden.errors import RunFolderError
 from youden.nouns import (
     Finding,

@@ -136,7 +136,7 @@ class Task(_Strict):
     responses: list[str | None]
 
 
-class AgentsFile(_Strict):
+class PaperAgentsFile(_Strict):
     """The agents and their responses."""
 
     agent_perspectives: list[Perspective] = Field(min_length=1)
@@ -178,9 +178,9 @@ def example_number(file: Path) -> str:
     return file.stem.removeprefix(_STEM)
 
 
-def load_agents(file: Path) -> AgentsFile:
+def load_agents(file: Path) -> PaperAgentsFile:
     """An agents file. Raises: ImportFormatError, also where a task has more or fewer responses than there are agents."""
-    data = _load(file, AgentsFile)
+    data = _load(file, PaperAgentsFile)
     _check_distinct(file, [said.condition for said in data.agent_perspectives])
     for number, task in enumerate(data.tasks):
         if len(task.responses) != len(data.agent_perspectives):

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from youden.data.atomic import replacing
-from youden.data.pools.spool import LONG_TEXT, Cells, Source, shown
+from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
 from youden.data.pools.tidy_reader import read_csv, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.nouns import Agent, Item, Json, Pool
@@ -100,7 +100,7 @@ def _read_folder(folder: Path) -> Pool:
     agent_at = {agent.id: position for position, agent in enumerate(agents)}
     item_at = {item.id: position for position, item in enumerate(items)}
     responses = Source(folder / RESPONSES)
-    cells = Cells()
+    cells = PoolCells()
     for first, lines in _blocks(responses):
         if _add_plain(cells, lines, agent_at, item_at, number=first):
             continue
@@ -124,7 +124,7 @@ def _read_folder(folder: Path) -> Pool:
 
 
 def _add_plain(
-    cells: Cells, lines: Sequence[bytes], agents: Mapping[str, int], items: Mapping[str, int], *, number: int
+    cells: PoolCells, lines: Sequence[bytes], agents: Mapping[str, int], items: Mapping[str, int], *, number: int
 ) -> bool:
     """Many responses at once, the first of them in the line of this number. Returns whether they are all as they should be; if
     not, none is added, and who looks at each will see what is wrong."""

@@ -206,7 +206,7 @@ class Source:
         return value
 
 
-class Cells:
+class PoolCells:
     """Responses in the order in which they are read, as columns: agent and item by position, row number, text."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.pools.spool import LONG_TEXT, Cells, Source, shown
+from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.text.printable import acts
@@ -104,7 +104,7 @@ def _chunks(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
 class _TidyRows:
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._cells = Cells()
+        self._cells = PoolCells()
         self._agents: dict[str, int] = {}
         self._items: dict[str, int] = {}
         self._groups: dict[str, tuple[str, int]] = {}

@@ -20,7 +20,7 @@ from youden.judging.call.connection import Backend
 from youden.judging.call.failures import TOO_MANY, CallError, Failure, Tries, is_silence
 from youden.judging.call.pace import Concurrency, Pace
 from youden.judging.call.reply import believed, with_usage
-from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.question.questions import characters
 from youden.nouns import Completion, Finding, Request
 

@@ -19,7 +19,7 @@ from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.queue import CallQueue, Routing
 from youden.judging.call.budget import OutOfMoneyError
 from youden.judging.call.failures import TOO_MANY, CallError, RetryPolicy, is_silence
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.team import BEAT, Team
 from youden.nouns import Completion

@@ -18,7 +18,7 @@ from youden.judging.asking.endings import StopReason
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Failure, ends_the_run
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import Store, payment_of
 from youden.judging.store.plan_answers import Known
 from youden.nouns import Completion, Request

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from youden.errors import ConfigError
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.question.questions import Keys, keys
 from youden.judging.store.team import Team
 from youden.nouns import MAX_MISSING, Progress

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
+from youden.judging.backend_records import backend_of
 from youden.judging.call.connection import public_address
 from youden.judging.call.pace import START
 from youden.judging.question.parsing import (
@@ -25,7 +26,6 @@ from youden.judging.question.parsing import (
 )
 from youden.judging.question.prompts import Prompt, load_prompt
 from youden.judging.question.questions import characters
-from youden.judging.registry import backend_of
 from youden.nouns import Json, Request
 
 Positive = Annotated[int, Field(ge=1)]

@@ -9,11 +9,11 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from youden.errors import ConfigError, JudgeError
+from youden.judging.backend_records import JURY, REPLAY, backend_of
 from youden.judging.call.connection import Connection, basic_authorization, url_passwords
 from youden.judging.config.answering import Answering, Fetching
 from youden.judging.question.prompts import Prompt
 from youden.judging.question.questions import Questions
-from youden.judging.registry import JURY, REPLAY, backend_of
 from youden.nouns import Json
 
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from youden.errors import InputError
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.outside.lines import request_line
 from youden.judging.question.prompts import sendable
 from youden.judging.question.questions import Questions, keys
@@ -272,7 +272,7 @@ Format = Literal["jsonl", "parquet"]
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedPlan:
     """What was written: requests, and the files they are in; none where the store holds every answer."""
 
     requests: int
@@ -288,7 +288,7 @@ def export_requests(
     folder: Path,
     format: Format = "jsonl",
     shards: int = 1,
-) -> Exported:
+) -> ExportedPlan:
     """Write every request of `config` that `store` has no answer to into the new `folder`, in `shards` files alike in size.
 
     A jury's judges that are asked by calls get a folder each. The folder is there when it is whole. Memory does not grow but by
@@ -322,12 +322,12 @@ def export_requests(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     files = tuple(folder / file.relative_to(part) for one in done for file in one.files)
-    return Exported(sum(one.requests for one in done), files)
+    return ExportedPlan(sum(one.requests for one in done), files)
 
 
 def _exported(
     plan: Plan, pool: Pool, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
-) -> Exported:
+) -> ExportedPlan:
     n_own = len(plan) - plan.n_follow_ups
     asked = Asked.of(config, plan, pool, lengths={n_own})
     questions = config.questions()
@@ -341,7 +341,7 @@ def _exported(
         requests = ((asked.name(at), questions.request(plan, pool, int(asked.row[at]))) for at in rest[begin:end])
         WRITERS[format](folder / name, requests, manifest)
     (folder / NAME).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    return Exported(len(rest), tuple(folder / name for name in names))
+    return ExportedPlan(len(rest), tuple(folder / name for name in names))
 
 
 def _wanted(asked: Asked, store: Store, questions: Questions, plan: Plan, pool: Pool) -> Iterator[int]:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from youden.errors import InputError, JudgeError
 from youden.judging.call.failures import CallError, Failure
 from youden.judging.call.reply import MOST_BYTES, believed_of, trusted, with_usage
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.outside.exporting import (
     BYTES,
     METADATA,

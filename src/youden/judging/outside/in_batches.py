@@ -22,7 +22,7 @@ from youden.judging.asking.terms import Batching
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, ends_the_run, fate
 from youden.judging.call.reply import believed, with_usage
-from youden.judging.config.reading import JudgeConfig, price
+from youden.judging.config.judge_files import JudgeConfig, price
 from youden.judging.outside.batch_claims import Holding
 from youden.judging.outside.batch_providers import BatchProvider, BatchState, LineError
 from youden.judging.outside.lines import Line, parts, request_line, results

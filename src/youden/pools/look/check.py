@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
-from youden.judging.config.reading import JudgeConfig, known_judges, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
 from youden.judging.estimate import estimate
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Positions
@@ -26,7 +26,7 @@ from youden.pools.look.plain_facts import Languages, find_languages, find_word_l
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import Width
 from youden.protocol.plan import Size, default_calls, make_plan
-from youden.run.plan import draw_run_plan
+from youden.run.run_plan import draw_run_plan
 from youden.stats.forecast import mean_parts, slots_for
 
 DRAWN_UP_TO = 400_000

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError, YoudenError
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.question.prompts import fence
 from youden.nouns import Message
 from youden.resources import find
-from youden.text.transforms import Extension
+from youden.text.transforms import Step
 from youden.text.yaml_text import YamlError, front_matter, misfit, read_yaml
 
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
@@ -131,11 +131,9 @@ class AgentSpec(BaseModel):
         return self
 
     @property
-    def transforms(self) -> tuple[Extension, ...]:
+    def transforms(self) -> tuple[Step, ...]:
         """The steps, looked up. Raises: ConfigError [unknown-transform], [transform-option]."""
-        return tuple(
-            Extension(step) if isinstance(step, str) else Extension(*next(iter(step.items()))) for step in self.steps
-        )
+        return tuple(Step(step) if isinstance(step, str) else Step(*next(iter(step.items()))) for step in self.steps)
 
 
 class _File(BaseModel):

@@ -24,7 +24,7 @@ from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend
 from youden.judging.call.failures import Failure
-from youden.judging.config.reading import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.engine import connect
 from youden.judging.outside.cassette_file import Entry, entry
 from youden.judging.question.questions import canonical, key_of
@@ -122,7 +122,7 @@ class Models:
 
         Raises: BudgetError, JudgeError once the calls in flight have ended; what came is in the store. ReplayMissError.
         """
-        works = {name: Texts(self) for name in self._callers}
+        works = {name: GeneratedTexts(self) for name in self._callers}
         for one in wanted.values():
             works[one.model].wanted.append(one)
         if self._replay:
@@ -150,7 +150,7 @@ class Models:
         """Let go of the models."""
         await self._open.aclose()
 
-    def _look_up(self, wanted: Mapping[str, Wanted], works: Mapping[str, Texts]) -> None:
+    def _look_up(self, wanted: Mapping[str, Wanted], works: Mapping[str, GeneratedTexts]) -> None:
         known = self._store.failures(list(wanted)) | self._store.answers(list(wanted))
         for key, one in wanted.items():
             if key not in known:
@@ -174,7 +174,7 @@ class Models:
         )
 
 
-class Texts:
+class GeneratedTexts:
     """What is wanted of one model, as work for the loop. answers: by key, as they come."""
 
     def __init__(self, models: Models) -> None:

@@ -19,7 +19,7 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_files import VERSION, parse, read_bytes
 from youden.data.pools.pool_reader import RESPONSES, read_pool
 from youden.errors import ConfigError
-from youden.judging.config.reading import load_judge_config
+from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import Cost, Item, Json
 from youden.pools.make.agents import AgentsFile, AgentSpec, Instruction, load_instruction
 from youden.pools.make.item_sources import read_items

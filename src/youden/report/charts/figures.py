@@ -97,7 +97,7 @@ MAX_RANKED = 200
 """Agents drawn at most in the figure of the ranking."""
 
 
-class Placed(Protocol):
+class PlacedMark(Protocol):
     """A line of a ranking."""
 
     @property
@@ -133,7 +133,7 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
 
 
 @unchecked
-def ranking_figure(agents: Sequence[Placed], *, level: float, source: str) -> Figure:
+def ranking_figure(agents: Sequence[PlacedMark], *, level: float, source: str) -> Figure:
     """Distances from the average agent with intervals, in the order given; agents without an ability are left out, and of
     many only the first `MAX_RANKED` are drawn."""
     ranked = [agent for agent in agents if agent.ability is not None]

@@ -18,9 +18,9 @@ from youden.nouns.pool import Floats
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.openings import find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking_tables import RankedAgent
-from youden.report.data.report import Trials
+from youden.report.data.report import TrialFacts
 from youden.report.data.summary import Summary, summarise_run
-from youden.report.data.trials import TrialBook, same_trials
+from youden.report.data.trial_rows import TrialBook, same_trials
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.trials.comparisons import tied_places
 from youden.streams import own_stream
@@ -48,7 +48,7 @@ class SlopeLine:
 
 
 @dataclass(frozen=True)
-class Disagreement:
+class ShownDisagreement:
     """How two judges answered the same trials of one arm: yes/no by the first judge, then by the second."""
 
     arm: str
@@ -76,8 +76,8 @@ class Comparison:
     two: Summary
     lines: tuple[SlopeLine, ...]
     correlation: Metric | None
-    disagreements: tuple[Disagreement, ...]
-    trials: Trials | None
+    disagreements: tuple[ShownDisagreement, ...]
+    trials: TrialFacts | None
     words: tuple[str, ...]
     agent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
@@ -98,13 +98,13 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
     abilities = np.array([[line.ability_one, line.ability_two] for line in lines]).T
     comparable = len(lines) > 2 and bool((np.ptp(abilities, axis=1) > 0).all())
     mine, theirs, pool = read_result(one), read_result(two), one.read_pool()
-    disagreements: tuple[Disagreement, ...] = ()
+    disagreements: tuple[ShownDisagreement, ...] = ()
     trials = None
     if mine is not None and theirs is not None:
         against = other_answers(mine, theirs)
         book = TrialBook(mine, against)
         sources = find_sources(one, open_texts(one), judge_of_calls(mine))
-        trials = Trials(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
+        trials = TrialFacts(sample_trials(book, sources, rng=own_stream(seed)), book.n_of_kind, sources.prompt)
         disagreements = _disagreements(mine, against)
     return Comparison(
         one=heads[0],
@@ -187,12 +187,12 @@ def _places(abilities: Sequence[float]) -> list[int]:
     return places
 
 
-def _disagreements(mine: Verdicts, against: Floats) -> tuple[Disagreement, ...]:
+def _disagreements(mine: Verdicts, against: Floats) -> tuple[ShownDisagreement, ...]:
     both = mine.answered & ~np.isnan(against)
     tables = []
     for arm, name in ((PAIRED, "paired"), (1 - PAIRED, "independent")):
         chosen = both & (mine.plan.arm == arm)
         yes, other = mine.hard[chosen] == 1, against[chosen] == 1
         counts = [int(count.sum()) for count in (yes & other, yes & ~other, ~yes & other, ~yes & ~other)]
-        tables.append(Disagreement(name, *counts))
+        tables.append(ShownDisagreement(name, *counts))
     return tuple(tables)

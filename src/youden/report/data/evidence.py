@@ -11,7 +11,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.nouns import Pool, Scores, Verdicts
 from youden.nouns.pool import Bools, Floats
-from youden.report.data.answers import Predictions, TrialSource, trials_on_disk
+from youden.report.data.answer_blocks import Predictions, TrialSource, trials_on_disk
 from youden.stats.robust.linked_agents import PairMeans
 
 
@@ -52,7 +52,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class ReportTexts:
     """The pool behind a run, or None and why it cannot be shown."""
 
     pool: Pool | None
@@ -86,16 +86,16 @@ def read_result(folder: RunFolder) -> Verdicts | None:
     return folder.read_verdicts(folder.read_plan()) if folder.has("plan.parquet") else None
 
 
-def open_texts(folder: RunFolder) -> Texts:
+def open_texts(folder: RunFolder) -> ReportTexts:
     """The responses a run was judged on, where they are still there and still the same."""
     if not folder.has("config.yaml"):
-        return Texts(None, "This run was imported without texts.")
+        return ReportTexts(None, "This run was imported without texts.")
     try:
         pool = folder.run_pool()
     except YoudenError as error:
-        return Texts(None, f"The pool cannot be read: {error}")
+        return ReportTexts(None, f"The pool cannot be read: {error}")
     if pool.digest != folder.read_pool().digest:
-        return Texts(
+        return ReportTexts(
             None, "The pool has changed since the run was planned, so its texts are not those that were judged."
         )
-    return Texts(pool)
+    return ReportTexts(pool)

@@ -16,7 +16,7 @@ from scipy.special import betaincinv
 from youden.nouns import INDEPENDENT, Plan
 from youden.nouns.pool import Floats, Positions, freeze
 from youden.report.data.evidence import Evidence
-from youden.report.data.trials import TrialRows
+from youden.report.data.trial_rows import TrialRows
 from youden.stats.trials.false_positives import alarms_of_pairs
 from youden.streams import own_stream
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.judging.config.reading import JudgeConfig, load_judge_config
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.store.answers import open_store
 from youden.nouns import Completion, Json, Verdicts
-from youden.report.data.evidence import Texts
+from youden.report.data.evidence import ReportTexts
 from youden.report.data.ranking_tables import clipped, readable
-from youden.report.data.reading import Reading
-from youden.report.data.trials import KINDS, TrialBook, TrialLine
+from youden.report.data.trial_reading import TrialReading
+from youden.report.data.trial_rows import KINDS, TrialBook, TrialLine
 
 MAX_TRIALS = 2_000
 MAX_BYTES = 1_100_000
@@ -50,7 +50,7 @@ class AskedPrompt:
 class Sources:
     """Where opened trials come from, and what is not there to be shown, in words."""
 
-    texts: Texts
+    texts: ReportTexts
     prompt: AskedPrompt | None
     store: str | None
     missing: tuple[str, ...] = field(default=())
@@ -88,7 +88,7 @@ def judge_of_calls(result: Verdicts) -> Mapping[str, Json] | None:
     return None if result.key is None else result.judge
 
 
-def find_sources(folder: RunFolder, texts: Texts, judge: Mapping[str, Json] | None) -> Sources:
+def find_sources(folder: RunFolder, texts: ReportTexts, judge: Mapping[str, Json] | None) -> Sources:
     """What of a run's texts, prompt and answers can still be opened. judge: as `judge_of_calls` gives it."""
     missing = [] if texts.why_not is None else [texts.why_not]
     prompt: AskedPrompt | None = None
@@ -108,7 +108,7 @@ def find_sources(folder: RunFolder, texts: Texts, judge: Mapping[str, Json] | No
 
 
 def sample_trials(
-    book: TrialBook | Reading,
+    book: TrialBook | TrialReading,
     sources: Sources,
     *,
     rng: np.random.Generator,

@@ -13,12 +13,12 @@ from typing import Annotated
 import numpy as np
 import regex
 
-from youden.data.folder.columns import ItemRow
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import ItemRow
 from youden.nouns import Finding, Json, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.report.data.evidence import Texts, Told
+from youden.report.data.evidence import ReportTexts, Told
 from youden.stats.base.metrics import ranks
 from youden.text.printable import printable
 
@@ -183,7 +183,7 @@ class Items:
     easiest: tuple[ItemLine, ...]
 
 
-def order_items(folder: RunFolder, texts: Texts) -> Items:
+def order_items(folder: RunFolder, texts: ReportTexts) -> Items:
     """The items of `items.csv` by difficulty. Raises: RunFolderError."""
     prompts = {item.id: item.prompt for item in texts.pool.items} if texts.pool else {}
     lines = [ItemLine(**vars(row), text=_excerpt(prompts.get(row.item))) for row in folder.read_items()]

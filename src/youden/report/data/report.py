@@ -27,9 +27,9 @@ from youden.report.data.grids import (
 )
 from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
 from youden.report.data.ranking_tables import Items, Tied, order_items, tied_by_difference
-from youden.report.data.reading import LEAST_PARTNERS, Cost, JudgeQuality, Reading, count_cost
 from youden.report.data.summary import Summary, summarise_run
-from youden.report.data.trials import Kind, TrialLine
+from youden.report.data.trial_reading import LEAST_PARTNERS, CostFacts, JudgeQuality, TrialReading, count_cost
+from youden.report.data.trial_rows import Kind, TrialLine
 from youden.report.data.warnings import Group, advise, grouped
 from youden.streams import own_stream
 
@@ -125,7 +125,7 @@ def _ends(value: Floats) -> tuple[list[int], list[int]]:
 
 
 @dataclass(frozen=True)
-class Trials:
+class TrialFacts:
     """The trials of a judged run. n_of_kind: of all of them, not of the sample; prompt: None where it cannot be shown; worst:
     the trials that cost agents most, which their pages name, by row."""
 
@@ -152,8 +152,8 @@ class ReportData:
     curl: tuple[CurlCurve, ...]
     alarms: tuple[FalseAlarm, ...]
     holdout: HoldoutPoints | None
-    cost: Cost | None
-    trials: Trials | None
+    cost: CostFacts | None
+    trials: TrialFacts | None
     item_ids: tuple[str, ...]
     pages: tuple[AgentPage, ...]
     judge: JudgeQuality | None
@@ -181,14 +181,14 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
     worst: tuple[tuple[int, ...], ...] = ()
     notes = [] if texts.why_not is None else [texts.why_not]
     if evidence.trials is not None:
-        read = Reading(evidence.trials, evidence.predicted)
+        read = TrialReading(evidence.trials, evidence.predicted)
         sources = find_sources(folder, texts, evidence.trials.asked)
         notes = list(sources.missing)
         worst = read.worst
         # Every agent's worst trial, then every agent's second worst, and so on.
         ahead = list(dict.fromkeys(row for rows in zip_longest(*worst) for row in rows if row is not None))
         sample = sample_trials(read, sources, rng=own_stream(seed), ahead=ahead)
-        trials = Trials(sample, read.n_of_kind, sources.prompt, tuple(read.lines(ahead)))
+        trials = TrialFacts(sample, read.n_of_kind, sources.prompt, tuple(read.lines(ahead)))
         judge, alarms = read.judge, read.alarms
         if (calls := summary.facts.calls) is not None:
             cost = count_cost(folder, evidence.trials, fates=read.fates, latency=read.latency, calls=calls)

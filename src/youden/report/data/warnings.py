@@ -74,7 +74,7 @@ _SHORTEST = 25
 
 
 @dataclass(frozen=True)
-class Line:
+class WarningLine:
     """One line that opens. short: what it says closed; said: the warnings behind it."""
 
     short: str
@@ -91,7 +91,7 @@ class Group:
     """The warnings about one thing."""
 
     about: About
-    lines: tuple[Line, ...]
+    lines: tuple[WarningLine, ...]
 
     @property
     def title(self) -> str:
@@ -130,10 +130,10 @@ def first_sentence(text: str) -> str:
     return text.removesuffix(".")
 
 
-def _line(said: list[Finding]) -> Line:
+def _line(said: list[Finding]) -> WarningLine:
     kind = kind_of(said[0])
     if kind.once:
         said = [max(said, key=lambda one: (bool(one.todo), len(one.says)))]
     if len(said) > 1:
-        return Line(kind.several.format(n=len(said)), tuple(said))
-    return Line(first_sentence(said[0].says), tuple(said))
+        return WarningLine(kind.several.format(n=len(said)), tuple(said))
+    return WarningLine(first_sentence(said[0].says), tuple(said))

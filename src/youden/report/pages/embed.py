@@ -23,13 +23,13 @@ from youden.nouns.finding import kind_of
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
 from youden.report.data.ranking_tables import RankedAgent, shown
-from youden.report.data.report import AgentPage, ReportData, Trials
-from youden.report.data.trials import TrialLine
+from youden.report.data.report import AgentPage, ReportData, TrialFacts
+from youden.report.data.trial_rows import TrialLine
 from youden.text.printable import printable
 from youden.text.sentences import with_interval
 
 if TYPE_CHECKING:
-    from youden.report.charts.figures import Placed
+    from youden.report.charts.figures import PlacedMark
     from youden.report.charts.marks import Figure
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -95,7 +95,7 @@ def comparison_figures(data: Comparison) -> dict[str, Json]:
     return {"slope": figure_json(slope(data))}
 
 
-def live_figures(agents: Sequence[Placed], *, n_answered: int, level: float) -> dict[str, Json]:
+def live_figures(agents: Sequence[PlacedMark], *, n_answered: int, level: float) -> dict[str, Json]:
     """The ranking so far; empty without the chart library or without a ranking."""
     if not vega.has_charts() or not agents:
         return {}
@@ -161,7 +161,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def trial_data(
-    trials: Trials | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
+    trials: TrialFacts | None, agents: Sequence[str], items: Sequence[str], *, sampled: bool
 ) -> dict[str, Json] | None:
     """The sample of trials in columns with the names that it speaks of, by position, if the page is to carry it; None for an
     imported run."""

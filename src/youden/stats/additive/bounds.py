@@ -24,8 +24,8 @@ from scipy.linalg import cholesky, lu_factor, lu_solve, solve_triangular
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
-from youden.stats.additive.cells import Cells, sides
 from youden.stats.additive.elimination import Effects, Equations, Found, equate, fit_plain, largest
+from youden.stats.additive.observed_cells import Cells, sides
 
 _SIGNS = (1.0, -1.0)
 _ROUNDS = 50

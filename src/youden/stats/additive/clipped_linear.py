@@ -20,7 +20,7 @@ from scipy.linalg import inv
 from youden.nouns import Scores
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions, freeze
-from youden.stats.additive.cells import agent_components, check_cells
+from youden.stats.additive.observed_cells import agent_components, check_cells
 from youden.stats.additive.solver import Constraint, SolutionStatus, solve_cells
 from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
 from youden.stats.base.estimator import (
@@ -36,7 +36,7 @@ _EXACT = 1e-9
 """A cell of leverage above 1 − this is fitted exactly whatever its score: it alone links two parts of the graph."""
 
 
-class ItemMoves(NamedTuple):
+class CellItemMoves(NamedTuple):
     """What each item does to the abilities of agents that are linked by more than one cell.
 
     agents: int64[k]; by_item: float[k, J], U as in `item_covariance`; share: float[k, J], rows sum to 1; weight: float[k].
@@ -80,17 +80,17 @@ def item_covariance_of_cells(cells: CellIndex, weight: Floats, error: Floats, *,
     return CentredCovariance(covariance, freedom)
 
 
-def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[ItemMoves]:
+def item_moves(weight: Floats, error: Floats, *, component: Ids) -> Iterator[CellItemMoves]:
     """One for each component, of its largest set of agents that stay linked without any one cell. As `item_covariance`."""
     cells = CellIndex.of(weight > 0)
     at = cells.agent, cells.item
     for moves in _moves(cells, weight[at], error[at], component=component):
         by_item, share = (np.concatenate(table, axis=1) for table in zip(*moves.blocks(), strict=True))
-        yield ItemMoves(moves.agents, by_item, share, moves.weight)
+        yield CellItemMoves(moves.agents, by_item, share, moves.weight)
 
 
 class _Moves(NamedTuple):
-    """`ItemMoves` by blocks of items. n_items: int64[k], in which an agent has a share; share_squares: float[k], Σp²."""
+    """`CellItemMoves` by blocks of items. n_items: int64[k], in which an agent has a share; share_squares: float[k], Σp²."""
 
     agents: Positions
     weight: Floats

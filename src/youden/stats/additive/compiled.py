@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.nouns.pool import Floats
-from youden.stats.additive.cells import Cells, IdColumn, RealColumn, Totals, column_starts, sides
+from youden.stats.additive.observed_cells import Cells, IdColumn, RealColumn, Totals, column_starts, sides
 
 _Loop = TypeVar("_Loop", bound=Callable[..., None])
 

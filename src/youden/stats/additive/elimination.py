@@ -25,7 +25,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats
-from youden.stats.additive.cells import Cells, RealColumn, Table, Totals, column_starts, sides
+from youden.stats.additive.observed_cells import Cells, CellTable, RealColumn, Totals, column_starts, sides
 
 _DENSE_CELLS = 4_000_000
 _DENSE_GAPS = 16
@@ -34,13 +34,13 @@ _COMPILED_CELLS = 2_000_000
 """From here on loading compiled loops (about a second) pays."""
 
 
-def make_table(cells: Cells, *, compiled: bool | None = None) -> Table:
+def make_table(cells: Cells, *, compiled: bool | None = None) -> CellTable:
     """The layout that suits the cells; compiled: whether to use numba, by default where it is installed and pays."""
     size = cells.n_agents * cells.n_items
     if compiled is None:
         compiled = len(cells) >= _COMPILED_CELLS and find_spec("numba") is not None
     if compiled:
-        table: Table = import_module("youden.stats.additive.compiled").CompiledTable(cells)
+        table: CellTable = import_module("youden.stats.additive.compiled").CompiledTable(cells)
         return table
     if size <= min(_DENSE_CELLS, _DENSE_GAPS * len(cells)):
         return DenseTable(cells)
@@ -157,7 +157,9 @@ class Found(NamedTuple):
 class Equations:
     """The normal equations of one table: factored once, solved for any totals r, c of weight × score."""
 
-    def __init__(self, table: Table, totals: Totals, *, gauge: Gauge, ridge: float, direct: bool | None = None) -> None:
+    def __init__(
+        self, table: CellTable, totals: Totals, *, gauge: Gauge, ridge: float, direct: bool | None = None
+    ) -> None:
         self.table, self.totals, self.gauge, self.ridge = table, totals, gauge, ridge
         self.direct = len(totals.n) <= _DIRECT_ROWS and table.pairs <= _DIRECT_PAIRS if direct is None else direct
         self.complete = np.count_nonzero(totals.n) + np.count_nonzero(totals.m) == len(totals.n) + len(totals.m)

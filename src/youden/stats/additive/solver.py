@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids, freeze
 from youden.stats.additive.bounds import fit_box, fit_censored
-from youden.stats.additive.cells import Cells, agent_components, check_cells, check_range, disconnected
 from youden.stats.additive.elimination import Equations, Found, equate, fit_plain, largest
+from youden.stats.additive.observed_cells import Cells, agent_components, check_cells, check_range, disconnected
 from youden.stats.base.estimator import check_constraint, check_ridge
 
 Constraint = Literal["none", "clip", "box", "censored"]

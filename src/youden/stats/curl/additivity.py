@@ -74,10 +74,12 @@ def additive_r2(value: Floats) -> float:
     total = float(((seen - seen.mean()) ** 2).sum())
     if np.ptp(seen) == 0:
         return float("nan")
-    return 1 - float((Design.of(observed.astype(np.float64)).residuals(np.nan_to_num(value)) ** 2).sum()) / total
+    return (
+        1 - float((AdditiveDesign.of(observed.astype(np.float64)).residuals(np.nan_to_num(value)) ** 2).sum()) / total
+    )
 
 
-class Effects(NamedTuple):
+class AdditiveEffects(NamedTuple):
     """θ: float[…, K], b: float[…, J], with Σb = 0 over the items seen; 0 where unseen."""
 
     theta: Floats
@@ -85,7 +87,7 @@ class Effects(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class AdditiveDesign:
     """Weights float[K, J], 0 where unseen, and what least squares on them has in common for all scores.
 
     inverse: (D − A diag(w) Aᵀ)⁺ of the shorter side, with w = 1/(column sums of A).
@@ -96,13 +98,13 @@ class Design:
     inverse: Floats
 
     @classmethod
-    def of(cls, weight: Floats) -> Design:
+    def of(cls, weight: Floats) -> AdditiveDesign:
         A = _short_first(weight)
         m = A.sum(axis=0)
         w = np.divide(1, m, out=np.zeros_like(m), where=m > 0)
         return cls(weight, w, pinvh(np.diag(A.sum(axis=1)) - (A * w) @ A.T))
 
-    def effects(self, value: Floats) -> Effects:
+    def effects(self, value: Floats) -> AdditiveEffects:
         """Least squares of float[…, K, J], 0 where unseen.
 
         θ = (D − A diag(w) Aᵀ)⁺ (r − A(w∘c)), b = w∘(Aᵀθ − c), of least norm where parts are apart.
@@ -116,7 +118,7 @@ class Design:
         if flipped:
             theta, b = b, theta
         shift = b.sum(axis=-1, keepdims=True) / max(1, int(seen.any(axis=0).sum()))
-        return Effects((theta - shift) * seen.any(axis=1), (b - shift) * seen.any(axis=0))
+        return AdditiveEffects((theta - shift) * seen.any(axis=1), (b - shift) * seen.any(axis=0))
 
     def residuals(self, value: Floats) -> Floats:
         """s − θ_i + b_j of `effects`, 0 where unseen: float[…, K, J]."""
@@ -124,14 +126,14 @@ class Design:
         return np.asarray((value - theta[..., :, None] + b[..., None, :]) * (self.weight > 0))
 
 
-def additive_effects(value: Floats, weight: Floats) -> Effects:
+def additive_effects(value: Floats, weight: Floats) -> AdditiveEffects:
     """Weighted least squares of float[…, K, J] on one set of weights float[K, J]; both 0 where unseen."""
-    return Design.of(weight).effects(value)
+    return AdditiveDesign.of(weight).effects(value)
 
 
 def additive_residuals(value: Floats, weight: Floats) -> Floats:
     """s − θ_i + b_j of `additive_effects`, 0 where unseen: float[…, K, J]."""
-    return Design.of(weight).residuals(value)
+    return AdditiveDesign.of(weight).residuals(value)
 
 
 def _short_first(weight: Floats) -> Floats:

@@ -1,0 +1,332 @@
+"""Commands that read what was judged: fit, compare, report, view.
+
+`youden fit RUN`: rates, scores, fit and ranking of a judged run.
+
+`youden compare RUN RUN…`: do judges agree?
+
+`youden report RUN`: draw a run's report anew, or a part of it for another place.
+
+`youden view [RUN…]`: look at runs in a browser.
+"""
+
+from __future__ import annotations
+
+import secrets
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from youden.cli import options, progress, show
+from youden.nouns.pool import plain_fields
+from youden.text.printable import printable
+from youden.text.sentences import items_compared, signed, with_interval
+
+if TYPE_CHECKING:
+    from youden.nouns import ScoreKind, Target
+    from youden.stats.base.metrics import Metric
+    from youden.study.agreement import JudgesStudy
+    from youden.study.judge_shifts import JudgeShifts
+    from youden.study.judged_runs import MatchItems
+
+
+@click.command("fit")
+@options.run
+@options.labels
+@options.target
+@click.option(
+    "--engine",
+    type=click.Choice(["arrays", "duckdb"]),
+    help="What sums the trials: arrays in memory, or DuckDB, which needs little memory. [default: duckdb from 10,000,000 "
+    "trials on, where it is installed and can fit the run]",
+)
+@click.option(
+    "--memory",
+    help="The most that DuckDB keeps in memory; it writes the rest into RUN. [default: 1GB]",
+)
+@click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too. Arrays always write it.")
+@options.robust
+@options.trusted
+@options.families
+@options.json
+def fit_command(
+    *,
+    run: Path,
+    labels: Path | None,
+    target: Target | None,
+    engine: Literal["arrays", "duckdb"] | None,
+    memory: str | None,
+    rates: bool,
+    robust: bool | None,
+    trusted: tuple[str, ...] | None,
+    families: Path | None,
+    as_json: bool,
+) -> None:
+    """Fit the model to the answers in RUN and rank its agents.
+
+    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, show.csv, items.csv, fit.json and signature.json;
+    with --labels also labels.json, which says how far the ranking agrees with them.
+
+    Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
+    items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
+    and is no proof of correctness.
+    """
+    if engine == "arrays" and memory is not None:
+        raise click.UsageError(
+            "--memory is for DuckDB: arrays take what they need. Leave it out, or say --engine duckdb."
+        )
+    from youden.data.folder.run_folder import RunFolder
+    from youden.data.label_tables import read_families
+    from youden.engines.database import MEMORY
+    from youden.practice.labels import aliases_of, open_labels, validate
+    from youden.report.data.summary import summarise_run
+    from youden.run.fitting import fit
+    from youden.run.partner_rules import changed_rules
+
+    folder = RunFolder(run)
+    table = None
+    if labels is not None:
+        pool = folder.read_pool()
+        table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
+    of_families = None if families is None else read_families(families)
+    rules = changed_rules(folder, robust=robust, trusted=trusted, families=of_families)
+    fit(folder, target=target, rules=rules, engine=engine, memory=memory or MEMORY, rates=rates)
+    if table is not None:
+        validate(folder, table)
+    show.show_result(summarise_run(folder), as_json=as_json)
+
+
+MOST_SHOWN = 5
+
+
+@click.command("compare")
+@options.runs
+@options.scores("symmetric")
+@click.option(
+    "--match",
+    type=click.Choice(["id", "number"]),
+    default="id",
+    show_default=True,
+    help="Which items are the same: those with one id, or with one last number in it (example-7 is task-007).",
+)
+@options.about
+@options.family
+@options.json
+def compare_command(
+    *,
+    runs: tuple[Path, ...],
+    scores: ScoreKind,
+    match: MatchItems,
+    target: Target | None,
+    families: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Do the judges of RUNs agree on what they share?
+
+    The paper's Table 6: agent ranking, item difficulty, curl on data and predictions, agreement per trial (raw, Cohen's κ,
+    Krippendorff's α), and where they differ most. "rankings ρ" is of the two rankings as they stand; "fitted anew ρ" is of
+    additive fits to what the runs share. It also says which pairs of agents each run tells apart, and whether in the same
+    order; --target says which items these differences are about. Where two runs answered the same trials, it names the agents
+    that the later run's judge moves beyond chance, and says whether a judge favours agents of its own family (meta.family of the
+    pool's agents).
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study.agreement import study_judges
+    from youden.study.judged_runs import read_judged, side_by_side, with_families
+
+    judged = [read_judged(RunFolder(run)) for run in runs]
+    both = side_by_side(judged, kind=scores, match=match, target=target)
+    study = study_judges(with_families(both, families), kind=scores)
+    signatures = [RunFolder(run).read_signature().text for run in runs]
+    if as_json:
+        show.print_json({"judges": plain_fields(study) | {"signatures": list(signatures)}})
+        return
+    show_judges(study)
+    for name, signature in zip(study.runs, signatures, strict=True):
+        show.note(f"signature of {name}: {signature}")
+
+
+def show_judges(study: JudgesStudy) -> None:
+    """Every table of the study, then its words."""
+    show.table(
+        f"Judges on {study.n_agents} agents × "
+        f"{items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
+        ["judges"],
+        ["rankings ρ", "fitted anew ρ", "items ρ", study.units, "same", "κ", "α", "α graded"],
+        (
+            [
+                f"{pair.one} / {pair.other}",
+                *map(_with_interval, (pair.ranking, pair.fits, pair.difficulty)),
+                f"{pair.n_units:,}",
+                *map(show.fixed, (pair.same, pair.kappa, pair.alpha, pair.alpha_soft)),
+            ]
+            for pair in study.pairs
+        ),
+    )
+    show.table(
+        "Curl, median / P95",
+        ["judge", "link"],
+        ["data", "predictions"],
+        (
+            [
+                name,
+                link,
+                f"{show.fixed(row.data_median)} / {show.fixed(row.data_p95)}",
+                f"{show.fixed(row.predicted_median)} / {show.fixed(row.predicted_p95)}",
+            ]
+            for name, rows in study.curl.items()
+            for link, row in rows.items()
+        ),
+    )
+    differ = [[agent.agent, *(f"place {place}" for place in agent.places)] for agent in study.agents]
+    differ += [[item.item, *(f"{show.fixed(value, 2)} SD" for value in item.difficulty)] for item in study.items]
+    show.table("Where they differ most", ["agent or item"], study.runs, differ)
+    for shifts in study.shifts:
+        _show_shifts(shifts)
+    for line in study.words:
+        click.echo(printable(line))
+
+
+def _show_shifts(shifts: JudgeShifts) -> None:
+    tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
+    rows = [
+        [
+            agent.agent,
+            f"{agent.shift:+.3f}",
+            f"{signed(agent.low, agent.high)} ({shifts.level:.0%})",
+            show.fixed(agent.p_holm),
+        ]
+        for number, agent in enumerate(tested)
+        if agent.moves or number < MOST_SHOWN
+    ]
+    for row in shifts.families:
+        whose = f", that of {' and '.join(row.judges)}" if row.judges else ""
+        interval = signed(row.low, row.high) + ("" if row.low is None else f" ({row.level:.0%})")
+        apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
+        name = f"family {row.family} ({row.n_agents}{whose}{apart})"
+        rows.append([name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm)])
+    show.table(
+        f"{shifts.other} against {shifts.one}: yes-rates off what {shifts.one} leads to expect, "
+        f"{shifts.n_trials:,} {shifts.units}",
+        ["agents or family"],
+        ["shift", "interval", "p (Holm)"],
+        rows,
+    )
+
+
+def _with_interval(metric: Metric | None) -> str:
+    return "–" if metric is None else with_interval(metric.value, metric.low, metric.high, digits=3)
+
+
+CHARTS = (
+    "ranking",
+    "agents",
+    "agents-clustered",
+    "scores",
+    "residuals",
+    "difficulty",
+    "curl",
+    "curl-scaled",
+    "alarms",
+    "holdout",
+    "pairs",
+    "pairs-beyond",
+)
+PICTURES = ("png", "svg")
+FORMATS = ("html", "md", *PICTURES, "csv")
+
+
+@click.command("report")
+@options.run
+@click.option(
+    "--format", "kind", type=click.Choice(FORMATS), default="html", show_default=True, help="What is written."
+)
+@click.option("--chart", type=click.Choice(CHARTS), help="The figure that png and svg draw. [default: ranking]")
+@click.option("--against", type=click.Path(path_type=Path), metavar="RUN", help="Compare with another run (html).")
+@options.labels
+@progress.option
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file to write. [default: RUN/report.html, RUN/CHART.png, …]"
+)
+def report_command(
+    *,
+    run: Path,
+    kind: str,
+    chart: str | None,
+    against: Path | None,
+    labels: Path | None,
+    to_mlflow: bool,
+    out: Path | None,
+) -> None:
+    """Write RUN/report.html, or a part of it for another place.
+
+    Reads the files of a fitted run and prints the path it wrote. md (a summary fit for a pull request) and csv (the ranking)
+    go to standard output unless --out is given; png and svg draw one figure. --against OTHER writes both runs side by side.
+    --labels also writes RUN/labels.json, and later reports show it for as long as the ranking stays.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.errors import ConfigError
+    from youden.practice.labels import aliases_of, open_labels, validate
+    from youden.report.pages import writing as write
+
+    if chart is not None and kind not in PICTURES:
+        raise click.UsageError(f"--chart is drawn as png or svg, not as {kind}. Add --format png.")
+    if to_mlflow:
+        if kind != "html" or against is not None or out is not None:
+            raise ConfigError(
+                "--mlflow logs RUN/report.html as it is written now. Leave out --format, --against and --out.",
+                slug="report-mlflow",
+            )
+        progress.check()
+    folder = RunFolder(run)
+    if labels is not None:
+        pool = folder.read_pool()
+        validate(folder, open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents)))
+    if against is not None:
+        if kind != "html":
+            raise ConfigError(f"--against is drawn as html, not as {kind}. Leave out --format.", slug="report-against")
+        click.echo(str(write.write_comparison(folder, RunFolder(against), out=out)))
+    elif kind == "html":
+        path, data = write.write_page(folder, out=out)
+        show.warn(data.summary.warnings)
+        click.echo(str(path))
+        if to_mlflow:
+            progress.log(folder)
+    elif kind in ("md", "csv"):
+        text = write.markdown(folder) if kind == "md" else write.ranking_csv(folder)
+        if out is None:
+            click.echo(text, nl=False)
+        else:
+            write.write_file(out, text)
+            click.echo(str(out))
+    else:
+        click.echo(
+            str(write.write_picture(folder, chart or "ranking", kind="png" if kind == "png" else "svg", out=out))
+        )
+
+
+@click.command("view")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to serve at. [default: any that is free]"
+)
+@click.option("--open/--no-open", "opens", default=False, help="Open the address in a browser.")
+def view_command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
+    """Look at runs in a browser, also while they are under way.
+
+    Shows reports, two runs side by side, and every trial. Serves the runs named, or all in `runs/`, to this machine only, and
+    only to who has the address that is printed. It reads and never writes. End it with Ctrl-C.
+    """
+    from youden.report.charts.vega import need_charts
+    from youden.view.shown import find_runs
+
+    need_charts()
+    from youden.view.app import prepare
+
+    serving = prepare(find_runs(runs, root=Path("runs")), port=port, token=secrets.token_urlsafe(24))
+    click.echo(serving.url)
+    show.note("Serving to this machine only; Ctrl-C ends it.")
+    if opens:
+        click.launch(serving.url)
+    serving.run()

@@ -1,0 +1,197 @@
+"""A judge's config, read and priced.
+
+What litellm's table of prices says of a model, read from the installed package without importing it.
+
+A judge's own prices are in its config. The network is never asked.
+
+Finds a judge's file and reads it: by name, by path, or from a mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from youden.errors import ConfigError
+from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.config.answering import SECRETS, Answering, Fetching
+from youden.judging.config.settings import JudgeConfig, price
+from youden.resources import find, roots
+from youden.text.yaml_text import misfit, read_yaml, unknown_key
+
+_TABLE = "model_prices_and_context_window_backup.json"
+
+
+@dataclass(frozen=True)
+class TablePrice:
+    """USD per million tokens, and the table they are from."""
+
+    price_in: float
+    price_out: float
+    source: str
+
+
+def table_price(answering: Answering) -> TablePrice | None:
+    """The price of the model. None where litellm is not installed or does not know it (0 stands for that too), and
+    at an address of somebody's own, where it may cost anything.
+    """
+    if answering.model is None or answering.address not in ("", backend_of(answering.backend).address):
+        return None
+    entry = _table().get(answering.model, {})
+    price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+    if not price_in or not price_out:
+        return None
+    return TablePrice(round(1e6 * price_in, 6), round(1e6 * price_out, 6), f"litellm {_version()}'s table")
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, Any]]:
+    spec = find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return {}
+    try:
+        table: Mapping[str, Mapping[str, Any]] = orjson.loads((Path(spec.origin).parent / _TABLE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return table
+
+
+def _version() -> str:
+    try:
+        return version("litellm")
+    except PackageNotFoundError:
+        return "of unknown version"
+
+
+__all__ = ["JudgeConfig", "load_judge_config", "price"]
+
+_PARTS: dict[str, type[BaseModel]] = {"answering": Answering, "fetching": Fetching}
+_PART_OF = {key: part for part, kind in _PARTS.items() for key in kind.model_fields}
+_WHOLE = set(JudgeConfig.model_fields) - set(_PARTS)
+_KEYS = sorted([*_PART_OF, *_WHOLE, "price"])
+"""What a judge's file may say: all keys on one level, `price` for both prices."""
+
+_WITHOUT_CALLS = _WHOLE | {"backend", "parameters"}
+_MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
+
+
+def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
+    """The judge that `source` names: configs/judges/NAME.yaml, a file of your own, a mapping, or a bare backend.
+
+    Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], and the prompt's.
+    """
+    if isinstance(source, Mapping):
+        return _checked(source, where="the judge's config", folder=Path())
+    path = _find(source)
+    if path is None:
+        return _checked({"backend": str(source)}, where=f"the judge '{source}'", folder=Path())
+    try:
+        data = read_yaml(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path} cannot be read: {' '.join(str(error).split())}. Give a UTF-8 YAML file.",
+            slug="judge-config-unreadable",
+        ) from None
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{path} holds no keys. Write `backend: …`, `model: …` and so on.", slug="judge-config")
+    return _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
+
+
+def known_judges() -> list[JudgeConfig]:
+    """The judges there is a config for, a user's own before the project's; a file that cannot be read is left out."""
+    names = sorted({path.stem for root in roots("configs") for path in (root / "judges").glob("*.yaml")})
+    found = []
+    for name in names:
+        with suppress(ConfigError):
+            found.append(load_judge_config(name))
+    return found
+
+
+def _find(source: str | Path) -> Path | None:
+    """The file that `source` names, None for a bare backend."""
+    if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
+        path = Path(source)
+        shipped = path.parts[:1] == ("configs",) and not path.exists()
+        return find("configs", Path(*path.parts[1:]).as_posix()) if shipped else path
+    folders = [root / "judges" for root in roots("configs")]
+    for folder in folders:
+        if (path := folder / f"{source}.yaml").is_file():
+            return path
+    if source in JUDGES:
+        return None
+    known = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")} | set(JUDGES))
+    close = get_close_matches(source, known, n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}."
+    raise ConfigError(
+        f"There is no judge called '{source}'. {hint} A file of your own is given as a path that ends in .yaml.",
+        slug="unknown-judge",
+    )
+
+
+def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfig:
+    data = dict(data)
+    if isinstance(data.get("of"), str | Mapping):
+        data["of"] = _beside(data["of"], folder)
+    if isinstance(data.get("judges"), list):
+        data["judges"] = [_beside(one, folder) if isinstance(one, str | Mapping) else one for one in data["judges"]]
+    prompt = data.get("prompt")
+    if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
+        data["prompt"] = str(folder / prompt)
+    try:
+        config = JudgeConfig.model_validate(_in_parts(data))
+    except ValidationError as error:
+        raise _wrong(where, f"{misfit(error, parts=_PARTS, hidden=_MAY_BE_SECRET)}. Correct it.") from None
+    except ValueError as error:
+        raise _wrong(where, str(error)) from None
+    if config.makes_calls:
+        config.questions()
+    elif meaningless := data.keys() - _WITHOUT_CALLS:
+        raise _wrong(
+            where,
+            f"the judge '{config.backend}' makes no calls, so {', '.join(sorted(meaningless))} would have no effect. Remove it.",
+        )
+    unpriced = config.price_in is None and config.price_out is None
+    if config.makes_calls and unpriced and (found := table_price(config.answering)):
+        return config.priced(found.price_in, found.price_out, source=found.source)
+    return config
+
+
+def _in_parts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a judge's file, each under the part of `JudgeConfig` that it belongs to. Raises: ValueError."""
+    for key in data:
+        if str(key).casefold() in SECRETS:
+            raise ValueError(
+                f"'{key}' may not stand in a config. Put the key in an environment variable, its name in api_key_env."
+            )
+        if key not in _KEYS:
+            raise ValueError(f"{unknown_key(str(key), _KEYS)}.")
+    flat = dict(data)
+    if "price" in flat:
+        if "price_in" in flat or "price_out" in flat:
+            raise ValueError("give either price, or price_in and price_out. Correct it.")
+        flat["price_in"] = flat["price_out"] = flat.pop("price")
+    parts: dict[str, Any] = {part: {} for part in _PARTS}
+    for key, value in flat.items():
+        (parts[_PART_OF[key]] if key in _PART_OF else parts)[key] = value
+    return parts
+
+
+def _beside(source: str | Mapping[str, Any], folder: Path) -> JudgeConfig:
+    """The judge that another judge's file in `folder` names."""
+    if isinstance(source, str) and source.endswith((".yaml", ".yml")):
+        return load_judge_config(folder / source)
+    return load_judge_config(source)
+
+
+def _wrong(where: str, problem: str) -> ConfigError:
+    return ConfigError(f"In {where}: {problem}", slug="judge-config")

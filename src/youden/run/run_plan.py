@@ -1,0 +1,271 @@
+"""Which plan a run's config means, extensions included: the one in its folder, and else one that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from youden.data.folder.joined_pools import run_pools
+from youden.data.folder.run_config import DrawnAs, ExtensionStep, RunConfig
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import ConfigError, RunFolderError
+from youden.judging.backend_records import REPLAY
+from youden.judging.config.judge_files import JudgeConfig
+from youden.nouns import Extension as Extended
+from youden.nouns import Json, Plan, Pool
+from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
+from youden.protocol.designs import DESIGNS
+from youden.protocol.designs.adaptive import Width
+from youden.protocol.extending import add_agents, add_calls, add_items
+from youden.protocol.independent import independent_arm
+from youden.protocol.plan import make_plan
+from youden.protocol.subsample import subsample
+from youden.text.sentences import near
+
+_NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
+
+
+class RunPlan(NamedTuple):
+    """A run's pool and plan. kept: the plan in its folder, which `plan` is or extends; None where `plan` is a new one."""
+
+    pool: Pool
+    plan: Plan
+    kept: Plan | None
+
+
+def draw_run_plan(config: RunConfig) -> tuple[Pool, Plan]:
+    """The run's pool and plan, with everything that joined, or a part of another run's trials; drawn, whatever its folder holds.
+
+    Raises: PoolError, PlanError, ConfigError [run-config], [focus]; RunFolderError where another run's plan is not there.
+    """
+    pools = run_pools(config)
+    return pools[-1], _drawn(config, pools)
+
+
+def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
+    """The plan that the folder holds, where it is what the config asks for, with the extensions that it lacks; else a new one.
+
+    So a run that was paid for goes on though defaults or random streams have changed since it was drawn.
+
+    Raises: as `draw_run_plan`; RunFolderError [run-other], [run-grown] where there are answers to another plan.
+    """
+    pools = run_pools(config)
+    kept = folder.read_plan() if folder.has("plan.parquet") else None
+    if kept is None:
+        return RunPlan(pools[-1], _drawn(config, pools), None)
+    other = list(_differences(config, kept, pools))
+    if other and not folder.has("verdicts.parquet"):
+        return RunPlan(pools[-1], _drawn(config, pools), None)
+    if other:
+        raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
+    if config.trials_of is not None:
+        return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
+    if kept.design == Width.name:
+        wanted = {name: value for name, value in kept.options.items() if name not in ("width", "share")}
+        kept = replace(kept, options={**wanted, **config.asked_design[1]})
+    n_kept = len(extensions_of(kept).steps)
+    if n_kept > len(config.extensions):
+        raise RunFolderError(
+            f"{folder.path} has grown since this plan was made. Go on with `youden run {folder.file('config.yaml')}`, or "
+            "give this run another name or --out.",
+            slug="run-grown",
+        )
+    steps, joined = config.extensions[n_kept:], pools[n_kept + 1 :]
+    return RunPlan(pools[-1], _extended(plan_without_follow_ups(kept), steps, joined), kept)
+
+
+def as_drawn(config: RunConfig, plan: Plan) -> RunConfig:
+    """The config with a note of how its plan was drawn."""
+    budget = None if plan.asked is None else plan.asked.budget
+    drawn = DrawnAs(pool=extensions_of(plan).pool, budget=budget)
+    return config.model_copy(update={"drawn": drawn})
+
+
+def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
+    drawn = config.drawn if config.drawn is not None and config.drawn.pool == pools[0].digest else None
+    if config.trials_of is not None:
+        other = RunFolder(Path(config.trials_of)).read_plan()
+        return subsample(other, pools[-1], calls=config.calls, seed=config.seed)
+    design, options = config.asked_design
+    plan = make_plan(
+        pools[0],
+        design=design,
+        calls=config.calls,
+        percent=config.percent,
+        trials=config.trials,
+        independent=config.independent,
+        n_independent=config.n_independent,
+        holdout=config.holdout,
+        rule=config.rule,
+        holdout_partners=config.holdout_partners,
+        options=options,
+        seed=config.seed,
+        default_budget=None if drawn is None else drawn.budget,
+    )
+    if config.n_independent is not None and plan.independent == "twin":
+        raise ConfigError(
+            f"n_independent: {config.n_independent} was given, but this plan has a twin for every paired trial. "
+            "Leave it out, or say `independent: pooled`.",
+            slug="run-config",
+        )
+    if plan.design == Width.name:
+        from youden.run.precision import refuse_out_of_reach
+
+        refuse_out_of_reach(plan)
+    return _extended(plan, config.extensions, pools[1:])
+
+
+def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
+    for step, pool in zip(steps, pools, strict=True):
+        if step.agents is not None:
+            plan = add_agents(plan, pool, calls=step.calls)
+        elif step.items is not None:
+            plan = add_items(plan, pool, calls=step.calls)
+        elif step.calls is not None:
+            plan = add_calls(plan, pool, calls=step.calls, focus=tuple(_place(name, plan) for name in step.focus))
+    return plan
+
+
+def _place(name: str, plan: Plan) -> int:
+    """The agent's position. Raises: ConfigError [focus]."""
+    if name not in plan.agent_ids:
+        raise ConfigError(
+            f"There is no agent '{name}' in this run to focus on. {near(name, plan.agent_ids)}", slug="focus"
+        )
+    return plan.agent_ids.index(name)
+
+
+def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
+    """What the config asks for and the plan was not drawn by, in words."""
+    first = pools[0] if config.trials_of is None else pools[-1]
+    if first.digest != extensions_of(plan).pool:
+        yield "the pool's texts are not those that were judged"
+    was, now = _asked_of(plan), _asked_by(config, plan)
+    if _more_of_it(config, plan):
+        del now["calls"]
+    if now.get("design") == was["design"] == Width.name:  # the same slots to another width: the run goes on
+        was["options"], now["options"] = (_without_width(said["options"]) for said in (was, now))
+    for name in now:
+        if was[name] != now[name]:
+            yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
+    if config.trials_of is not None and not _is_part_of(plan, config.trials_of):
+        yield f"trials_of is {config.trials_of}, and the trials are not of that run"
+    for number, (step, extension) in enumerate(zip(extensions_of(plan).steps, config.extensions, strict=False)):
+        if not _same_step(step, extension, pools[number + 1], plan):
+            yield f"number {number + 1} of the extensions is another one"
+
+
+def _without_width(options: object) -> dict[str, object]:
+    said = options if isinstance(options, dict) else {}
+    return {name: value for name, value in said.items() if name not in ("width", "share")}
+
+
+def _asked_of(plan: Plan) -> dict[str, object]:
+    """The keys of a config that decide a plan, as the plan has them."""
+    return {
+        "trials_of": "trials_of" in plan.options,
+        "calls": plan.options.get("calls"),
+        "seed": plan.seed,
+        "percent": plan.options.get("percent"),
+        "trials": plan.options.get("trials"),
+        "design": plan.design,
+        "options": {name: value for name, value in plan.options.items() if name not in _NOT_OPTIONS},
+        "independent": plan.independent if plan.asked is None else plan.asked.independent,
+        "n_independent": plan.n_independent if plan.asked is None else plan.asked.n_independent,
+        "holdout": plan.split.fraction if plan.asked is None else plan.asked.holdout,
+        "rule": plan.split.rule,
+        "holdout_partners": plan.options.get("holdout_partners"),
+    }
+
+
+def _asked_by(config: RunConfig, plan: Plan) -> dict[str, object]:
+    """As the config has them; where the plan does not say what was asked for, as they come out."""
+    said: dict[str, object] = {"trials_of": config.trials_of is not None, "calls": config.calls, "seed": config.seed}
+    if config.trials_of is not None:
+        return said
+    design, options = config.asked_design
+    make = DESIGNS.load(design)
+    asked = {"independent": config.independent, "n_independent": config.n_independent, "holdout": config.holdout}
+    if plan.asked is None:
+        extensions = extensions_of(plan)
+        n_pairs = extensions.anchors * (extensions.anchors - 1) * extensions.items
+        arm = independent_arm(config.independent or make.independent, config.n_independent, most=n_pairs)
+        asked = {
+            "independent": arm.rule,
+            "n_independent": arm.n if arm.rule == "pooled" else None,
+            "holdout": make.holdout if config.holdout is None else config.holdout,
+        }
+    partners = plan.options.get("holdout_partners")
+    return {
+        **said,
+        "percent": config.percent,
+        "trials": config.trials,
+        "design": make.name,
+        "options": options,
+        **asked,
+        "rule": config.rule,
+        "holdout_partners": partners if partners is None else config.holdout_partners,
+    }
+
+
+def _more_of_it(config: RunConfig, plan: Plan) -> bool:
+    """Whether a part of another run is asked for that is larger than `plan`; by the same seed it holds all of `plan`."""
+    was = plan.options.get("calls")
+    return config.trials_of is not None and isinstance(was, int) and (config.calls is None or config.calls > was)
+
+
+def _is_part_of(plan: Plan, run: str) -> bool:
+    """Whether `plan` holds trials of the plan of `run`, as it is or as it was before it was extended."""
+    other = RunFolder(Path(run)).read_plan()
+    states = (after_steps(other, n) for n in range(len(extensions_of(other).steps) + 1))
+    return any(state.digest[:12] == plan.options.get("trials_of") for state in states)
+
+
+def _same_step(step: Extended, extension: ExtensionStep, pool: Pool, plan: Plan) -> bool:
+    kind = "agents" if extension.agents is not None else "items" if extension.items is not None else "calls"
+    if (step.kind, step.pool) != (kind, pool.digest):
+        return False
+    return (step.calls, [plan.agent_ids[agent] for agent in step.focus]) == (extension.calls, extension.focus)
+
+
+def _shown(value: object) -> str:
+    return "left out" if value is None else str(value)
+
+
+def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) -> None:
+    """Answers that are there must be to this plan, and by this judge. Raises: RunFolderError [run-other]."""
+    if not folder.has("verdicts.parquet"):
+        if folder.has("rates.parquet") and not folder.has("plan.parquet"):
+            raise _holds(folder, "an imported run")
+        return
+    # a plan may be newer than its answers: those were lost on their way into the folder, and are in the store
+    same = found.kept is not None and found.kept.digest in (found.plan.digest, folder.judged_plan())
+    if not same and folder.judged_plan() != found.plan.digest:
+        raise _holds(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+    if not _same_judge(folder.judged_by(), judge):
+        raise _holds(folder, "another judge's answers")
+
+
+def _holds(folder: RunFolder, other: str) -> RunFolderError:
+    return RunFolderError(
+        f"{folder.path} holds {other}. Give this run another name or --out; with the old run's store (`store:` or --store) "
+        "nothing it paid for is asked again.",
+        slug="run-other",
+    )
+
+
+def _same_judge(said: Mapping[str, Json], judge: JudgeConfig) -> bool:
+    """Whether answers signed `said` can be this judge's; a replay repeats whomever it repeats."""
+    if judge.backend == REPLAY:
+        return True
+    if judge.judges:
+        members = said.get("judges")
+        if not isinstance(members, list) or len(members) != len(judge.judges) or said.get("vote") != judge.vote:
+            return False
+        pairs = zip(members, judge.judges, strict=True)
+        return all(isinstance(one, dict) and _same_judge(one, member) for one, member in pairs)
+    if not judge.makes_calls:
+        return said.get("name") == judge.backend
+    return all(said.get(name) == value for name, value in judge.describe().items())

@@ -1,0 +1,274 @@
+"""Observed cells as an estimator reads them: grouped by item, counted, and which agents they link.
+
+Observed cells as columns, checked once and never copied.
+
+Solving is timed in tenths of milliseconds and run on hundreds of millions of cells, so checks look at extremes first: a
+minimum and a maximum see NaN, infinity and range in one pass without a temporary; only then is the bad row searched.
+
+What the normal equations ask of the cells: A y, Aᵀx, A(w ∘ Aᵀx) and A diag(w) Aᵀ, with A the cells' weights.
+
+The smaller side of the cells are the rows, the larger the columns.
+
+Which agents are linked by what was scored: only such abilities can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, issparse
+
+from youden.errors import StatisticsError
+from youden.nouns.pool import Floats, Ids
+from youden.stats.base.estimator import no_cells
+
+IdColumn = NDArray[np.int32] | NDArray[np.int64]
+RealColumn = NDArray[np.float32] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Observed cells as columns of one length N, in any order; a cell may come more than once.
+
+    agent, item: int[N], 0 ≤ agent < n_agents and 0 ≤ item < n_items; score: float[N], finite, from low to high;
+    weight: float[N], positive and finite, or None where all are 1.
+    """
+
+    agent: IdColumn
+    item: IdColumn
+    score: RealColumn
+    weight: RealColumn | None
+    n_agents: int
+    n_items: int
+    low: float
+    high: float
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def where(self, kept: NDArray[np.bool_]) -> Cells:
+        """The cells of a mask bool[N], as a copy."""
+        weight = None if self.weight is None else self.weight[kept]
+        columns = (self.agent[kept], self.item[kept], self.score[kept])
+        return Cells(*columns, weight, self.n_agents, self.n_items, self.low, self.high)
+
+
+def check_cells(
+    agent: ArrayLike,
+    item: ArrayLike,
+    score: ArrayLike,
+    *,
+    n_agents: int,
+    n_items: int,
+    weight: ArrayLike | None = None,
+) -> Cells:
+    """Columns of cells, checked, less those of weight 0; no weight is weight 1.
+
+    agent, item: int[N]; score: float[N]; weight: float[N] ≥ 0. int32 and int64 ids, float32 and float64 numbers stay as
+    they are, without a copy.
+
+    Raises: StatisticsError [cells-length], [cells-id], [scores-numeric], [scores-infinite], [weights-numeric],
+    [weights-negative], [scores-empty].
+    """
+    agents, items = np.asarray(agent), np.asarray(item)
+    scores = _reals(score, noun="scores")
+    weights = None if weight is None else _reals(weight, noun="weights")
+    columns = [agents, items, scores] if weights is None else [agents, items, scores, weights]
+    if scores.ndim != 1 or any(column.shape != scores.shape for column in columns):
+        raise StatisticsError(
+            f"Agent, item, score and weight came with the shapes {', '.join(str(column.shape) for column in columns)}. "
+            "Give one-dimensional arrays of one length.",
+            slug="cells-length",
+        )
+    if not len(scores):
+        raise no_cells("0 rows")
+    ids = _ids(agents, size=n_agents, noun="agent"), _ids(items, size=n_items, noun="item")
+    low, high = float(scores.min()), float(scores.max())
+    if not (low > -np.inf and high < np.inf):
+        row = int(np.argmin(np.isfinite(scores)))
+        raise StatisticsError(
+            f"The score of row {row} (agent {agents[row]}, item {items[row]}) is {scores[row]}. "
+            "Leave unseen cells out, and clip before changing scale.",
+            slug="scores-infinite",
+        )
+    cells = Cells(*ids, scores, weights, n_agents, n_items, low, high)
+    return cells if weights is None else _weighted(cells, weights)
+
+
+def cells_of(matrix: Any, *, weight: ArrayLike | None = None) -> Cells:
+    """The observed cells of a matrix of agents × items.
+
+    matrix: float[K, J], NaN where unseen, or any scipy sparse array, whose stored entries are the cells seen (a stored 0
+    is a score of 0). weight: float[K, J], or for a sparse array float[nnz] in the order of its COO form.
+
+    >>> cells_of([[0.5, np.nan], [0.25, 0.75]]).item.tolist()
+    [0, 0, 1]
+
+    Raises: StatisticsError [scores-shape], and those of `check_cells`.
+    """
+    if issparse(matrix):
+        return _cells_of_entries(matrix, weight=weight)
+    scores = _reals(matrix, noun="scores")
+    if scores.ndim != 2:
+        raise StatisticsError(
+            f"Scores came with the shape {scores.shape}. Give a matrix of agents × items, NaN where unseen.",
+            slug="scores-shape",
+        )
+    seen = ~np.isnan(scores)
+    agent, item = np.nonzero(seen)
+    weights = None if weight is None else np.asarray(weight)[seen]
+    n_agents, n_items = scores.shape
+    return check_cells(agent, item, scores[seen], n_agents=n_agents, n_items=n_items, weight=weights)
+
+
+def _cells_of_entries(matrix: Any, *, weight: ArrayLike | None) -> Cells:
+    entries = matrix.tocoo()
+    n_agents, n_items = entries.shape
+    return check_cells(entries.row, entries.col, entries.data, n_agents=n_agents, n_items=n_items, weight=weight)
+
+
+def check_range(cells: Cells) -> None:
+    """Raises: StatisticsError [scores-range] naming the first score outside [−1, 1]."""
+    if cells.low < -1 or cells.high > 1:
+        row = int(np.argmax(np.abs(cells.score) > 1))
+        raise StatisticsError(
+            f"The score of row {row} (agent {cells.agent[row]}, item {cells.item[row]}) is {cells.score[row]}, outside "
+            '[−1, 1]. A score is TPR − FPR: bring yours to that scale, or fit another scale with constraint="none".',
+            slug="scores-range",
+        )
+
+
+def _weighted(cells: Cells, weights: RealColumn) -> Cells:
+    low, high = float(weights.min()), float(weights.max())
+    if not (low >= 0 and high < np.inf):
+        row = int(np.argmin((weights >= 0) & (weights < np.inf)))
+        raise StatisticsError(
+            f"The weight of row {row} (agent {cells.agent[row]}, item {cells.item[row]}) is {weights[row]}. "
+            "A weight counts answered trials: finite and not negative.",
+            slug="weights-negative",
+        )
+    if high == 0:
+        raise no_cells(f"{len(weights)} rows, none of positive weight")
+    return cells if low > 0 else cells.where(weights > 0)
+
+
+def _reals(column: Any, *, noun: str) -> RealColumn:
+    array = np.asarray(column)
+    try:
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise StatisticsError(
+            f"The {noun} are not an array of numbers: {error}. Give floats.", slug=f"{noun}-numeric"
+        ) from error
+
+
+def _ids(ids: NDArray[Any], *, size: int, noun: str) -> IdColumn:
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise StatisticsError(f"The {noun}s came as {ids.dtype}. Give their integer positions.", slug="cells-id")
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= size:
+        row = int(np.argmax((ids < 0) | (ids >= size)))
+        raise StatisticsError(
+            f"The {noun} of row {row} is {ids[row]}, but there are {size}. Give positions from 0 to {size - 1}.",
+            slug="cells-id",
+        )
+    return ids if ids.dtype in (np.int32, np.int64) else ids.astype(np.int64)
+
+
+class Totals(NamedTuple):
+    """Per row (n, r) and per column (m, c): the cells' weight, and their weight × score, negated where sides are swapped.
+
+    So score ≈ ability − difficulty reads s ≈ x − y either way.
+    """
+
+    n: Floats
+    m: Floats
+    r: Floats
+    c: Floats
+
+
+class CellTable(Protocol):
+    """The weights A of cells, rows × columns, behind the sums over them.
+
+    swapped: items are the rows; pairs: Σ (cells of a column)², what `gram` costs.
+    """
+
+    swapped: bool
+    pairs: float
+
+    def totals(self) -> Totals:
+        """Sums over each row and column."""
+
+    def rows(self, y: Floats) -> Floats:
+        """A y."""
+
+    def columns(self, x: Floats) -> Floats:
+        """Aᵀx."""
+
+    def fold(self, x: Floats, w: Floats) -> Floats:
+        """A(w ∘ Aᵀx)."""
+
+    def gram(self, w: Floats) -> Floats:
+        """A diag(w) Aᵀ, dense."""
+
+
+class Sides(NamedTuple):
+    """A cell's row and column: agent and item, or item and agent where items are fewer (`swapped`)."""
+
+    row: IdColumn
+    column: IdColumn
+    n_rows: int
+    n_columns: int
+    swapped: bool
+
+
+def sides(cells: Cells) -> Sides:
+    """The smaller side first."""
+    if cells.n_agents <= cells.n_items:
+        return Sides(cells.agent, cells.item, cells.n_agents, cells.n_items, False)
+    return Sides(cells.item, cells.agent, cells.n_items, cells.n_agents, True)
+
+
+def column_starts(column: IdColumn, n_columns: int) -> NDArray[np.int64] | None:
+    """int64[n_columns + 1]: where each column's cells begin; None where cells are not grouped by ascending column."""
+    step = 1 << 20
+    for begin in range(0, len(column) - 1, step):
+        part = column[begin : begin + step + 1]
+        if (part[1:] < part[:-1]).any():
+            return None
+    edges = np.arange(n_columns + 1).astype(column.dtype)
+    return np.searchsorted(column, edges).astype(np.int64, copy=False)
+
+
+def agent_components(agent: IdColumn, item: IdColumn, *, n_agents: int, n_items: int) -> Ids:
+    """Which agents are linked by chains of cells: int32[K], numbered from 0 in the agents' order, −1 without a cell.
+
+    agent, item: int[N], positions of the cells.
+
+    >>> agent_components(np.array([0, 2, 3]), np.array([1, 1, 0]), n_agents=4, n_items=2).tolist()
+    [0, -1, 0, 1]
+    """
+    from scipy.sparse.csgraph import connected_components  # takes long to load, and few who name this module need it
+
+    n = n_agents + n_items
+    graph = coo_array((np.ones(len(agent), dtype=np.int8), (agent, n_agents + item)), shape=(n, n))
+    _, label = connected_components(graph, directed=False)
+    seen = np.bincount(agent, minlength=n_agents) > 0
+    component = np.full(n_agents, -1, dtype=np.int32)
+    component[seen] = np.unique(label[:n_agents][seen], return_inverse=True)[1]
+    return component
+
+
+def disconnected(component: Ids) -> str:
+    """What to do where there are several components; empty where there is one, or none."""
+    sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
+    if len(sizes) < 2:
+        return ""
+    shown = ", ".join(map(str, sizes[:5])) + (", …" if len(sizes) > 5 else "")
+    return (
+        f"The cells fall into {len(sizes)} components (of {shown} agents) that share no agent and no item. "
+        "Compare agents only within a component, or score cells that join them."
+    )

@@ -1,0 +1,515 @@
+"""The commands as a user meets them: exit codes, what goes to which stream, and the files that are left."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import book
+from commands import Youden, write_config, write_pool
+from youden import cli
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import Scores, Signature
+
+RUN_FILES = {
+    "config.yaml",
+    "pool.json",
+    "plan.parquet",
+    "verdicts.parquet",
+    "rates.parquet",
+    "pairs.parquet",
+    "scores.csv",
+    "scores_row.csv",
+    "curl.csv",
+    "ranking.csv",
+    "ranking.json",
+    "items.csv",
+    "fit.json",
+    "signature.json",
+    "report.html",
+}
+RANKING_COLUMNS = [
+    "agent",
+    "group",
+    "ability",
+    "low",
+    "high",
+    "rank_low",
+    "rank_high",
+    "n_trials",
+    "error",
+    "place_low",
+    "place_high",
+    "target",
+    *(
+        f"robust_{name}"
+        for name in ("ability", "low", "high", "rank_low", "rank_high", "error", "place_low", "place_high")
+    ),
+]
+
+
+def write_scores(folder: Path, value: np.ndarray) -> None:
+    K, J = value.shape
+    ids = tuple(f"a{i}" for i in range(K)), tuple(f"i{j}" for j in range(J))
+    RunFolder(folder).write_scores("row", Scores(value, (~np.isnan(value)).astype(float), "train", "row", *ids))
+    RunFolder(folder).write_signature(Signature({"youden": "test"}))
+
+
+def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: Youden, tmp_path: Path) -> None:
+    ended = youden("demo")
+    assert ended.code == 0
+    for expected in (
+        "fact-flipper",
+        "strategic",
+        "AUC of faithful (4) against low-effort (2)",
+        "against strategic (3)",
+    ):
+        assert expected in ended.out
+    assert re.search(r"cannot see: 'fact-flipper'.* at place \d", ended.out)
+    assert "gpt-4o-mini" in ended.out
+    assert "similarity baseline" in ended.err
+    assert "'truncation' copies its prompts" in ended.err
+    assert "signature: youden:" in ended.err
+    assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
+
+
+def test_demo_is_the_same_every_time(youden: Youden, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert youden("demo", "--out", name, "--json").code == 0
+    for file in ("ranking.csv", "scores.csv", "items.csv", "holdout.csv", "signature.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--json")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert said["ranking"][0]["agent"] == "a4"
+    assert "plan: cyclic" in ended.err
+    folder = tmp_path / "runs" / "mine"
+    assert {path.name for path in folder.iterdir()} == RUN_FILES
+    rows = list(csv.reader((folder / "ranking.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows[0] == RANKING_COLUMNS
+    assert [row[0] for row in rows[1:]] == [agent["agent"] for agent in said["ranking"]]
+    assert said["signature"] in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
+    assert youden("run", "mine.yaml", "--out", "whole").code == 0
+    planned = youden("plan", "mine.yaml", "--out", "steps", "--json")
+    assert json.loads(planned.out)["cost"] == {
+        "cells": 60,
+        "calls": 480,
+        "tokens_in": 0,
+        "tokens_out": 0,
+        "usd": 0.0,
+        "tokenizer": "characters / 4",
+        "prices": "",
+        "minutes": None,
+        "pace": "",
+        "stored": 0,
+        "usd_left": None,
+    }
+    assert {path.name for path in (tmp_path / "steps").iterdir()} == {"config.yaml", "pool.json", "plan.parquet"}
+    assert youden("judge", "mine.yaml", "--out", "steps").code == 0
+    assert youden("fit", "steps").code == 0
+    report = youden("report", "steps")
+    assert report.out.strip() == str(Path("steps/report.html"))
+    for file in ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "holdout.csv", "signature.json"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "steps" / file).read_bytes()
+
+
+def test_a_runs_own_config_runs_again(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    first = youden("run", "mine.yaml", "--json")
+    again = youden("run", "runs/mine/config.yaml", "--json")
+    assert again.code == 0, again.err
+    assert json.loads(first.out) == json.loads(again.out)
+
+
+def test_another_plan_is_not_written_over_answers(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", seed=1)
+    ended = youden("run", "mine.yaml")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[run-other]")
+
+
+def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[max-cost-needed]")
+    assert re.search(r"250 calls .* about [\d,]+ tokens in .* cost \$0\.\d\d with gpt-4o-mini", ended.err)
+    ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini", "--max-cost", "1")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[judge-no-key]")
+
+
+def test_a_number_of_pooled_calls_for_a_twin_arm_is_refused(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", n_independent=7)
+    ended = youden("run", "mine.yaml")
+    assert ended.code == 2
+    assert "independent: pooled" in ended.err
+
+
+def test_a_tiny_pool_costs_no_more_than_a_dense_plan_and_asks_nothing_twice(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "tiny.csv", n_agents=3, n_items=8)
+    write_config(tmp_path / "tiny.yaml", pool="tiny.csv")
+    ended = youden("run", "tiny.yaml", "--json")
+    calls = json.loads(ended.out)["facts"]["calls"]
+    assert calls["n_paired"] + calls["n_independent"] <= calls["n_dense_calls"]
+    assert RunFolder(tmp_path / "runs/tiny").read_plan().replicate.max() == 0
+
+
+def test_answers_of_another_judge_are_not_written_over(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    before = (tmp_path / "runs/mine/config.yaml").read_bytes()
+    ended = youden("plan", "mine.yaml", "--judge", "gpt-4o-mini")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[run-other]")
+    assert (tmp_path / "runs/mine/config.yaml").read_bytes() == before
+
+
+def test_a_lost_plan_is_drawn_again_and_fit_does_not_do_without_it(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    before = (tmp_path / "runs/mine/ranking.csv").read_bytes()
+    (tmp_path / "runs/mine/plan.parquet").unlink()
+    ended = youden("fit", "runs/mine")
+    assert ended.code == 2
+    assert "plan.parquet" in ended.err
+    assert youden("run", "mine.yaml").code == 0
+    assert (tmp_path / "runs/mine/ranking.csv").read_bytes() == before
+
+
+def test_a_holdout_that_is_gone_leaves_no_file_behind(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0.2)
+    assert youden("run", "mine.yaml").code == 0
+    assert (tmp_path / "runs/mine/holdout.csv").exists()
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0)
+    assert youden("run", "mine.yaml").code == 2
+    (tmp_path / "runs/mine/verdicts.parquet").unlink()
+    assert youden("run", "mine.yaml").code == 0
+    assert not (tmp_path / "runs/mine/holdout.csv").exists()
+
+
+def test_with_gaps_agents_are_compared_item_by_item(youden: Youden, tmp_path: Path) -> None:
+    """One agent that answers only easy items and one that answers only hard ones, both as good as the rest."""
+    rng = np.random.default_rng(1)
+    with (tmp_path / "gaps.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text"])
+        for i, agent in enumerate(("lucky", "brave", "a", "b", "c", "d")):
+            for j in range(40):
+                hard = j % 2
+                if i < 2 and hard != i:
+                    continue
+                words = rng.choice(60 if hard else 16, size=10, replace=False)
+                writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in words)])
+    write_config(tmp_path / "gaps.yaml", pool="gaps.csv", percent=60)
+    said = json.loads(youden("run", "gaps.yaml", "--json").out)
+    assert said["facts"]["ranking"] == "additive fit of trials"
+    ability = {row["agent"]: row["ability"] for row in said["ranking"]}
+    assert abs(ability["lucky"] - ability["brave"]) < 0.15
+
+
+def test_parts_that_share_no_item_leave_all_places_open(youden: Youden, tmp_path: Path) -> None:
+    with (tmp_path / "apart.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["agent", "item", "text"])
+        for agents, items in (("abx", range(12)), ("cdy", range(12, 24))):
+            for i, agent in enumerate(agents):
+                for j in items:
+                    writer.writerow([agent, f"i{j}", " ".join(f"w{j}x{k}" for k in range(4 + 3 * i + j % 3))])
+    write_config(tmp_path / "apart.yaml", pool="apart.csv", design="dense", holdout=0)
+    ended = youden("run", "apart.yaml", "--json")
+    said = json.loads(ended.out)
+    assert "Compare agents only within a component" in ended.err
+    assert all(row["rank_high"] - row["rank_low"] >= 3 for row in said["ranking"])
+
+
+def test_a_target_is_remembered_and_no_interval_has_zero_width_though_everything_was_asked(
+    youden: Youden, tmp_path: Path
+) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12 + 10, n_independent=10)
+
+    def said(*command: str) -> dict[str, Any]:
+        ended = youden(*command, "--json")
+        assert ended.code == 0, ended.err
+        found: dict[str, Any] = json.loads(ended.out)
+        assert all(row["high"] > row["low"] and row["error"] > 0 for row in found["ranking"])
+        return found
+
+    kind = said("run", "mine.yaml")
+    these = said("fit", "runs/mine", "--target", "these-items")
+    assert (kind["facts"]["target"], these["facts"]["target"]) == ("items-like-these", "these-items")
+    assert max(row["error"] for row in these["ranking"]) < 0.2 * min(row["error"] for row in kind["ranking"])
+    assert said("fit", "runs/mine") == these
+    assert "|target:these-items|" in these["signature"]
+    assert RunFolder(tmp_path / "runs/mine").read_config().target == "these-items"
+
+
+def test_imports_write_over_neither_a_judged_run_nor_another_pool(
+    youden: Youden, peer_prediction: Path, tmp_path: Path
+) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    assert youden("run", "mine.yaml").code == 0
+    opus = peer_prediction / "eval_results" / "opus_translation_results"
+    ended = youden("import", "peer-prediction", str(opus), "--out", "runs/mine")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[import-other]")
+    assert youden("import", "peer-prediction", str(opus), "--out", "opus").code == 0
+    assert youden("import", "peer-prediction", str(opus), "--out", "opus").code == 0
+    ended = youden("run", "mine.yaml", "--out", "opus")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[run-other]")
+
+
+@pytest.mark.parametrize("out", ["mine.csv", "mine.csv/x", "/proc/nowhere"])
+def test_a_place_that_cannot_be_written_is_a_message(youden: Youden, tmp_path: Path, out: str) -> None:
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--out", out)
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[file]")
+
+
+def test_demo_is_the_bundled_pool_whatever_stands_around(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "configs/runs").mkdir(parents=True)
+    (tmp_path / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
+    (tmp_path / "datasets/field-notes").mkdir(parents=True)
+    ended = youden("demo")
+    assert ended.code == 0, ended.err
+    assert "fact-flipper" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "slug"),
+    [
+        ("agent,item,text\na,1,x\na,1,y\n", 3, "pool-duplicate"),
+        ("agent,item\na,1\n", 1, "pool-columns"),
+        ("agent,item,text\n,1,x\n", 2, "pool-id"),
+        ("agent,item,text\n", None, "pool-empty"),
+        ('agent,item,text\na,1,"two\nlines"\nb,1\n', 4, "pool-csv"),
+    ],
+)
+def test_a_broken_csv_is_named_by_file_and_line_without_a_traceback(
+    youden: Youden, tmp_path: Path, text: str, line: int | None, slug: str
+) -> None:
+    (tmp_path / "broken.csv").write_text(text, encoding="utf-8")
+    write_config(tmp_path / "broken.yaml", pool="broken.csv")
+    ended = youden("run", "broken.yaml")
+    assert ended.code == 2
+    assert "Traceback" not in ended.err
+    assert "broken.csv" in ended.err
+    assert ended.err.rstrip().endswith(f"[{slug}]")
+    assert line is None or f"line {line}" in ended.err
+    assert ended.out == ""
+    assert not (tmp_path / "runs").exists()
+
+
+SIX = np.linspace(0, 0.5, 6)
+NAN = np.nan
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4]]), "same two items", id="no items in common"),
+        pytest.param(SIX[None, :], "single agent", id="a single agent"),
+        pytest.param(SIX[:, None], "single item", id="a single item"),
+        pytest.param(np.full((3, 4), NAN), "seen", id="only missing cells"),
+    ],
+)
+def test_links_of_a_run_without_a_rectangle_is_a_clear_error(
+    youden: Youden, tmp_path: Path, value: np.ndarray, reason: str
+) -> None:
+    write_scores(tmp_path / "odd", value)
+    for words in (("study", "links", "odd"), ("study", "links", "odd", "--json")):
+        ended = youden(*words)
+        assert ended.code == 2
+        assert ended.out == ""
+        assert reason in ended.err
+        assert "Traceback" not in ended.err
+
+
+def test_links_of_all_equal_scores_are_zero_curl_and_no_figure_per_sd(youden: Youden, tmp_path: Path) -> None:
+    write_scores(tmp_path / "equal", np.full((4, 5), 0.3))
+    said = json.loads(youden("study", "links", "equal", "--json", "--draws", "20").out)
+    for row in said["links"].values():
+        assert row["median"] == row["p95"] == row["sd"] == 0
+        assert row["median_scaled"] is None
+        assert row["r2"] is None
+    assert "nan" not in youden("study", "links", "equal", "--draws", "20").out.lower()
+
+
+@pytest.mark.slow
+def test_a_thin_run_is_not_asked_which_link_fits(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv", n_agents=8, n_items=20)
+    write_config(tmp_path / "thin.yaml", pool="mine.csv", percent=20)
+    write_config(tmp_path / "thick.yaml", pool="mine.csv", design="dense", holdout=0)
+    for name, thin in (("thin", True), ("thick", False)):
+        assert youden("run", f"{name}.yaml").code == 0
+        words = " ".join(json.loads(youden("study", "links", f"runs/{name}", "--json", "--draws", "0").out)["words"])
+        assert ("luck of which were asked" in words) == thin
+        assert ("explains" in words) != thin
+
+
+def test_two_agents_without_a_common_item_do_not_spoil_the_others_curl(youden: Youden, tmp_path: Path) -> None:
+    value = np.array([[0.1, 0.2, NAN, NAN], [NAN, NAN, 0.3, 0.4], [0.1, 0.5, 0.2, 0.2]])
+    write_scores(tmp_path / "gaps", value)
+    said = json.loads(youden("study", "links", "gaps", "--json", "--draws", "20").out)
+    assert said["links"]["identity"]["n_rectangles"] == 2
+    assert said["links"]["identity"]["p95"] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("folder", "figures"),
+    [
+        pytest.param(
+            "pubmed_200_config_results",
+            [(0.129, 0.466, 0.68), (0.242, 0.810, 0.72), (0.432, 1.430, 0.73)],
+            marks=pytest.mark.slow,
+        ),
+        ("peer_review_results_100", [(0.080, 0.580, 0.37), (0.289, 1.182, 0.60), (0.592, 2.238, 0.64)]),
+    ],
+)
+def test_the_papers_first_table_from_the_real_data(
+    youden: Youden, peer_prediction: Path, folder: str, figures: list[tuple[float, float, float]]
+) -> None:
+    assert youden("import", "peer-prediction", str(peer_prediction / "eval_results" / folder), "--out", "X").code == 0
+    said = json.loads(youden("study", "links", "X", "--json", "--draws", "0").out)
+    assert said["scores"] == "row"
+    for link, (median, p95, scaled) in zip(("identity", "probit", "logit"), figures, strict=True):
+        row = said["links"][link]
+        assert row["median"] == pytest.approx(median, abs=0.002)
+        assert row["p95"] == pytest.approx(p95, abs=0.002)
+        assert row["median_scaled"] == pytest.approx(scaled, abs=0.01)
+        assert 0.6 < row["r2"] < 0.75
+
+
+def test_an_imported_run_has_rates_both_kinds_of_scores_and_no_false_positive_rate(
+    youden: Youden, peer_prediction: Path, tmp_path: Path
+) -> None:
+    source = peer_prediction / "eval_results" / "opus_translation_results"
+    ended = youden("import", "peer-prediction", str(source), "--out", "X")
+    assert "16 of 55800 calls failed" in ended.err
+    files = {path.name for path in (tmp_path / "X").iterdir()}
+    assert {"rates.parquet", "scores.csv", "scores_row.csv", "ranking.csv", "fit.json"} <= files
+    facts = RunFolder(tmp_path / "X").read_facts()
+    assert facts.fpr is None
+    assert any("decomposition of D" in warning.says for warning in facts.warnings)
+    assert youden("report", "X").code == 0
+
+
+@pytest.mark.slow
+def test_samsum_is_judged_lexically_from_agents_file_to_ranking(
+    youden: Youden, peer_prediction: Path, tmp_path: Path
+) -> None:
+    source = peer_prediction / "data" / "agents" / "summarization_gpt_4o_mini_20250708_235208.json"
+    assert youden("import", "peer-prediction", str(source), "--out", "samsum").code == 0
+    write_config(tmp_path / "run.yaml", pool="samsum", judge="lexical", design="cyclic", percent=2)
+    ended = youden("run", "run.yaml", "--json")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)
+    assert len(said["ranking"]) == 30
+    assert said["facts"]["calls"]["n_paired"] + 100 == 30 * ((6960 - 100) // 30) + 100
+    assert all(agent["length_place"] is not None for agent in said["ranking"])
+
+
+@pytest.mark.parametrize("command", list(cli.COMMANDS))
+def test_every_command_explains_itself_and_stands_in_readme_or_the_book(youden: Youden, command: str) -> None:
+    ended = youden(command, "--help")
+    assert ended.code == 0
+    assert len(ended.out.split("\n\n")) >= 3
+    assert any(f"youden {command}" in page.read_text(encoding="utf-8") for page in book.pages())
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["frobnicate"], ["run"], ["run", "nowhere.yaml"], ["fit", "nowhere"], ["report", "nowhere"]]
+)
+def test_bad_input_ends_with_2_and_a_message(youden: Youden, words: list[str]) -> None:
+    ended = youden(*words)
+    assert ended.code == 2
+    assert ended.err or ended.out
+    assert "Traceback" not in ended.err
+
+
+def test_an_interrupt_ends_with_130_and_says_how_to_go_on(youden: Youden, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("youden.run.pipeline.judge_run", interrupt)
+    ended = youden("demo")
+    assert ended.code == 130
+    assert "resumes" in ended.err
+
+
+def test_hostile_names_reach_neither_the_terminal_nor_the_page_as_anything_but_text(
+    youden: Youden, tmp_path: Path
+) -> None:
+    hostile = "<script>1</script>\u202e{{7*7}}"
+    rows = [[f"{hostile}{i}", f"i{j}", " ".join(f"w{j}x{k}" for k in range(3 + i))] for i in range(4) for j in range(9)]
+    with (tmp_path / "p.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["agent", "item", "text", "group"], *([*row, "[bold]"] for row in rows)])
+    write_config(tmp_path / "c.yaml", pool="p.csv")
+    ended = youden("run", "c.yaml")
+    assert ended.code == 0, ended.err
+    page = (tmp_path / "runs" / "c" / "report.html").read_text(encoding="utf-8")
+    assert "<script>1" not in page
+    assert "&lt;script&gt;1" in page
+    assert "{{7*7}}" in page
+    for shown in (ended.out, ended.err, page):
+        assert "\u202e" not in shown
+    assert "[bold]" in ended.out
+
+
+def test_agents_whose_texts_are_one_count_once_in_the_robust_ranking(youden: Youden, tmp_path: Path) -> None:
+    field_notes = Path(__file__).parents[2] / "datasets" / "field-notes"
+    rows = [json.loads(line) for line in (field_notes / "responses.jsonl").read_text(encoding="utf-8").splitlines()]
+    agent = rows[0]["agent"]
+    rows += [row | {"agent": "its-copy"} for row in rows if row["agent"] == agent]
+    pool = tmp_path / "pool"
+    shutil.copytree(field_notes, pool)
+    (pool / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with (pool / "agents.jsonl").open("a", encoding="utf-8") as agents:
+        agents.write('{"id": "its-copy"}\n')
+    config = tmp_path / "c.yaml"
+    config.write_text(f"name: copied\npool: {pool}\nout: {tmp_path / 'r'}\n", encoding="utf-8")
+    assert youden("run", str(config)).code == 0
+    facts = RunFolder(tmp_path / "r").read_facts()
+    assert facts.standings["robust"].groups == ((agent, "its-copy"),)
+    assert youden("fit", str(tmp_path / "r")).code == 0
+    assert RunFolder(tmp_path / "r").read_facts().standings["robust"].groups == ((agent, "its-copy"),)
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["fit"]])
+def test_help_says_what_ability_is_and_what_it_is_not(youden: Youden, words: list[str]) -> None:
+    said = " ".join(youden(*words, "--help").out.split())
+    assert "how well others' responses let the judge recognise the same source" in said
+    assert "relative to this pool, this judge and these items" in said
+    assert "obscure or bureaucratic styles stand high, terse references low" in said
+    assert "is no proof of correctness" in said

@@ -1,0 +1,187 @@
+"""Commands lead on: help in groups, names that are mistyped, completion, and a first config."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from commands import Youden, write_pool
+from report_runs import judged
+from youden import cli
+from youden.cli.results import CHARTS
+from youden.cli.study import QUESTIONS
+from youden.data.folder.run_config import load_run_config
+from youden.extras import EXTRAS
+from youden.report.charts.figures import figures
+from youden.report.data.report import build_report
+
+SOURCE = Path(cli.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+DEVELOPERS = {"test", "lint", "docs"}
+
+
+def commands(group: click.Command = cli.youden, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx) if isinstance(group, click.Group) else []:
+        command = group.get_command(ctx, name)
+        assert command is not None
+        yield f"{path}{name}", command
+        yield from commands(command, f"{path}{name} ")
+
+
+@pytest.mark.parametrize("words", [[], ["study"], ["cassette"]], ids=" ".join)
+def test_every_first_line_fits_80_columns(youden: Youden, words: list[str]) -> None:
+    ended = youden(*words, "--help")
+    assert max(map(len, ended.out.splitlines())) <= 80
+    assert "..." not in ended.out.replace("[ARGS]...", "")
+
+
+def test_help_groups_the_commands_and_leaves_none_out(youden: Youden) -> None:
+    listed = youden("--help").out
+    at = [listed.index(f"\n{heading}:\n") for heading in cli.HEADINGS]
+    assert at == sorted(at)
+    for name in cli.COMMANDS:
+        assert re.search(rf"^  {name} ", listed, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["rnu"], "'run'"), (["chek"], "'check'"), (["study", "lnks"], "'links'"), (["cassette", "exprot"], "'export'")],
+    ids=" ".join,
+)
+def test_a_mistyped_command_gets_a_suggestion(youden: Youden, words: list[str], meant: str) -> None:
+    ended = youden(*words)
+    assert ended.code == 2
+    assert f"Did you mean {meant}" in ended.err
+
+
+def test_a_command_that_is_like_no_other_gets_the_list(youden: Youden) -> None:
+    assert f"There are: {', '.join(QUESTIONS)}." in " ".join(youden("study", "zzzz").err.split())
+
+
+def test_every_share_is_called_so() -> None:
+    for name, command in commands():
+        for option in command.params:
+            if isinstance(option.type, click.FloatRange) and option.type.max == 1 and option.name != "width":
+                assert option.metavar == "SHARE", f"{name} {option.opts}"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(youden: Youden, shell: str) -> None:
+    assert "_YOUDEN_COMPLETE" in youden("completion", shell).out
+
+
+def test_what_the_script_asks_is_answered() -> None:
+    asked = {"_YOUDEN_COMPLETE": "bash_complete", "COMP_WORDS": "youden ca", "COMP_CWORD": "1"}
+    script = "import sys\nsys.argv = ['youden']\nfrom youden import cli\ncli.main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.split() == ["plain,calibrate", "plain,cassette"]
+
+
+def test_chart_lists_every_figure_that_there_is(youden: Youden, tmp_path: Path) -> None:
+    drawn = {figure.slug for figure in figures(build_report(judged(tmp_path / "run", holdout=0.2)))}
+    code = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "report" / "charts").glob("*.py"))
+    assert drawn <= set(CHARTS)
+    assert all(f'"{chart}"' in code for chart in CHARTS)
+    assert all(chart in youden("report", "--help").out for chart in CHARTS)
+    assert "'ranking'" in youden("report", "run", "--chart", "rankng").err
+
+
+def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    ended = youden("init")
+    assert ended.code == 0
+    assert ended.out.splitlines()[1].startswith("next: youden check mine.yaml")
+    text = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
+    assert "5 agents × 12 items: 60 responses, 0 missing" in text
+    assert youden("run", "mine.yaml").code == 0
+    again = youden("init", "mine.csv")
+    assert again.code == 2
+    assert "[init-exists]" in again.err
+
+
+def test_whatever_inits_comments_offer_may_be_said(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    youden("init", "mine.csv")
+    lines = (tmp_path / "mine.yaml").read_text(encoding="utf-8").splitlines()
+    offered = [line for line in lines if re.match(r"# [a-z_]+: ", line) and isinstance(yaml.safe_load(line[2:]), dict)]
+    assert len(offered) == 5
+    for line in offered:
+        key = line[2:].split(":")[0]
+        kept = [one for one in lines if not one.startswith(f"{key}:")]
+        (tmp_path / "one.yaml").write_text("\n".join([*kept, line[2:]]), encoding="utf-8")
+        assert getattr(load_run_config(tmp_path / "one.yaml"), key) is not None
+
+
+@pytest.mark.parametrize("key", ["", "sk-test"])
+def test_init_takes_the_judge_whose_key_is_there_and_caps_it(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    write_pool(tmp_path / "mine.csv")
+    said = json.loads(youden("init", "mine.csv", "--out", "sub/c.yaml", "--json").out)
+    config = load_run_config(tmp_path / "sub" / "c.yaml")
+    assert config.judge == said["judge"] == ("gpt-4o-mini" if key else "lexical")
+    assert (config.max_cost is not None) == bool(key)
+    assert Path(config.pool).samefile(tmp_path / "mine.csv")
+    assert youden("plan", "sub/c.yaml").code == 0
+
+
+def test_init_says_how_to_bring_a_table_with_other_columns(youden: Youden, tmp_path: Path) -> None:
+    rows = [f"m{agent},q{item},{text}" for agent in range(4) for item, text in enumerate(["a b", "c d", "e f"])]
+    (tmp_path / "raw.csv").write_text("\n".join(["model,question_id,response", *rows]), encoding="utf-8")
+    ended = youden("init", "raw.csv")
+    assert ended.code == 2
+    bring = re.findall(r"`youden (.+?)`", ended.err)
+    assert len(bring) == 2
+    for command in bring:
+        assert youden(*command.split()).code == 0
+    assert load_run_config(tmp_path / "raw.yaml").pool.endswith("pools/raw")
+
+
+def test_init_asks_which_pool_is_meant(youden: Youden, tmp_path: Path) -> None:
+    assert "[init-none]" in youden("init").err
+    for name in ("one", "other"):
+        write_pool(tmp_path / f"{name}.csv")
+    (tmp_path / "labels.csv").write_text("agent,quality\na0,1\n", encoding="utf-8")
+    assert "2 pools here: one.csv, other.csv." in youden("init").err
+
+
+def test_doctor_alone_lists_every_extra_and_which_command_needs_what_is_missing(
+    youden: Youden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setattr("youden.extras.find_spec", lambda name: None if name == "duckdb" else object())
+    ended = youden("doctor")
+    assert ended.code == 0
+    assert "missing  duckdb" in ended.out
+    assert "youden fit --engine duckdb" in ended.out
+    assert "pip install 'youden[duckdb]'" in ended.out
+    assert "gpt-4o-mini: OPENAI_API_KEY is set" in ended.out
+    assert "sk-secret" not in ended.out
+    said = json.loads(youden("doctor", "--json").out)
+    assert [name for name, extra in said["extras"].items() if extra["missing"]] == ["duckdb"]
+
+
+def test_the_table_of_extras_is_pyprojects() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {name: needs for name, needs in project["optional-dependencies"].items() if name not in DEVELOPERS}
+    assert set(EXTRAS) == set(declared)
+    for name, needs in declared.items():
+        packages = {
+            re.split(r"[\[<>=]", need)[0].replace("-", "_").removesuffix("_python").removesuffix("_skinny")
+            for need in needs
+        }
+        assert set(EXTRAS[name].modules) | {"openai"} >= packages, name

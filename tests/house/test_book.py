@@ -1,0 +1,177 @@
+"""The book: every page's code runs as it stands, tables made from code hold all of it, and the built pages ask no other host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import book
+from commands import Youden
+
+ROOT, DOCS = book.ROOT, book.DOCS
+ELSEWHERE = {
+    "how-to/many-machines.md": "test_many_machines.py",
+    "how-to/workers.md": "test_compose.py",
+    "providers.md": "test_providers.py",
+}
+"""Pages whose code other tests hold, for it wants keys, servers or clusters."""
+
+RUNS = [page for page in book.pages()[1:] if any(block.language in ("python", "sh") for block in book.blocks(page))]
+RUNS = [page for page in RUNS if str(page.relative_to(DOCS)) not in ELSEWHERE]
+
+
+@pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
+def test_code_that_is_held_elsewhere_is_read_there(page: str, test: str) -> None:
+    assert (DOCS / page).is_file()
+    assert Path(page).name in next((ROOT / "tests").rglob(test)).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def port() -> Iterator[int]:
+    with book.judging() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def furnished(port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a reader has it, in which mine.yaml was run."""
+    folder = tmp_path_factory.mktemp("book")
+    book.furnish(folder, port)
+    done = subprocess.run(
+        [sys.executable, "-m", "youden", "run", "mine.yaml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUNS, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_runs_as_it_stands(page: Path, youden: Youden, furnished: Path, tmp_path: Path, port: int) -> None:
+    book.copied(furnished, tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+
+    def command(words: list[str]) -> int:
+        ended = youden(*words)
+        print(ended.out, ended.err, file=sys.stderr)
+        return ended.code
+
+    book.run_page(page, tmp_path, command)
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in book.pages():
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_readme_is_one_screen() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def made_page(name: str) -> str:
+    """A page of the reference with its tables made from the code."""
+    sys.path.append(str(DOCS))
+    try:
+        from making.hooks import made  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(str(DOCS))
+    text: str = made((DOCS / "reference" / name).read_text(encoding="utf-8"))
+    return text
+
+
+def test_every_message_of_the_source_stands_on_its_page_once() -> None:
+    page = made_page("errors.md")
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    slugs = set(re.findall(r'slug="([a-z0-9-]+)"', source)) | set(re.findall(r"\[([a-z]+-[a-z-]+)\]\"", source))
+    shown = set(re.findall(r'^\| (?:<span id="[^"]*"></span>)?`([^`]+)` \|', page, re.MULTILINE))
+    assert slugs - shown == set()
+    assert len(shown) > 250
+    ids = re.findall(r'<span id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_every_key_of_a_config_is_explained() -> None:
+    page = made_page("config.md")
+    silent = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|\s*\|$", page, re.MULTILINE)
+    assert silent == []
+    assert {"`pool`", "`max_cost`", "`price_in`", "`base_url`"} <= set(re.findall(r"`\w+`", page))
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    page = made_page("commands.md")
+    for named in ("## youden run", "### youden study links", "### youden cassette verify", "`--max-cost USD`"):
+        assert named in page
+
+
+@pytest.mark.slow
+def test_the_files_of_a_run_and_their_columns_are_in_the_reference(youden: Youden, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    assert youden("demo").code == 0
+    page = made_page("files.md")
+    run = tmp_path / "runs" / "demo"
+    for file in run.iterdir():
+        assert f"`{file.name}`" in page, file.name
+    columns = {
+        name: (run / f"{name}.csv").read_text().split("\n")[0].split(",") for name in ("ranking", "items", "curl")
+    }
+    columns |= {name: pq.read_schema(run / f"{name}.parquet").names for name in ("plan", "verdicts", "rates")}
+    for name, header in columns.items():
+        section = page.split(f"## `{name}.")[1].split("\n## ")[0]
+        for column in header:
+            plain = re.sub(r"^robust_", "", column.strip())
+            assert f"`{plain}`" in section, f"{name}: {column}"
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if find_spec("mkdocs") is None or find_spec("material") is None:
+        pytest.skip("the extra `docs` is not installed")
+    out = tmp_path_factory.mktemp("built")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "true"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_the_book_builds_strictly_and_asks_no_other_host(built: Path) -> None:
+    script = r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=\"(?:https?:)?//"
+    style = r"<link\b(?![^>]*\brel=\"(?:canonical|prev|next)\")[^>]*href=\"(?:https?:)?//"
+    loaded = re.compile(f"{script}|{style}")
+    pages = list(built.rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert not loaded.search(text), page
+        assert "<!-- made:" not in text, page
+    for sheet in built.rglob("*.css"):
+        assert not re.search(r"@import[^;]*//|url\(\s*['\"]?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+
+
+@pytest.mark.slow
+def test_links_and_anchors_of_the_built_book_lead_somewhere(built: Path) -> None:
+    ids = {page: set(re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8"))) for page in built.rglob("*.html")}
+    for page in ids:
+        for target in re.findall(r'<a\b[^>]*href="([^"]+)"', page.read_text(encoding="utf-8")):
+            if re.match(r"[a-z]+:", target) or page.name == "404.html":
+                continue
+            path, _, anchor = target.partition("#")
+            there = (page.parent / path).resolve() if path else page
+            assert there.exists(), f"{page.name}: {target}"
+            if anchor and there in ids and not anchor.startswith("__"):
+                assert anchor in ids[there], f"{page.name}: {target}"

@@ -1,0 +1,85 @@
+"""Everything registered keeps its contract."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from pools import make_pool
+from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.backends.lexical import Lexical
+from youden.judging.call.connection import Connection
+from youden.practice.attacks import ATTACKS, plant
+from youden.protocol.designs import DESIGNS
+from youden.protocol.plan import make_plan
+from youden.streams import own_stream
+
+BUILT_FROM_A_PLAN = {"lexical": Lexical}
+NOT_INSTALLED = set() if find_spec("litellm") else {"litellm"}
+
+
+@pytest.mark.parametrize("name", list(DESIGNS))
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_a_design_draws_pairs_of_eligible_cells_and_repeats_itself_by_seed(name: str, share: float) -> None:
+    make = DESIGNS.load(name)
+    eligible = np.random.default_rng(3).random((7, 11)) < share
+    one, again = (
+        make(n_paired=None if name == "dense" else 120).draw(eligible, np.random.default_rng(5)).trials for _ in "ab"
+    )
+    assert make.name == name
+    assert 0 <= make.holdout < 1
+    assert isinstance(make.judges_holdout, bool)
+    assert make.percent is None or 0 < make.percent <= 100
+    assert (one.first != one.second).all()
+    assert eligible[one.first, one.item].all()
+    assert eligible[one.second, one.item].all()
+    for column, same in zip(one.columns().values(), again.columns().values(), strict=True):
+        assert column.dtype in (np.int32, np.int8, np.float64)
+        assert np.array_equal(column, same)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in JUDGES if backend_of(name).makes_calls and name not in NOT_INSTALLED]
+)
+async def test_a_judge_that_makes_calls_is_built_from_a_connection_and_lets_go_of_it(name: str) -> None:
+    judge = JUDGES.load(name)(Connection("tested", "http://127.0.0.1:9/v1", 1.0, api_key="planted-key"))
+    assert judge.name == "tested"
+    assert callable(judge.answer)
+    assert "planted-key" not in repr(judge)
+    await judge.aclose()
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_FROM_A_PLAN))
+@pytest.mark.parametrize("design", list(DESIGNS))
+def test_a_judge_that_answers_plans_answers_every_trial_between_0_and_1(name: str, design: str) -> None:
+    pool = make_pool(6, 12)
+    plan = make_plan(pool, design=design, holdout=0.0, percent=60 if design == "cyclic" else None, n_independent=20)
+    result = BUILT_FROM_A_PLAN[name]().answer_many(pool, plan)
+    assert result.judge["name"] == name
+    assert len(result) == len(plan)
+    assert result.answered.all()
+    assert ((result.answer >= 0) & (result.answer <= 1)).all()
+    assert set(np.unique(result.hard)) <= {0.0, 1.0}
+
+
+def test_every_registered_judge_is_of_a_kind_tested_here() -> None:
+    assert {name for name in JUDGES if not backend_of(name).makes_calls} == {*BUILT_FROM_A_PLAN, "jury", "replay"}
+
+
+@pytest.mark.parametrize("name", [name for name in JUDGES if name not in NOT_INSTALLED])
+def test_whether_a_judge_makes_calls_is_known_without_loading_it_and_is_true(name: str) -> None:
+    assert backend_of(name).makes_calls != hasattr(JUDGES.load(name), "answer_many")
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_an_attack_plants_agents_with_one_text_an_item_and_repeats_itself_by_seed(name: str) -> None:
+    attack = ATTACKS.load(name)
+    pool = make_pool(6, 12, present=np.random.default_rng(3).random((6, 12)) < 0.9, prompt=attack.needs_prompts)
+    one, again = (plant(pool, attack, weak=2, rng=own_stream(5)).pool for _ in "ab")
+    assert one.n_agents > 6
+    assert one.digest == again.digest
+    assert all(isinstance(text, str) for text in one.texts[6:].ravel())
+    assert len({agent.id for agent in one.agents}) == one.n_agents
+    assert 0 < len(attack.what) < 100

@@ -1,0 +1,113 @@
+"""Logs of Inspect become a ranking: as files, and from a real eval_set of its mock model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import youden
+from pools import make_pool
+from youden.data.importers.harness_logs import read_inspect
+from youden.errors import ConfigError, ImportFormatError
+from youden.inspect import rank_logs, rank_logs_async
+
+TOOLS = Path(__file__).parents[1] / "tools"
+
+
+class Log:
+    """As Inspect's EvalLog says where its file is."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> list[Path]:
+    """A log of version 2 for each agent of a pool: what it said as the answer of the scorer that keeps it, 'Done.' as output."""
+    pool, files = make_pool(4, 12), []
+    for agent, row in zip(pool.agents, pool.texts, strict=True):
+        samples = [
+            {
+                "id": item.id,
+                "epoch": 1,
+                "input": item.id,
+                "output": {"choices": [{"message": {"role": "assistant", "content": "Done."}}]},
+                "scores": {"includes": {"value": "C", "answer": "no"}, "keep_response": {"value": 1, "answer": text}},
+            }
+            for item, text in zip(pool.items, row, strict=True)
+        ]
+        said = {"version": 2, "status": "success", "eval": {"model": agent.id, "task": "t"}, "samples": samples}
+        files.append(tmp_path / f"{agent.id}.json")
+        files[-1].write_text(json.dumps(said), encoding="utf-8")
+    return files
+
+
+def test_a_response_is_what_the_scorer_kept_and_else_the_output(logs: list[Path]) -> None:
+    pool = read_inspect(logs, columns={}).pool
+    np.testing.assert_array_equal(pool.texts, make_pool(4, 12).texts)
+    said = json.loads(logs[0].read_text(encoding="utf-8"))
+    for sample in said["samples"]:
+        del sample["scores"]["keep_response"]
+    logs[0].write_text(json.dumps(said), encoding="utf-8")
+    assert set(read_inspect(logs, columns={}).pool.texts[0]) == {"Done."}
+
+
+def test_logs_rank_as_their_pool_does_however_they_are_given(logs: list[Path]) -> None:
+    pool = read_inspect(logs, columns={}).pool
+    plan = youden.make_plan(pool, seed=3)
+    expected = youden.rank(plan, youden.judge(plan, pool))
+    for beside in ("eval-set.json", "logs.json"):
+        (logs[0].parent / beside).write_text("{}", encoding="utf-8")
+    for given in (logs, [Log(str(file)) for file in logs], [Log(file.as_uri()) for file in logs], logs[0].parent):
+        pd.testing.assert_frame_equal(rank_logs(given, seed=3), expected)
+
+
+async def test_logs_are_ranked_where_a_loop_runs_already(logs: list[Path]) -> None:
+    pd.testing.assert_frame_equal(await rank_logs_async(logs), rank_logs_elsewhere(logs))
+
+
+def rank_logs_elsewhere(logs: list[Path]) -> pd.DataFrame:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(rank_logs, logs).result()
+
+
+def test_a_log_that_is_elsewhere_or_none_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        rank_logs(Log("s3://bucket/log.eval"))
+    assert caught.value.slug == "inspect-location"
+    (tmp_path / "x.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ImportFormatError):
+        rank_logs(tmp_path / "x.json")
+
+
+@pytest.mark.slow
+def test_a_real_eval_set_is_ranked_in_three_lines(tmp_path: Path) -> None:
+    python = os.environ.get("YOUDEN_INSPECT_PYTHON")
+    if not python:
+        pytest.skip("YOUDEN_INSPECT_PYTHON names no interpreter with inspect-ai and youden")
+    ended = subprocess.run(
+        [python, TOOLS / "inspect_ranking.py", "logs"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    said = json.loads(ended.stdout.splitlines()[-1])
+    assert said["success"] is True
+    by_agent = said["abilities"]["logs"]
+    order = [name.removeprefix("mockllm/") for name in sorted(by_agent, key=by_agent.get, reverse=True)]  # type: ignore[arg-type]
+    assert (set(order[:2]), order[2:]) == ({"faithful", "shorter"}, ["vague", "empty"])
+    assert said["abilities"]["folder"] == said["abilities"]["awaited"] == by_agent
+    pool = read_inspect([tmp_path / "logs"], columns={}).pool
+    assert "Done." not in set(pool.texts.ravel())
+    assert pool.texts.shape == (4, 13)

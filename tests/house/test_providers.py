@@ -1,0 +1,55 @@
+"""The page on real providers is what `youden plan` says today, and its prices are where it says they are from."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from youden.judging.config.judge_files import load_judge_config, table_price
+from youden.resources import roots
+
+DOCS = Path(__file__).parents[2] / "docs"
+TABLED = {
+    "gpt-4o-mini": "gpt-4o-mini",
+    "llama3-70b": "bedrock/us-east-1/meta.llama3-70b-instruct-v1:0",
+    "llama3.3-70b-deepinfra": "deepinfra/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+    "llama3.3-70b-sambanova": "sambanova/Meta-Llama-3.3-70B-Instruct",
+}
+"""Our judges by litellm's names of their models."""
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_plan_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "put back when the test ends")
+    import make_providers
+
+    page = (DOCS / "providers.md").read_text(encoding="utf-8")
+    assert make_providers.current(page) == page, (
+        "The page is not current. Write it again: python docs/make_providers.py"
+    )
+    sys.modules.pop("make_providers")
+
+
+def test_every_judge_that_is_shipped_loads_and_says_what_it_costs_and_no_key() -> None:
+    files = [path for root in roots("configs", own=False)[:1] for path in (root / "judges").glob("*.yaml")]
+    assert set(TABLED) < {path.stem for path in files}
+    for path in files:
+        config = load_judge_config(path)
+        assert config.price_in is not None
+        assert config.price_out is not None
+        assert config.price_source == "the judge's config"
+        assert config.key_variable is None or config.key_variable.endswith("_API_KEY")
+
+
+@pytest.mark.parametrize("name", TABLED)
+def test_prices_are_those_of_litellms_table(name: str) -> None:
+    if find_spec("litellm") is None:
+        return  # CI runs this file again where litellm is installed
+    config = load_judge_config(name)
+    found = table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
+    assert found is not None
+    assert (config.price_in, config.price_out) == (found.price_in, found.price_out)

@@ -1,0 +1,116 @@
+"""What README shows runs as it stands, and the book's pictures and tables of measured results are those of today."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import book
+from commands import Youden
+from youden import cli
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import read_pool
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.outside.cassette_file import Cassette, entry, write_cassette
+from youden.judging.question.questions import canonical
+from youden.nouns import PAIRED, Completion, Plan
+from youden.protocol.plan import make_plan
+from youden.report.charts.vega import mark, picture_spec
+from youden.report.data.report import ReportData, build_report
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+CASSETTES = ROOT / "docs" / "how-to" / "cassettes.md"
+PICTURES = sorted(set(re.findall(r"(ranking|scores)\.svg", "".join(page.read_text("utf-8") for page in book.pages()))))
+
+
+def code(page: Path, language: str) -> list[str]:
+    return [block.code for block in book.blocks(page) if block.language == language]
+
+
+def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = code(README, "python")
+    exec(example, {})  # noqa: S102
+    assert "place_low" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_example_run(youden: Youden, tmp_path: Path) -> None:
+    _first, commands, _tests = code(README, "sh")
+    book.furnish(tmp_path, port=9)
+    (config,) = code(README, "yaml")
+    (tmp_path / "mine.yaml").write_text(config.replace("gpt-4o-mini", "lexical"), encoding="utf-8")
+    for line in book.lines(commands):
+        ended = youden(*line.split("#")[0].split()[1:])
+        assert ended.code == 0, ended.err
+    assert (tmp_path / "runs" / "mine" / "report.html").is_file()
+
+
+def test_the_example_of_a_test_passes_on_its_cassette(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (example,) = code(CASSETTES, "python")
+    shutil.copytree(ROOT / "datasets" / "field-notes", pytester.path / "datasets" / "field-notes")
+    judge, pool = load_judge_config("gpt-4o-mini"), read_pool("datasets/field-notes")
+    plan, questions = make_plan(pool, calls=400, seed=0), judge.questions()
+    entries = {
+        key: entry(
+            key,
+            canonical(request, address=questions.address),
+            Completion(
+                "YES" if plan.arm[row] == PAIRED and "template" not in agents_of(plan, row) else "NO", "stop", "m", 9, 1
+            ),
+        )
+        for row, key, request in questions.all(plan, pool)
+    }
+    write_cassette(pytester.path / "cassettes" / "notes.jsonl", Cassette((judge.public(),), entries))
+    pytester.makepyfile(example)
+    pytester.runpytest_inprocess("-p", "youden.pytest_plugin").assert_outcomes(passed=1)
+
+
+def agents_of(plan: Plan, row: int) -> set[str]:
+    return {plan.agent_ids[plan.first[row]], plan.agent_ids[plan.second[row]]}
+
+
+def test_the_config_example_is_a_config(tmp_path: Path) -> None:
+    from youden.data.folder.run_config import load_run_config
+
+    (example,) = code(README, "yaml")
+    (tmp_path / "mine.yaml").write_text(example, encoding="utf-8")
+    assert load_run_config(tmp_path / "mine.yaml").max_cost == 2
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
+    place = tmp_path_factory.mktemp("runs") / "demo"
+    assert CliRunner().invoke(cli.youden, ["demo", "--out", str(place)]).exit_code == 0
+    return build_report(RunFolder(place))
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_the_pictures_show_what_the_demo_shows(demo: ReportData, picture: str) -> None:
+    spec = picture_spec(demo, picture)
+    drawn = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
+    again = f"youden report runs/demo --format svg --chart {picture} --out docs/{picture}.svg"
+    assert mark(spec) in drawn, f"The picture is not current. Draw it again: {again}"
+
+
+@pytest.mark.slow
+def test_the_figure_and_tables_of_published_models_are_current(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import labels_pages
+
+    works = labels_pages.alpaca_rows(shared / "alpaca-eval")
+    again = "Make them again: python benchmarks/labels.py --write"
+    assert mark(labels_pages.figure(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
+    fails = labels_pages.fails_table(labels_pages.mt_bench_rows(shared / "mt-bench"))
+    for path, table in ((labels_pages.WORKS, labels_pages.works_table(works)), (labels_pages.FAILS, fails)):
+        page = path.read_text(encoding="utf-8")
+        assert labels_pages.current(page, table) == page, again

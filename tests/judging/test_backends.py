@@ -1,0 +1,179 @@
+"""Every judge that makes calls, against one server: the same request, the same answers, the same fate of every error."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judged import ENVIRONMENT, KEY, dense_plan
+from pools import make_pool
+from wire_server import Fault, Reply, WireServer, well_behaved
+from youden.errors import ConfigError, JudgeError
+from youden.judging.backend_records import BACKENDS, JUDGES, calling_judge
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import open_store
+from youden.nouns import Judge, Message, Request
+
+CALLING = {name: one for name, one in BACKENDS.items() if one.makes_calls}
+MODELS = dict.fromkeys(CALLING, "m") | {"litellm": "hosted_vllm/m"}
+INSTALLED = [name for name, one in CALLING.items() if one.installed is None or find_spec(one.installed)]
+REQUEST = (Message("system", "s"), Message("user", "u"))
+PARAMETERS = {"temperature": 0, "max_tokens": 8, "seed": 0, "top_k": 5}
+POOL = make_pool(3, 6)
+PLAN = dense_plan(POOL)
+
+
+@pytest.fixture(params=INSTALLED)
+def backend(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+async def ask(backend: str, reply: Reply, **connection: Any) -> tuple[Any, WireServer]:
+    """The completion, or the error, of one call."""
+    async with WireServer(lambda *_: reply) as server:
+        way = {"api_key": KEY} | connection
+        judge: Judge = calling_judge(backend, Connection("test", server.url, 0.5, **way))
+        try:
+            got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
+        except CallError as error:
+            got = error
+        await judge.aclose()
+    return got, server
+
+
+async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend: str) -> None:
+    top = [{"token": "YES", "logprob": -0.1, "bytes": None}, {"token": "NO", "logprob": -2.5, "bytes": None}]
+    blank = {"token": "\n", "logprob": -0.1, "bytes": None, "top_logprobs": []}
+    logprobs = {"content": [blank, {"token": "YES", "logprob": -0.1, "bytes": None, "top_logprobs": top}]}
+    got, server = await ask(backend, Reply("YES", model="m-dated", logprobs=logprobs))
+    assert server.bodies == [
+        {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}], **PARAMETERS}
+    ]
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert (got.text, got.finish_reason, got.tokens_in, got.tokens_out) == ("YES", "stop", 100, 1)
+    assert got.model in ("m-dated", "m")
+    assert got.top_logprobs == (("YES", -0.1), ("NO", -2.5))
+    assert got.seconds > 0
+
+
+async def test_a_count_in_quotes_is_read_alike_by_all(backend: str) -> None:
+    got, _ = await ask(backend, Reply("YES", usage={"prompt_tokens": "9", "completion_tokens": "1"}))
+    assert (got.tokens_in, got.tokens_out) == (9, 1)
+
+
+async def test_a_refusal_is_kept(backend: str) -> None:
+    got, _ = await ask(backend, Reply("", refusal="I cannot."))
+    assert (got.text, got.refusal) == ("", "I cannot.")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "context_length_exceeded", "rejected"),
+        (401, "invalid_api_key", "stop"),
+        (403, None, "stop"),
+        (404, "model_not_found", "stop"),
+        (422, None, "rejected"),
+        (429, "rate_limit_exceeded", "retry"),
+        (429, "insufficient_quota", "stop"),
+        (500, None, "retry"),
+        (503, None, "retry"),
+    ],
+)
+async def test_an_http_error_has_its_fate_and_is_sent_once(
+    backend: str, status: int, code: str | None, kind: str
+) -> None:
+    got, server = await ask(backend, Reply(status=status, error={"message": f"no, {KEY}", "code": code}))
+    assert (got.kind, server.n_requests) == (kind, 1)
+    assert got.status == status or (backend == "litellm" and status == 500)
+    assert KEY not in repr(got)
+
+
+async def test_retry_after_is_read(backend: str) -> None:
+    got, _ = await ask(backend, Reply(status=429, headers={"Retry-After": "7"}))
+    assert got.retry_after == 7
+
+
+@pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])
+async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
+    got, server = await ask(backend, Reply(fault=fault))
+    assert (got.kind, got.status, server.n_requests) == ("retry", None, 1)
+
+
+@pytest.mark.parametrize(
+    ("connection", "sent"),
+    [({"api_key": "k"}, "Bearer k"), ({"api_key": None, "authorization": "Basic eDp5"}, "Basic eDp5")],
+)
+async def test_key_or_basic_credentials_reach_the_server(backend: str, connection: dict[str, Any], sent: str) -> None:
+    if backend == "litellm" and "authorization" in connection:
+        with pytest.raises(ConfigError, match="backend: wire"):
+            await ask(backend, Reply("YES"), **connection)
+        return
+    _, server = await ask(backend, Reply("YES"), **connection)
+    assert server.headers[0]["Authorization"] == sent
+
+
+async def test_an_unreachable_host_is_worth_another_try(backend: str) -> None:
+    judge = calling_judge(backend, Connection("test", "http://127.0.0.1:9/v1", 0.5, api_key=KEY))
+    with pytest.raises(CallError) as caught:
+        await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
+    await judge.aclose()
+    assert caught.value.kind == "retry"
+
+
+async def test_one_plan_through_every_backend_gives_equal_verdicts_then_replayed_without_a_server(
+    tmp_path: Path,
+) -> None:
+    results, judges = [], {}
+    async with WireServer(well_behaved) as server:
+        for backend in INSTALLED:
+            judges[backend] = {
+                "backend": backend,
+                "model": MODELS[backend],
+                "base_url": server.url,
+                "api_key_env": "OPENAI_API_KEY",
+                "seed": 0,
+            }
+            with open_store(tmp_path / f"{backend}.db") as store:
+                config = load_judge_config(judges[backend])
+                results.append(await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT))
+    assert server.n_requests == len(INSTALLED) * len(PLAN)
+    for backend, result in zip(INSTALLED, results, strict=True):
+        config = load_judge_config({"backend": "replay", "of": judges[backend]})
+        with open_store(tmp_path / f"{backend}.db", read_only=True) as store:
+            again = await judge_plan(PLAN, POOL, config=config, store=store, environment={})
+        for column in ("answer", "hard", "missing"):
+            np.testing.assert_array_equal(getattr(result, column), getattr(results[0], column))
+            np.testing.assert_array_equal(getattr(result, column), getattr(again, column))
+        assert result.judge == again.judge
+
+
+async def test_what_openai_was_asked_wire_finds_in_the_store(tmp_path: Path) -> None:
+    """The key is of the request that was sent; who carried it is no part of it."""
+    async with WireServer(well_behaved) as server:
+        for backend in ("openai", "wire"):
+            with open_store(tmp_path / "v.db") as store:
+                config = load_judge_config({"backend": backend, "model": "m", "base_url": server.url})
+                await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
+    assert server.n_requests == len(PLAN)
+
+
+def test_without_its_library_litellm_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "litellm", None)
+    with pytest.raises(JudgeError, match=r"pip install 'youden\[litellm\]'") as caught:
+        JUDGES.load("litellm")(Connection("test", "", 1.0))
+    assert caught.value.slug == "judge-extra"
+
+
+def test_litellm_finds_its_providers_address_and_key_by_itself() -> None:
+    connection = load_judge_config("llama3-70b").connection({"AWS_SECRET_ACCESS_KEY": KEY})
+    assert (connection.address, connection.api_key) == ("", None)
+    assert connection.redact(f"bad key {KEY}") == "bad key ***"

@@ -1,0 +1,174 @@
+"""Runs that ask call by call beside batches: what was sent in a batch is paid there, whoever sent it and however that ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch_server import BatchServer
+from commands import Youden
+from judged import ENVIRONMENT, dense_plan, judge_config
+from pools import make_pool
+from wire_server import Reply, WireServer, well_behaved
+from youden.errors import ShortRunError
+from youden.judging.asking.terms import Asking, Batching
+from youden.judging.backends.wire import WireJudge
+from youden.judging.call.connection import Connection
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import open_store
+from youden.judging.store.claims import Job, noted_batches
+from youden.nouns import Plan, Verdicts
+
+POOL = make_pool(4, 10)
+PLAN = dense_plan(POOL)
+HALF = replace(PLAN, trials=PLAN.trials.take(slice(120)))
+HERE = Path(__file__).parents[1]
+SENDS = """
+import asyncio, sys
+from test_batch_and_calls import HALF, in_batches
+asyncio.run(in_batches(sys.argv[1], sys.argv[2], HALF))
+"""
+
+
+async def in_batches(url: str, place: str, plan: Plan = PLAN, *, sleep: Any = None) -> Verdicts:
+    batching = Batching(sleep=sleep or (lambda _s: asyncio.sleep(0.05)))
+    with open_store(place) as store:
+        return await judge_plan(
+            plan,
+            POOL,
+            config=judge_config(url),
+            store=store,
+            environment=ENVIRONMENT,
+            asking=Asking(batching=batching),
+        )
+
+
+async def call_by_call(
+    url: str, place: str, plan: Plan = PLAN, *, calls: WireServer, told: Told | None = None
+) -> Verdicts:
+    """As the judge at `url`, whose calls go to `calls`."""
+    async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 5.0))) as judge:
+        with open_store(place) as store:
+            return await judge_plan(
+                plan, POOL, config=judge_config(url), store=store, judge=judge, asking=Asking(progress=told)
+            )
+
+
+class Told:
+    """What a run says, each with how many calls it had made until then."""
+
+    def __init__(self, calls: WireServer) -> None:
+        self.said: list[tuple[int, str]] = []
+        self._calls = calls
+
+    def start(self, total: int, *, what: str) -> None: ...
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None: ...
+
+    def throttled(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def say(self, text: str) -> None:
+        self.said.append((self._calls.n_requests, text))
+
+
+async def until(done: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if done():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come to that within a minute")
+
+
+def slowly(n: int, body: Any) -> Reply:
+    return replace(well_behaved(n, body), delay=0.05)
+
+
+async def test_a_run_by_calls_and_one_in_batches_pay_for_no_answer_twice(place: str) -> None:
+    """Each begins while the other is under way: batches wait for calls, and calls leave to a batch what was sent in it."""
+    async with BatchServer(looks_needed=10**9) as server, WireServer(slowly) as calls:
+        batch = asyncio.create_task(in_batches(server.url, place, HALF))
+        await until(lambda: bool(server.batches))
+        with pytest.raises(ShortRunError, match="120 answers are awaited"):
+            await call_by_call(server.url, place, HALF, calls=calls)
+        server.looks_needed = 1
+        assert (await batch).answered.all()
+        assert (await call_by_call(server.url, place, HALF, calls=calls)).answered.all()
+        assert (len(server.bodies), calls.n_requests) == (120, 0)
+        by_calls = asyncio.create_task(call_by_call(server.url, place, calls=calls))
+        await until(lambda: calls.n_requests > 0)
+        assert (await in_batches(server.url, place)).answered.all()
+        with contextlib.suppress(ShortRunError):
+            await by_calls
+        assert (await call_by_call(server.url, place, calls=calls)).answered.all()
+        assert len(server.bodies) + calls.n_requests == len(PLAN)
+
+
+@pytest.mark.slow
+async def test_what_a_killed_run_sent_in_a_batch_is_not_asked_by_calls(place: str) -> None:
+    """The rest is; who watches learns at once how many are left, and how to go on."""
+    async with BatchServer(looks_needed=10**9) as server, WireServer() as calls:
+        path = os.pathsep.join([str(HERE.parent / "src"), str(HERE), str(Path(__file__).parent)])
+        sending = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SENDS, server.url, place, env={**os.environ, "PYTHONPATH": path}
+        )
+        with open_store(place) as store:
+            await until(lambda: any(one.batch for one in noted_batches(store.place)))
+            sending.kill()
+            assert await sending.wait() == -9
+            told = Told(calls)
+            with pytest.raises(ShortRunError, match="120 answers are awaited") as caught:
+                await call_by_call(server.url, place, calls=calls, told=told)
+            assert caught.value.slug == "batch-awaited"
+            assert told.said == [(0, str(caught.value))]
+            assert f"`youden store batches {store.name}`" in str(caught.value)
+            assert (calls.n_requests, len(store)) == (120, 120)
+        server.looks_needed = 1
+        assert (await in_batches(server.url, place)).answered.all()
+        told = Told(calls)
+        assert (await call_by_call(server.url, place, calls=calls, told=told)).answered.all()
+        assert told.said == []
+        assert (len(server.batches), len(server.bodies), calls.n_requests) == (1, 120, 120)
+
+
+async def test_what_a_run_that_ended_left_in_a_batch_is_asked_by_calls_once_it_is_forgotten(
+    place: str, youden: Youden
+) -> None:
+    async def is_told_to_stop(_: float) -> None:
+        raise asyncio.CancelledError
+
+    async with BatchServer(looks_needed=2) as server, WireServer() as calls:
+        with pytest.raises(asyncio.CancelledError):
+            await in_batches(server.url, place, HALF, sleep=is_told_to_stop)
+        for _ in range(2):
+            with pytest.raises(ShortRunError, match="120 answers are awaited"):
+                await call_by_call(server.url, place, HALF, calls=calls)
+        assert calls.n_requests == 0
+        assert youden("store", "batches", place, "--forget", "batch_0").code == 0
+        assert (await call_by_call(server.url, place, HALF, calls=calls)).answered.all()
+        assert calls.n_requests == 120
+
+
+async def test_who_waits_for_claimed_answers_stops_when_they_turn_out_to_be_in_a_batch(place: str) -> None:
+    url = "http://127.0.0.1:9/v1"
+    questions = judge_config(url).questions()
+    keys = [key for _, key, _ in questions.all(HALF, POOL)]
+    async with WireServer() as calls:
+        with open_store(place) as store:
+            store.claims().take(keys)
+            waits = asyncio.create_task(call_by_call(url, place, HALF, calls=calls))
+            await asyncio.sleep(0.3)
+            assert not waits.done()
+            store.jobs(address=questions.address, model=questions.model).add(Job(0.0, tuple(keys)))
+            with pytest.raises(ShortRunError, match="120 answers are awaited"):
+                await waits
+        assert calls.n_requests == 0

@@ -1,0 +1,228 @@
+"""Cassettes: what a run was answered, as a file that proves itself, and back into a store."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from commands import Youden, write_config
+from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from pools import make_pool
+from wire_server import Reply, WireServer, same_item
+from youden.data.folder.run_config import load_run_config
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import InputError
+from youden.judging.call.failures import Failure
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.engine import judge_plan
+from youden.judging.outside.cassette_file import Cassette, check_cassette, entry, read_cassette, redact, write_cassette
+from youden.judging.question.parsing import PARSERS, Decision, Reading, read_answer
+from youden.judging.question.prompts import load_prompt
+from youden.judging.question.questions import canonical
+from youden.judging.store.answers import open_store
+from youden.nouns import Completion
+from youden.run.pipeline import judge_run, plan_run
+
+POOL = make_pool(3, 4)
+PLAN = dense_plan(POOL)
+JUDGE = judge_config("http://me:hidden-word@127.0.0.1:9/v1")
+PROMPT = load_prompt("same-source")
+
+
+def an_entry(n: int = 0, said: str = "YES"):
+    questions = JUDGE.questions()
+    request = questions.request(PLAN, POOL, n)
+    outcome = Completion(said, "stop", "m-dated", 100, 1, seconds=0.1 * n, top_logprobs=(("YES", -0.5),))
+    return entry(questions.key(request), canonical(request, address=questions.address), outcome)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
+    """A judged run in runs/mine, some of its answers odd."""
+    odd = {3: Reply("", refusal="I will not"), 7: Reply("Well, the", finish_reason="length"), 15: Reply(status=400)}
+    server.behave = lambda n, body: odd.get(n, Reply(f"It is a {same_item(body)}"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    judge = {"backend": "wire", "model": "m", "base_url": server.url, "backoff": 0.001, "price": 0}
+    write_config(tmp_path / "mine.yaml", pool="pool", calls=110, n_independent=20, judge=judge)
+    judge_run(plan_run(load_run_config("mine.yaml")))
+    return tmp_path / "runs" / "mine"
+
+
+@pytest.mark.parametrize("flags", [(), ("--redact",)])
+def test_a_run_goes_out_and_into_an_empty_store_and_replays_the_same(
+    youden: Youden, run: Path, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    said = json.loads(youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--json", *flags).out)
+    assert said == {"file": "c.jsonl", "n_answers": 109, "n_failures": 1, "n_unanswered": 0}
+    assert youden("cassette", "verify", "c.jsonl", "runs/mine").code == 0
+    for n_added in (110, 0):
+        done = json.loads(youden("cassette", "import", "c.jsonl", "--store", "fresh.db", "--json").out)
+        assert done == {"store": "fresh.db", "n_added": n_added, "n_kept": 110 - n_added}
+    same = {"pool": "pool", "calls": 110, "n_independent": 20, "store": "fresh.db"}
+    write_config(tmp_path / "replay.yaml", **same, judge={"backend": "replay"})
+    assert youden("run", "replay.yaml").code == 0
+    assert youden("fit", "runs/mine").code == 0
+    for table in ("ranking.csv", "scores.csv", "signature.json"):
+        assert (run / table).read_bytes() == (tmp_path / "runs/replay" / table).read_bytes()
+
+
+def test_the_file_is_sorted_the_same_again_and_holds_no_secret(youden: Youden, run: Path, tmp_path: Path) -> None:
+    for name in ("one.jsonl", "two.jsonl"):
+        assert youden("cassette", "export", "runs/mine", "--out", name).code == 0
+    text = (tmp_path / "one.jsonl").read_text(encoding="utf-8")
+    assert text == (tmp_path / "two.jsonl").read_text(encoding="utf-8")
+    keys = [json.loads(line)["key"] for line in text.splitlines()[1:]]
+    assert keys == sorted(set(keys))
+    assert KEY not in text
+    assert "seconds" not in text
+    assert "agent 0 says something" in text
+
+
+def test_a_redacted_file_holds_not_a_word_of_texts_and_answers(youden: Youden, run: Path, tmp_path: Path) -> None:
+    assert youden("cassette", "export", "runs/mine", "--out", "c.jsonl", "--redact").code == 0
+    text = (tmp_path / "c.jsonl").read_text(encoding="utf-8")
+    for word in ("says something", "It is a", "I will not", "as told", "content"):
+        assert word not in text
+    assert '"text":"YES"' in text
+
+
+def test_what_a_run_asks_beyond_the_file_is_listed_and_ends_with_1(youden: Youden, run: Path, tmp_path: Path) -> None:
+    assert youden("cassette", "export", "runs/mine", "--out", "c.jsonl").code == 0
+    lines = (tmp_path / "c.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "c.jsonl").write_text("".join(lines[:-2]), encoding="utf-8")
+    ended = youden("cassette", "verify", "c.jsonl", "runs/mine", "--json")
+    assert ended.code == 1
+    assert sorted(json.loads(ended.out)["missing"]) == [json.loads(line)["key"] for line in lines[-2:]]
+
+
+def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Path) -> None:
+    assert youden("demo").code == 0
+    ended = youden("cassette", "export", "runs/demo", "--out", "c.jsonl")
+    assert (ended.code, ended.err.rstrip()[-19:]) == (2, "[cassette-no-calls]")
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_a_pool_that_changed_since_is_refused(youden: Youden, run: Path, tmp_path: Path) -> None:
+    write_pool(make_pool(5, 9), tmp_path / "pool")
+    ended = youden("cassette", "export", "runs/mine", "--out", "c.jsonl")
+    assert ended.code == 2
+    assert ended.err.rstrip().endswith("[plan-other-pool]")
+
+
+def test_written_and_read_again_is_the_same_but_for_seconds(tmp_path: Path) -> None:
+    entries = {one.key: one for one in map(an_entry, range(5))}
+    failed = replace(an_entry(6), outcome=Failure("rejected", 400, "too long"))
+    cassette = Cassette((JUDGE.public(),), entries | {failed.key: failed})
+    write_cassette(tmp_path / "c.jsonl", cassette)
+    assert read_cassette(tmp_path / "c.jsonl") == cassette
+    assert (cassette.n_answers, cassette.n_redacted) == (5, 0)
+    assert "hidden-word" not in (tmp_path / "c.jsonl").read_text(encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda line: line.replace("says something", "said nothing", 1), "another key"),
+        (lambda line: line.replace('"temperature":0.0', '"temperature":1.0'), "another key"),
+        (lambda line: line[:-20] + "\n", "Invalid JSON"),
+        (lambda line: line.replace('"key":"', '"key":"0', 1), "'key': String should match"),
+        (lambda line: line.replace('"answer"', '"reply"'), "unknown key 'reply'"),
+        (lambda line: line.replace('"text"', '"txt"'), "'answer.text' is missing"),
+        (lambda line: line.replace('"content"', '"words"', 1), "request.messages.0"),
+        (lambda line: line.replace('"answer":', '"failure":null,"x":'), "unknown key 'x'"),
+        (lambda line: line + line, "there twice"),
+    ],
+)
+def test_damage_is_told_with_its_line(tmp_path: Path, damage, says: str) -> None:
+    path = tmp_path / "c.jsonl"
+    write_cassette(path, Cassette((), {one.key: one for one in (an_entry(0), an_entry(1))}))
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([lines[0], damage(lines[1]), lines[2]]), encoding="utf-8")
+    cassette, (problem, *_) = check_cassette(path)
+    assert says in problem
+    assert problem.startswith(("line 2", "line 3"))
+    assert lines[2].split('"key":"')[1][:64] in cassette.entries
+    with pytest.raises(InputError, match=r"line [23]"):
+        read_cassette(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("", "cassette-head"),
+        ("{}\n", "cassette-head"),
+        ("\x00", "cassette-head"),
+        ('{"cassette":9,"judges":[]}', "cassette-newer"),
+    ],
+)
+def test_what_is_no_cassette_is_refused(tmp_path: Path, text: str, slug: str) -> None:
+    (tmp_path / "c.jsonl").write_text(text, encoding="utf-8")
+    for path, expected in ((tmp_path / "c.jsonl", slug), (tmp_path / "none.jsonl", "cassette-unreadable")):
+        with pytest.raises(InputError) as caught:
+            check_cassette(path)
+        assert caught.value.slug == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    said=st.one_of(
+        st.sampled_from(
+            ["YES", "no.", "The same, so YES", "Yes and no", "", '{"answer": "NO"}', '{"answer": "MAYBE so"}']
+        ),
+        st.text(max_size=30),
+    ),
+    finish=st.sampled_from(["stop", "length", "content_filter"]),
+    refusal=st.sampled_from([None, "", "I had rather not"]),
+    odds=st.sampled_from([(), (("YES", -0.5), ("NO", -1.0)), (("Hm", -0.1),)]),
+    decision=st.sampled_from(list(PARSERS)),
+)
+def test_a_redacted_answer_reads_as_the_original_does_without_its_words(
+    said: str, finish: str, refusal: str | None, odds: tuple[tuple[str, float], ...], decision: Decision
+) -> None:
+    def read(one: Completion) -> Reading:
+        return read_answer(one, PROMPT, decision=decision)
+
+    outcome = Completion(said, finish, "m", 1, 1, refusal=refusal, top_logprobs=odds)
+    hidden = redact(replace(an_entry(), outcome=outcome), read=read, labels=PROMPT.labels)
+    assert isinstance(hidden.outcome, Completion)
+    assert repr(read(hidden.outcome)) == repr(read(outcome))
+    assert hidden.redacted
+    allowed = [*PROMPT.labels, *(f'{{"answer":"{label}"}}' for label in PROMPT.labels)]
+    assert hidden.outcome.text in allowed or re.fullmatch("sha256:[0-9a-f]{64}", hidden.outcome.text)
+
+
+async def test_an_answer_that_the_store_has_stays(tmp_path: Path) -> None:
+    from youden.pools.run_cassettes import import_cassette
+
+    write_cassette(
+        tmp_path / "c.jsonl", Cassette((), {an_entry(0).key: an_entry(0, "NO"), an_entry(1).key: an_entry(1)})
+    )
+    with open_store(tmp_path / "v.db") as store:
+        store.add(an_entry(0).key, Completion("YES", "stop", "m", 1, 1))
+    done = import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
+    assert (done.n_added, done.n_kept) == (1, 1)
+    with open_store(tmp_path / "v.db") as store:
+        assert store.answers([an_entry(0).key])[an_entry(0).key].text == "YES"
+
+
+async def test_a_replay_from_a_cassette_needs_neither_server_nor_key(tmp_path: Path) -> None:
+    from youden.pools.run_cassettes import import_cassette
+
+    questions = JUDGE.questions()
+    entries = {an_entry(n).key: an_entry(n) for n in range(len(PLAN))}
+    write_cassette(tmp_path / "c.jsonl", Cassette((JUDGE.public(),), entries))
+    import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
+    assert questions.address == "http://127.0.0.1:9/v1"
+    with open_store(tmp_path / "v.db", read_only=True) as store:
+        verdicts = await judge_plan(PLAN, POOL, config=load_judge_config("replay"), store=store, environment={})
+    assert verdicts.answered.all()
+    assert ENVIRONMENT["OPENAI_API_KEY"] not in repr(verdicts.judge)

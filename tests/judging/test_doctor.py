@@ -1,0 +1,133 @@
+"""What the doctor says of judges in every state of health."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import Youden
+from judged import ENVIRONMENT, KEY, judge_config
+from wire_server import Reply, WireServer
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.doctor import STEPS, Diagnosis, diagnose
+
+ODDS = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
+
+
+def examined(server: WireServer, environment: dict[str, str] | None = None, **changes: Any) -> Diagnosis:
+    (one,) = diagnose(
+        judge_config(server.url, **{"backend": "openai"} | changes),
+        environment=ENVIRONMENT if environment is None else environment,
+    )
+    return one
+
+
+def statuses(diagnosis: Diagnosis) -> dict[str, str]:
+    return {finding.slug: finding.severity for finding in diagnosis.findings}
+
+
+def said(diagnosis: Diagnosis, step: str) -> str:
+    return next(finding.says for finding in diagnosis.findings if finding.slug == step)
+
+
+def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:
+    server.behave = lambda _n, body: Reply("YES", logprobs=ODDS, model="m-2026-01-01")
+    found = examined(server, price=10)
+    assert statuses(found) == dict.fromkeys(STEPS, "ok")
+    assert found.usable
+    assert server.n_requests == 1
+    assert "m-2026-01-01" in said(found, "model")
+    assert "'YES' reads as 1" in said(found, "parse")
+    assert "$0.001010" in said(found, "price")
+    assert server.bodies[0]["logprobs"] is True
+
+
+def test_a_model_that_turns_log_probabilities_down_is_asked_once_more_without(server: WireServer) -> None:
+    server.behave = lambda _n, body: Reply(status=400) if "logprobs" in body else Reply("NO")
+    found = examined(server)
+    assert statuses(found) == dict.fromkeys(STEPS, "ok") | {"logprobs": "warning", "price": "warning"}
+    assert found.usable
+    assert server.n_requests == 2
+
+
+def test_a_judge_that_decides_by_log_probabilities_needs_them(server: WireServer) -> None:
+    server.behave = lambda *_: Reply("YES")
+    found = examined(server, decision="logprobs")
+    assert statuses(found)["logprobs"] == "failed"
+    assert not found.usable
+
+
+def test_another_model_is_a_warning_and_an_answer_that_does_not_parse_a_failure(server: WireServer) -> None:
+    server.behave = lambda _n, body: Reply("As an assistant I", model="other", finish_reason="length")
+    found = examined(server)
+    assert (statuses(found)["model"], statuses(found)["parse"]) == ("warning", "failed")
+    assert "m was asked for and other answers" in said(found, "model")
+    assert "truncated" in said(found, "parse")
+    assert not found.usable
+
+
+@pytest.mark.parametrize(
+    ("reply", "failed", "says"),
+    [
+        (Reply(status=401, error={"message": f"bad key {KEY}"}), "key", "bad key ***"),
+        (Reply(status=404, error={"message": "no such model"}), "reach", "no such model"),
+        (Reply(status=429, error={"message": "no quota", "code": "insufficient_quota"}), "reach", "Top up"),
+        (Reply(status=503), "reach", "503"),
+        (Reply(fault="reset"), "reach", "gave no usable reply"),
+        (Reply(fault="stall"), "reach", "No reply within 0.2 s"),
+    ],
+)
+def test_what_fails_is_said_once_without_secrets_and_the_rest_skipped(
+    server: WireServer, reply: Reply, failed: str, says: str
+) -> None:
+    server.behave = lambda *_: reply
+    found = examined(server, timeout=0.2)
+    assert says in said(found, failed)
+    assert KEY not in repr(found)
+    assert list(statuses(found)) == list(STEPS)
+    after = STEPS[STEPS.index(failed) + 1 :]
+    assert [statuses(found)[step] for step in after] == ["skipped"] * len(after)
+    assert server.n_requests == 1
+
+
+def test_without_a_key_nothing_is_sent(server: WireServer) -> None:
+    found = examined(server, {})
+    assert statuses(found) == {"key": "failed"} | dict.fromkeys(STEPS[1:], "skipped")
+    assert "OPENAI_API_KEY" in said(found, "key")
+    assert server.n_requests == 0
+
+
+def test_a_judge_without_calls_is_well_and_a_jury_is_examined_one_by_one(server: WireServer) -> None:
+    (lexical,) = diagnose(load_judge_config("lexical"), environment={})
+    assert lexical.usable
+    server.behave = lambda *_: Reply("YES")
+    member = {"backend": "openai", "base_url": server.url, "api_key_env": None}
+    jury = load_judge_config(
+        {"backend": "jury", "judges": [*({**member, "model": name} for name in ("a", "b")), {"backend": "lexical"}]}
+    )
+    assert [one.judge for one in diagnose(jury, environment={})] == ["a", "b", "lexical"]
+    assert server.n_requests == 2
+
+
+@pytest.mark.parametrize(("reply", "code"), [(Reply("YES"), 0), (Reply(status=401), 2)])
+def test_the_command_prints_every_step_and_its_exit_code_says_whether_the_judge_is_usable(
+    youden: Youden, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, reply: Reply, code: int
+) -> None:
+    server.behave = lambda *_: reply
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    (tmp_path / "mine.yaml").write_text(f"backend: openai\nmodel: m\nbase_url: {server.url}\n", encoding="utf-8")
+    ended = youden("doctor", "mine.yaml")
+    assert ended.code == code, ended.err
+    assert [line.split()[1] for line in ended.out.splitlines()[1:]] == list(STEPS)
+    as_json = youden("doctor", "mine.yaml", "--json")
+    assert json.loads(as_json.out)["judges"][0]["usable"] is (code == 0)
+    assert KEY not in ended.out + ended.err + as_json.out + as_json.err
+
+
+def test_an_unknown_judge_is_bad_input(youden: Youden) -> None:
+    ended = youden("doctor", "gpt-4o-mimi")
+    assert ended.code == 2
+    assert "Did you mean 'gpt-4o-mini'" in ended.err

@@ -1,0 +1,490 @@
+"""The engine against a real server that misbehaves, and against scripted judges."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from pools import make_pool
+from scripted import Scripted
+from wire_server import Fault, Reply, WireServer, running, same_item, well_behaved
+from youden.errors import BudgetError, ConfigError, InputError, JudgeError, TooManyMissingError
+from youden.judging.asking.calling import worst_price
+from youden.judging.asking.terms import Asking
+from youden.judging.call.budget import Budget
+from youden.judging.call.failures import CallError
+from youden.judging.config.judge_files import price
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import Store, open_store
+from youden.nouns import MISSING_REASONS, PAIRED, Completion, Plan, Request, Verdicts
+from youden.run.pipeline import judge_async
+
+POOL = make_pool(4, 10)
+PLAN = dense_plan(POOL)
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "v.db") as opened:
+        yield opened
+
+
+@dataclass
+class Counted:
+    """A progress that only counts."""
+
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    usd: float = 0.0
+    stopped: bool = False
+    cached: int = 0
+    n_throttled: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def start(self, total: int, *, what: str) -> None:
+        self.total = total
+
+    def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, why: str = "") -> None:
+        self.done, self.failed, self.usd = self.done + n, self.failed + failed, self.usd + usd
+        self.cached += cached
+        self.reasons += [why] * failed
+
+    def throttled(self) -> None:
+        self.n_throttled += 1
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def truth(plan: Plan) -> np.ndarray:
+    return (plan.arm == PAIRED).astype(float)
+
+
+def say(request: Request) -> str:
+    return same_item({"messages": [{"content": request.messages[-1].content}]})
+
+
+def contents(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+async def ask(
+    server: WireServer, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
+):
+    config = judge_config(server.url, **(changes or {}))
+    return await judge_plan(plan, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(**options))
+
+
+async def scripted(
+    judge: Any, store: Store, *, plan: Plan = PLAN, changes: dict[str, Any] | None = None, **options: Any
+):
+    config = judge_config(NOWHERE, **(changes or {}))
+    return await judge_plan(plan, POOL, config=config, store=store, judge=judge, asking=Asking(**options))
+
+
+def missing(verdicts: Verdicts) -> dict[str, int]:
+    return {MISSING_REASONS[code]: int((verdicts.missing == code).sum()) for code in set(verdicts.missing.tolist())}
+
+
+async def test_every_trial_is_asked_once_in_the_plans_order_of_texts(store: Store) -> None:
+    progress = Counted()
+    async with WireServer() as server:
+        verdicts = await ask(server, store, progress=progress, changes={"price_in": 1, "price_out": 2})
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
+    np.testing.assert_array_equal(verdicts.hard, truth(PLAN))
+    assert server.n_requests == len(PLAN) == progress.total == progress.done
+    assert server.most_open <= 8
+    assert verdicts.total_usd == pytest.approx(len(PLAN) * 102 / 1e6) == pytest.approx(progress.usd)
+    assert (verdicts.models, progress.failed, progress.stopped) == (("m",), 0, True)
+    said = r"(agent \d+ says something of item \d+)"
+    sent = [re.search(f"<first-.*?{said}.*<second-.*?{said}", str(body["messages"][1])) for body in server.bodies]
+    other = np.where(PLAN.arm == PAIRED, PLAN.item, PLAN.other_item)
+    wanted = zip(POOL.texts[PLAN.first, PLAN.item], POOL.texts[PLAN.second, other], strict=True)
+    assert sorted(match.groups() for match in sent if match) == sorted(wanted)
+
+
+async def test_what_is_stored_is_not_asked_again(store: Store) -> None:
+    async with WireServer() as server:
+        first = await ask(server, store)
+        again = await ask(server, store)
+    assert server.n_requests == len(PLAN)
+    np.testing.assert_array_equal(first.answer, again.answer)
+    assert again.total_usd == 0
+    assert again.tokens_in is not None
+    assert again.tokens_in.sum() == 0
+
+
+async def test_every_fault_of_the_wire_is_survived(store: Store) -> None:
+    dice = random.Random(1)
+    faults: list[Fault] = ["reset", "truncated", "malformed", "no_choices", "html"]
+    replies = [Reply(fault=fault) for fault in faults] + [
+        Reply(status=500),
+        Reply(status=503),
+        Reply(status=408),
+        Reply(status=429),
+        Reply(status=429, headers={"Retry-After": "0.01"}),
+    ]
+
+    def behave(n: int, body: Any) -> Reply:
+        return dice.choice(replies) if dice.random() < 0.3 else well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        verdicts = await ask(server, store, changes={"backend": "openai", "max_tries": 30})
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
+    assert server.n_requests > len(PLAN)
+
+
+async def test_a_stalled_call_meets_its_deadline_and_is_tried_again(store: Store) -> None:
+    plan = dense_plan(make_pool(2, 2))
+    async with WireServer(lambda n, body: Reply(fault="stall") if n == 0 else well_behaved(n, body)) as server:
+        config = judge_config(server.url, timeout=0.2)
+        verdicts = await judge_plan(plan, make_pool(2, 2), config=config, store=store, environment=ENVIRONMENT)
+    assert verdicts.answered.all()
+
+
+async def test_retry_after_is_obeyed(store: Store) -> None:
+    times: list[float] = []
+
+    def behave(n: int, body: Any) -> Reply:
+        times.append(asyncio.get_running_loop().time())
+        return Reply(status=429, headers={"Retry-After": "0.3"}) if n == 0 else well_behaved(n, body)
+
+    plan = replace(PLAN, trials=PLAN.trials.take(slice(1)))
+    async with WireServer(behave) as server:
+        await ask(server, store, plan=plan)
+    assert times[1] - times[0] >= 0.3
+
+
+async def test_a_wait_longer_than_a_run_should_take_is_a_counted_failure(store: Store) -> None:
+    def behave(n: int, body: Any) -> Reply:
+        return Reply(status=429, headers={"Retry-After": "3600"}) if n == 40 else well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        verdicts = await ask(server, store)
+    assert missing(verdicts) == {"answered": len(PLAN) - 1, "failed": 1}
+
+
+async def test_identical_trials_share_one_call_and_one_bill(store: Store) -> None:
+    plan = dense_plan(POOL, repeat=6)
+    async with WireServer(lambda n, body: replace(well_behaved(n, body), delay=0.002)) as server:
+        verdicts = await ask(server, store, plan=plan, changes={"price": 1})
+    assert server.n_requests == len(PLAN)
+    np.testing.assert_array_equal(verdicts.answer, truth(plan))
+    assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 / 1e6)
+
+
+async def test_another_replicate_is_another_call(store: Store) -> None:
+    async with WireServer() as server:
+        await ask(server, store)
+        await ask(server, store, plan=replace(PLAN, trials=replace(PLAN.trials, replicate=PLAN.replicate + 1)))
+    assert server.n_requests == 2 * len(PLAN)
+
+
+async def test_odd_answers_are_missing_with_their_reason_and_asked_again_only_on_demand(store: Store) -> None:
+    odd = {
+        50: Reply("Hm."),
+        60: Reply("", refusal="no"),
+        70: Reply("The", finish_reason="length"),
+        80: Reply(status=400),
+    }
+    async with WireServer(lambda n, body: odd.get(n) or well_behaved(n, body)) as server:
+        verdicts = await ask(server, store, max_missing=0.1)
+        counts = {"answered": len(PLAN) - 4, "unparsed": 1, "refused": 1, "truncated": 1, "failed": 1}
+        assert missing(verdicts) == counts
+        assert np.isnan(verdicts.answer).sum() == 4
+        assert "1 refused" in verdicts.warnings[0].says
+        again = await ask(server, store, max_missing=0.1)
+        assert (missing(again), server.n_requests) == (counts, len(PLAN))
+        mended = await ask(server, store, max_missing=0.1, retry_failed=True)
+    assert mended.answered.all()
+    assert server.n_requests == len(PLAN) + 4
+
+
+async def test_a_call_given_up_on_is_tried_again_by_the_next_run(store: Store) -> None:
+    async with WireServer(lambda n, body: Reply(status=500) if n == 30 else well_behaved(n, body)) as server:
+        first = await ask(server, store, changes={"max_tries": 1})
+        again = await ask(server, store)
+    assert missing(first) == {"answered": len(PLAN) - 1, "failed": 1}
+    assert again.answered.all()
+    assert server.n_requests == len(PLAN) + 1
+
+
+async def test_too_many_missing_answers_stop_the_run_and_say_which(store: Store) -> None:
+    async with WireServer(lambda n, body: Reply("Hm.") if n % 20 == 0 else well_behaved(n, body)) as server:
+        with pytest.raises(TooManyMissingError, match="unparsed") as caught:
+            await ask(server, store)
+        assert 200 <= server.n_requests < len(PLAN)
+        assert caught.value.exit_code == 1
+        assert (await ask(server, store, max_missing=0.1)).answered.sum() == len(PLAN) - 12
+    assert server.n_requests == len(PLAN)
+
+
+@pytest.mark.parametrize(
+    ("reply", "slug"),
+    [
+        (Reply(status=401, error={"message": f"Incorrect API key provided: {KEY}"}), "judge-key"),
+        (Reply(status=403), "judge-key"),
+        (Reply(status=404, error={"message": "no such model", "code": "model_not_found"}), "judge-model"),
+        (Reply(status=429, error={"message": "quota", "code": "insufficient_quota"}), "judge-quota"),
+        (Reply(status=400, error={"message": "unknown parameter top_q"}), "judge-rejects"),
+        (Reply(status=500), "judge-rejects"),
+        (Reply(fault="reset"), "judge-unreachable"),
+    ],
+)
+async def test_what_would_befall_every_call_stops_the_run_at_once(store: Store, reply: Reply, slug: str) -> None:
+    async with WireServer(lambda *_: reply) as server:
+        with pytest.raises(JudgeError) as caught:
+            await ask(server, store, changes={"max_tries": 2})
+    assert caught.value.slug == slug
+    assert server.n_requests <= 2 * 3 * 8
+    assert server.url in caught.value.message
+    assert KEY not in str(caught.value)
+
+
+async def test_answers_before_a_stop_are_kept(store: Store) -> None:
+    async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=401)) as server:
+        with pytest.raises(JudgeError):
+            await ask(server, store)
+        assert len(store) >= 100
+        server.behave = well_behaved
+        before = server.n_requests
+        assert (await ask(server, store)).answered.all()
+        assert server.n_requests - before == len(PLAN) - 100
+
+
+async def test_a_host_that_is_not_there_is_named(store: Store) -> None:
+    with pytest.raises(JudgeError, match=r"127\.0\.0\.1:9") as caught:
+        await judge_plan(PLAN, POOL, config=judge_config(NOWHERE, max_tries=2), store=store, environment=ENVIRONMENT)
+    assert caught.value.slug == "judge-unreachable"
+
+
+async def test_nothing_is_asked_without_a_key_or_against_an_unknown_price(store: Store) -> None:
+    async with WireServer() as server:
+        config = judge_config(server.url)
+        with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
+            await judge_plan(PLAN, POOL, config=config, store=store, environment={})
+        for slug, max_cost, changes in (
+            ("price-unknown", 1.0, {}),
+            ("answer-unbounded", 1.0, {"price_in": 1, "price_out": 1, "max_tokens": None}),
+            ("max-cost", float("nan"), {"price": 1}),
+            ("max-cost-needed", None, {"price": 1}),
+        ):
+            changed = judge_config(server.url, **changes)
+            with pytest.raises(ConfigError) as caught:
+                await judge_async(PLAN, POOL, judge=changed, store=store.name, max_cost=max_cost)
+            assert caught.value.slug == slug
+        with pytest.raises(ConfigError, match="store"):
+            await judge_plan(PLAN, POOL, config=config, environment=ENVIRONMENT)
+    assert server.n_requests == 0
+
+
+async def test_a_known_price_of_nothing_fits_under_any_cap(store: Store) -> None:
+    async with WireServer() as server:
+        assert (await ask(server, store, max_cost=0.0, changes={"price": 0})).answered.all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    billed: list[float] = []
+
+    def script(request: Request) -> Completion:
+        if dice.random() < 0.1:
+            raise CallError("busy", kind="retry", status=503)
+        tokens_in, tokens_out = dice.randint(20, 250), dice.randint(1, 8)
+        billed.append((tokens_in * 3 + tokens_out * 10) / 1e6)
+        return Completion(say(request), "stop", "m", tokens_in, tokens_out)
+
+    changes = {"price_in": 3, "price_out": 10, "max_tries": 50}
+    cap, runs, judge = 0.02, 0, Scripted(script)
+    with open_store(tmp_path / "v.db") as store:
+        while len(billed) < len(PLAN):
+            before, runs = sum(billed), runs + 1
+            with contextlib.suppress(BudgetError):
+                verdicts = await scripted(judge, store, changes=changes, max_cost=cap)
+            assert sum(billed) - before <= cap
+            assert sum(billed) - before > 0.7 * cap or len(billed) == len(PLAN)
+    assert runs > 2
+    np.testing.assert_array_equal(verdicts.answer, truth(PLAN))
+    assert len(billed) == len(PLAN)
+
+
+async def test_the_end_of_the_budget_says_what_was_spent_and_what_remains(store: Store) -> None:
+    with pytest.raises(BudgetError, match=r"of 240 trials are done and \d+ remain") as caught:
+        await scripted(Scripted(say), store, changes={"price": 3}, max_cost=0.02)
+    assert caught.value.exit_code == 1
+
+
+async def test_a_call_nobody_can_price_counts_in_full(store: Store) -> None:
+    """A reply without usage, or a connection that broke, may have cost as much as was reserved."""
+    judge = Scripted(lambda request: Completion(say(request), "stop", "m", 0, 0))
+    with pytest.raises(BudgetError):
+        await scripted(judge, store, changes={"price": 10}, max_cost=0.1)
+    characters = len(judge_config(NOWHERE).loaded_prompt.messages("x", "y")[1].content)
+    assert judge.n_calls <= 0.1 / (10 * characters / 1e6)
+
+
+def test_one_budget_serves_several_event_loops_one_after_the_other(tmp_path: Path) -> None:
+    """Each look of an adaptive run has a loop of its own. Eight ask at once under a cap for about three, and wait."""
+    pool = make_pool(3, 3)
+    plan = dense_plan(pool)
+    with running(
+        WireServer(lambda *_: Reply("YES", delay=0.001, usage={"prompt_tokens": 20, "completion_tokens": 1}))
+    ) as server:
+        config = judge_config(server.url, backend="wire", price=1000, max_tokens=1, concurrency=8, start_concurrency=8)
+        dearest = max(worst_price(config, config.questions().request(plan, pool, row)) for row in range(len(plan)))
+        budget = Budget(3 * dearest + 2 * len(plan) * price(config, 20, 1))
+        for name in ("one.db", "two.db"):
+            assert not budget.fits(8 * dearest)
+            with open_store(tmp_path / name) as store:
+                asked = judge_plan(plan, pool, config=config, store=store, environment=ENVIRONMENT, budget=budget)
+                assert asyncio.run(asked).answered.all()
+
+
+async def test_an_interrupted_run_keeps_every_answer_it_got(tmp_path: Path) -> None:
+    answered = 0
+
+    class Slow:
+        name = "slow"
+
+        async def answer(self, request: Request) -> Completion:
+            nonlocal answered
+            await asyncio.sleep(0.001)
+            if answered == 100:
+                asyncio.get_running_loop().call_soon(run.cancel)
+                await asyncio.sleep(60)
+            answered += 1
+            return Completion(say(request), "stop", "m", 1, 1)
+
+    with open_store(tmp_path / "v.db") as store:
+        run = asyncio.create_task(scripted(Slow(), store))
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    with open_store(tmp_path / "v.db") as store:
+        assert len(store) == answered >= 100
+
+
+@pytest.mark.parametrize(("grace", "kept"), [(8.0, True), (0.1, False)])
+async def test_a_run_that_is_cancelled_stores_what_is_in_flight_within_its_grace(
+    store: Store, grace: float, kept: bool
+) -> None:
+    all_there = asyncio.Event()
+
+    def behave(n: int, body: Any) -> Reply:
+        if n == 7:
+            all_there.set()
+        return replace(well_behaved(n, body), delay=0.5)
+
+    async with WireServer(behave) as server:
+        run = asyncio.create_task(ask(server, store, grace=grace))
+        await all_there.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert (server.n_requests, len(store)) == (8, 8 if kept else 0)
+
+
+async def test_calls_that_wait_for_their_pace_do_not_hold_up_a_stop(store: Store) -> None:
+    asked = asyncio.Event()
+
+    def behave(n: int, body: Any) -> Reply:
+        asked.set()
+        return well_behaved(n, body)
+
+    async with WireServer(behave) as server:
+        run = asyncio.create_task(ask(server, store, changes={"requests_per_minute": 6}))
+        await asked.wait()
+        began = asyncio.get_running_loop().time()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert asyncio.get_running_loop().time() - began < 4
+        assert server.n_requests == len(store)
+
+
+async def test_a_judge_that_breaks_does_not_hang_or_lose_answers(store: Store) -> None:
+    def script(request: Request) -> str:
+        if judge.n_calls == 120:
+            raise ZeroDivisionError
+        return say(request)
+
+    judge = Scripted(script)
+    with pytest.raises(ZeroDivisionError):
+        await scripted(judge, store)
+    assert len(store) == judge.n_calls - 1
+
+
+async def test_a_store_that_fails_stops_the_run(store: Store) -> None:
+    store.place._connection.execute("PRAGMA query_only = 1")
+    judge = Scripted(say)
+    with pytest.raises(JudgeError, match="cannot be opened or written"):
+        await scripted(judge, store)
+    store.place._connection.execute("PRAGMA query_only = 0")
+    assert judge.n_calls < len(PLAN)
+
+
+async def test_a_request_beyond_the_models_context_is_not_sent_and_counted(store: Store) -> None:
+    judge = Scripted(say)
+    verdicts = await scripted(judge, store, changes={"context": 100}, max_missing=1.0)
+    assert judge.n_calls == 0
+    assert missing(verdicts) == {"not_asked": len(PLAN)}
+
+
+async def test_a_plan_for_another_pool_or_a_missing_response_is_refused(store: Store) -> None:
+    with pytest.raises(InputError) as caught:
+        await scripted(Scripted(say), store, plan=replace(PLAN, pool_digest="0" * 64))
+    assert caught.value.slug == "plan-other-pool"
+    texts = POOL.texts.copy()
+    texts[1, 2] = None
+    gappy = replace(POOL, texts=texts)
+    with pytest.raises(InputError, match="'i1' and 'i2', independent") as caught:
+        await judge_plan(dense_plan(gappy), gappy, config=judge_config(NOWHERE), store=store, judge=Scripted(say))
+    assert caught.value.slug == "plan-missing-text"
+
+
+async def test_no_key_in_store_logs_errors_or_verdicts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def behave(n: int, body: Any) -> Reply:
+        return (
+            Reply(status=400, error={"message": f"Bearer {KEY} sent a bad text"}) if n == 40 else well_behaved(n, body)
+        )
+
+    async with WireServer(behave) as server:
+        with open_store(tmp_path / "v.db") as store:
+            verdicts = await ask(server, store, changes={"backend": "openai"})
+            files = contents(tmp_path)
+            asked = store.failures([key.decode() for key in verdicts.key.tolist()])
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert "***" in next(iter(asked.values())).reason
+    out, err = capfd.readouterr()
+    for text in (out, err, caplog.text, repr(verdicts.judge), repr(store)):
+        assert KEY not in text
+    assert KEY.encode() not in files + contents(tmp_path)
+
+
+async def test_tasks_do_not_grow_with_the_plan(store: Store) -> None:
+    most = 0
+
+    def script(request: Request) -> str:
+        nonlocal most
+        most = max(most, len(asyncio.all_tasks()))
+        return say(request)
+
+    await scripted(Scripted(script), store, changes={"concurrency": 4})
+    assert most <= 4 + 5

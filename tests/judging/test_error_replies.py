@@ -1,0 +1,99 @@
+"""Whatever a server says of what went wrong, in headers and in bodies, it is read as a failure and nothing breaks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from twists import ERROR_BODIES, RETRY_AFTER, STATUSES
+from youden.judging.call.connection import completion, retry_after, status_error
+from youden.judging.call.failures import CallError
+from youden.judging.outside.lines import outcome_of, results
+from youden.nouns import Completion
+
+DATES = st.builds(
+    "{}, {} {} {} {}:{}:{} {}".format,
+    st.sampled_from(("Mon", "Xyz", "")),
+    st.integers(-1, 99),
+    st.sampled_from(("Jan", "Dec", "Foo", "13")),
+    st.integers(-1, 99999),
+    *[st.integers(-1, 99)] * 3,
+    st.sampled_from(("GMT", "+0000", "-2359", "+9999999999999999", "+", "x")) | st.integers().map("{:+d}".format),
+)
+HEADERS = st.dictionaries(
+    st.sampled_from(("Retry-After", "retry-after-ms", "Date", "date", "Location", "X-Odd")),
+    st.sampled_from(RETRY_AFTER) | DATES | st.text(max_size=40),
+    max_size=4,
+)
+
+
+def nested(deep: int, inner: Any) -> Any:
+    for _ in range(deep):
+        inner = {"error": inner} if deep % 2 else [inner]
+    return inner
+
+
+ODD = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.builds(nested, st.sampled_from((1, 2, 990, 1001)), st.integers())
+)
+ERROR = st.fixed_dictionaries({}, optional={"message": ODD, "code": ODD, "type": ODD, "status": ODD}) | ODD
+REPLY = st.fixed_dictionaries({}, optional={"error": ERROR, "message": ODD, "choices": ODD}) | ODD
+
+
+def _dumped(said: Any) -> bytes:
+    try:
+        return json.dumps(said).encode()
+    except RecursionError:  # as deep as json itself writes
+        return ERROR_BODIES["deep message"]
+
+
+BODIES = st.sampled_from(list(ERROR_BODIES.values())) | st.binary(max_size=60) | REPLY.map(_dumped)
+
+
+def check(status: int, body: bytes, headers: dict[str, str], said: Any) -> None:
+    """None of what reads a failure raises anything but a CallError, with a reason that can be kept.
+
+    A line that says neither what was answered nor what failed is no result.
+    """
+    seconds = retry_after(headers)
+    assert seconds is None or seconds >= 0
+    failures = [status_error(status, body, headers)]
+    try:
+        completion(body, seconds=0.0)
+    except CallError as error:
+        failures.append(error)
+    lines = [{"custom_id": "k", "error": said}, {"custom_id": "k", "response": {"status_code": status, "body": said}}]
+    outcomes = [outcome_of(line) for line in lines] + [outcome for _, outcome in results(body)]
+    failures += [one for one in outcomes if isinstance(one, CallError)]
+    assert all(one is None or isinstance(one, CallError | Completion) for one in outcomes)
+    assert all(len(one.reason) <= 300 for one in failures)
+
+
+def fuzz(n: int) -> None:
+    quick = settings(max_examples=n, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    quick(given(st.sampled_from(STATUSES), BODIES, HEADERS, ERROR)(check))()
+
+
+def test_no_header_and_no_error_body_breaks_what_reads_them() -> None:
+    fuzz(300)
+
+
+@pytest.mark.long
+def test_twenty_thousand_headers_and_error_bodies_break_nothing() -> None:
+    fuzz(20_000)
+
+
+@pytest.mark.parametrize("body", ERROR_BODIES)
+@pytest.mark.parametrize("after", RETRY_AFTER)
+def test_each_odd_reply_is_a_failure_with_its_status(body: str, after: str) -> None:
+    error = status_error(500, ERROR_BODIES[body], {"Retry-After": after, "Date": "Wed, 21 Oct 2026 07:28:00 GMT"})
+    assert (error.kind, error.status) == ("retry", 500)

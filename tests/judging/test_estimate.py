@@ -1,0 +1,153 @@
+"""What a plan will cost, and the saying of how that is known."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from judged import dense_plan
+from pools import make_pool
+from youden.judging.config import judge_files as prices
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.estimate import estimate, expected_duration, seconds_in_flight
+from youden.protocol.plan import make_plan
+
+POOL = make_pool(3, 6)
+PLAN = make_plan(POOL, design="dense")
+API = {"backend": "openai", "model": "gpt-x", "price_in": 1, "price_out": 2}
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed litellm that only has its table, and falls over when it is imported."""
+    package = tmp_path / "litellm"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported')", encoding="utf-8")
+    known = {"input_cost_per_token": 2e-6, "output_cost_per_token": 3e-6}
+    models = {"gpt-x": known, "host/llama": known, "free": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}}
+    (package / "model_prices_and_context_window_backup.json").write_text(json.dumps(models), encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(prices, "_version", lambda: "1.2")
+    prices._table.cache_clear()
+    monkeypatch.setattr(prices, "_table", prices._table.__wrapped__)
+
+
+def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiktoken with one encoding, of two characters a token."""
+
+    def name_for(model: str) -> str:
+        return {"gpt-x": "pairs"}[model]
+
+    def encode(text: str) -> list[str]:
+        return [text[at : at + 2] for at in range(0, len(text), 2)]
+
+    def get(name: str) -> Any:
+        return SimpleNamespace(name=name, encode_ordinary=encode)
+
+    monkeypatch.setitem(sys.modules, "tiktoken", SimpleNamespace(encoding_name_for_model=name_for, get_encoding=get))
+
+
+def test_without_a_tokenizer_on_disk_a_token_is_four_characters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tiktoken(monkeypatch)
+    config = load_judge_config(API)
+    cost = estimate(PLAN, POOL, config, environment={"TIKTOKEN_CACHE_DIR": str(tmp_path)})
+    characters = PLAN.characters + config.overhead_characters * len(PLAN)
+    assert cost.tokens_in == -(-characters // 4)
+    assert (cost.tokenizer, cost.prices) == ("characters / 4", "the judge's config")
+    assert cost.usd == pytest.approx((cost.tokens_in + 2 * cost.tokens_out) / 1e6)
+
+
+def test_a_tokenizer_on_disk_is_used_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tiktoken(monkeypatch)
+    url = "https://openaipublic.blob.core.windows.net/encodings/pairs.tiktoken"
+    (tmp_path / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).write_bytes(b"")
+    environment = {"TIKTOKEN_CACHE_DIR": str(tmp_path)}
+    by_four = estimate(PLAN, POOL, load_judge_config(API), environment={})
+    cost = estimate(PLAN, POOL, load_judge_config(API), environment=environment)
+    assert cost.tokenizer == "pairs"
+    assert cost.tokens_in == pytest.approx(2 * by_four.tokens_in, rel=0.05)
+    assert cost.usd is not None
+    assert by_four.usd is not None
+    assert cost.usd > 1.5 * by_four.usd
+    unknown = estimate(PLAN, POOL, load_judge_config(API | {"model": "other"}), environment=environment)
+    assert unknown.tokenizer == "characters / 4"
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("keys", "price", "source"),
+    [
+        ({"backend": "openai", "model": "gpt-x"}, (2, 3), "litellm 1.2's table"),
+        ({"backend": "litellm", "model": "host/llama"}, (2, 3), "litellm 1.2's table"),
+        (API, (1, 2), "the judge's config"),
+        ({"backend": "openai", "model": "gpt-x", "price": 0}, (0, 0), "the judge's config"),
+        ({"backend": "openai", "model": "gpt-x", "base_url": "http://mine:1/v1"}, (None, None), ""),
+        ({"backend": "openai", "model": "gpt-y"}, (None, None), ""),
+        ({"backend": "litellm", "model": "free"}, (None, None), ""),
+    ],
+)
+def test_prices_come_from_the_config_or_else_from_litellms_table(
+    keys: dict[str, Any], price: tuple[float | None, float | None], source: str
+) -> None:
+    config = load_judge_config(keys)
+    assert (config.price_in, config.price_out) == price
+    assert estimate(dense_plan(POOL), POOL, config, environment={}).prices == source
+
+
+def test_without_litellm_there_is_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prices, "_table", dict)
+    assert load_judge_config({"backend": "openai", "model": "gpt-4o-mini"}).price_in is None
+
+
+@pytest.mark.parametrize("start", [1, 3, 20])
+@pytest.mark.parametrize("n_calls", [1, 20, 57, 400, 10_000])
+def test_calls_in_flight_grow_by_one_a_round_as_a_count_by_hand_has_it(n_calls: int, start: int) -> None:
+    left, at_once, rounds = n_calls, start, 0
+    while left > 0:
+        left, at_once, rounds = left - at_once, min(at_once + 1, 40), rounds + 1
+    assert seconds_in_flight(n_calls, seconds=0.5, start=start, most=40) == pytest.approx(0.5 * rounds, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("keys", "minutes", "pace"),
+    [
+        ({"concurrency": 10}, 1.0, "1 s a call (assumed), 10 at once"),
+        ({"concurrency": 10, "seconds_per_call": 3}, 3.0, "3 s a call, 10 at once"),
+        ({"concurrency": 10, "requests_per_minute": 100}, 6.0, "100 requests a minute"),
+        ({"concurrency": 10, "requests_per_minute": 1000}, 1.0, "1 s a call (assumed), 10 at once"),
+        ({"concurrency": 10, "requests_per_minute": 100, "tokens_per_minute": 6000}, 10.0, "6000 tokens a minute"),
+    ],
+)
+def test_minutes_are_those_of_the_slowest_limit_and_say_which(keys: dict[str, Any], minutes: float, pace: str) -> None:
+    duration = expected_duration(load_judge_config(API | keys), n_calls=600, n_tokens=60_000)
+    assert duration.minutes == pytest.approx(minutes)
+    assert duration.pace == pace
+
+
+def test_minutes_are_unknown_for_a_batch_and_for_a_judge_without_calls() -> None:
+    cost = estimate(PLAN, POOL, load_judge_config(API).at_batch_prices(), environment={})
+    assert (cost.minutes, cost.pace) == (None, "a batch comes back within a day")
+    assert estimate(PLAN, POOL, load_judge_config("lexical")).minutes is None
+
+
+def test_a_jury_takes_as_long_as_its_judges_one_after_another() -> None:
+    members = [API | {"name": name, "seconds_per_call": 2} for name in "ab"]
+    one = estimate(PLAN, POOL, load_judge_config(members[0]), environment={})
+    jury = {"backend": "jury", "judges": [*members, {"backend": "lexical"}]}
+    both = estimate(PLAN, POOL, load_judge_config(jury), environment={})
+    assert one.minutes is not None
+    assert both.minutes == pytest.approx(2 * one.minutes)
+    assert both.pace == f"{one.pace}; then {one.pace}"
+
+
+def test_what_a_call_is_thought_to_take_decides_no_answer() -> None:
+    assert load_judge_config(API | {"seconds_per_call": 9}).describe() == load_judge_config(API).describe()

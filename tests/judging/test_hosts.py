@@ -1,0 +1,316 @@
+"""Many hosts on one store in PostgreSQL: workers join by command, secrets stay secret, what cannot work is said before a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+import yaml
+
+from batch_server import BatchServer
+from commands import Youden, write_config
+from pools import make_pool
+from postgres import Cluster
+from wire_server import WireServer, completion, well_behaved
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import YoudenError
+from youden.judging.call.budget import OutOfMoneyError
+from youden.judging.call.pace import Pace
+from youden.judging.store.answers import open_store
+from youden.judging.store.claims import LEASE
+from youden.judging.store.team import SharedBudget, help_run, lead_run
+from youden.nouns import CallFacts
+from youden.text.printable import shown, without_passwords
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer) -> Path:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    judge = {
+        "backend": "wire",
+        "model": "m",
+        "base_url": server.url,
+        "api_key_env": None,
+        "price": 100,
+        "max_tokens": 1,
+    }
+    write_config(
+        tmp_path / "r.yaml", pool="pool", calls=110, n_independent=20, max_cost=50, judge={**judge, "concurrency": 4}
+    )
+    return tmp_path
+
+
+def rewrite_judge(path: Path, **keys: str) -> None:
+    config = yaml.safe_load(path.read_text())
+    path.write_text(json.dumps({**config, "judge": {**config["judge"], **keys}}))
+
+
+def slug_of(place: str, *, read_only: bool = False) -> str:
+    with pytest.raises(YoudenError) as caught:
+        open_store(place, read_only=read_only).close()
+    assert Cluster.PASSWORD not in str(caught.value)
+    return caught.value.slug
+
+
+@pytest.mark.slow
+def test_workers_and_a_leader_share_a_plan_over_postgresql_and_no_file_holds_the_password(
+    youden: Youden, here: Path, server: WireServer, postgres: Cluster
+) -> None:
+    server.behave = lambda n, body: replace(well_behaved(n, body), delay=0.02)
+    url = postgres.new()
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "YOUDEN_STORE": url}
+    words = [sys.executable, "-m", "youden", "judge", "r.yaml", "--worker", "--json"]
+    workers = [
+        subprocess.Popen(words, cwd=here, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [worker.communicate(timeout=300) for worker in workers]
+    assert [json.loads(out) for out, _ in said] == [{"worker": True, "calls": 110, "answered": 110}] * 2
+    ended = youden("run", "r.yaml", "--store", url)
+    assert (ended.code, server.n_requests) == (0, 110), ended.err
+    folder = RunFolder(here / "runs/r")
+    assert CallFacts.of(folder.read_verdicts(folder.read_plan())).usd == pytest.approx(110 * 101e-4)
+    kept = [path.read_bytes() for path in here.rglob("*") if path.is_file()]
+    assert not any(Cluster.PASSWORD.encode() in content for content in kept)
+    assert Cluster.PASSWORD not in ended.out + ended.err + "".join(text for pair in said for text in pair)
+    assert f"store: {shown(url)}" in (here / "runs/r/config.yaml").read_text()
+
+
+def test_a_folder_without_the_password_finds_its_store_by_youden_store(
+    youden: Youden, here: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.new()
+    monkeypatch.setenv("YOUDEN_STORE", url)
+    assert youden("judge", "r.yaml").code == 0
+    assert youden("judge", "runs/r/config.yaml").code == 0
+    assert server.n_requests == 110
+    monkeypatch.delenv("YOUDEN_STORE")
+    assert "store-away" in youden("judge", "runs/r/config.yaml").err
+
+
+def test_what_cannot_work_is_said_before_a_call(
+    youden: Youden, here: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.new()
+    assert slug_of(url.replace(str(postgres.port), "9")) == "store-away"
+    assert slug_of(url.replace(Cluster.PASSWORD, "wrong")) == "store-away"
+    assert slug_of(url + "?nonsense=1") == "store-url"
+    assert slug_of(postgres.url("nowhere")) == "store-away"
+    with postgres.admin() as admin:
+        admin.execute(f"CREATE ROLE reader LOGIN PASSWORD '{Cluster.PASSWORD}'".encode())
+    reader = url.replace("youden:", "reader:")
+    assert slug_of(reader) == "store-read-only"
+    open_store(url).close()
+    with psycopg.connect(url) as owner:
+        owner.execute("GRANT USAGE ON SCHEMA youden TO reader")
+        owner.execute("GRANT SELECT ON ALL TABLES IN SCHEMA youden TO reader")
+    assert slug_of(reader) == "store-read-only"
+    open_store(reader, read_only=True).close()
+    for version in (0, 99):
+        with psycopg.connect(url) as owner:
+            owner.execute(f"UPDATE youden.version SET version = {version}".encode())
+        assert slug_of(url) == "store-form"
+    ended = youden("judge", "r.yaml", "--store", url)
+    assert ("[store-form]" in ended.err, server.n_requests) == (True, 0)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for name in [name for name in sys.modules if name.startswith("youden.judging.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert slug_of(url) == "store-package"
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_and_comes_back_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    from test_store_contract import answer
+
+    from postgres import cluster
+
+    with cluster() as own, open_store(own.new()) as store:
+        store.add("a", answer())
+        store.flush()
+        own.kill()
+        store.add("b", answer(), waits=False)
+        own.start()
+        store.flush()
+        assert set(store.answers(["a", "b"])) == {"a", "b"}
+
+
+@pytest.mark.slow
+def test_the_cap_holds_over_all_and_what_a_dead_member_cannot_have_spent_comes_back(tmp_path: Path) -> None:
+    place = tmp_path / "v.db"
+
+    async def spend(budget: SharedBudget, *, usd: float) -> int:
+        n = 0
+        while True:
+            try:
+                await budget.reserve(1.0)
+            except OutOfMoneyError:
+                return n
+            await asyncio.sleep(0)
+            budget.settle(1.0, usd)
+            n += 1
+
+    with lead_run(place, run="r") as one, help_run(place, run="r") as two:
+        first, second = SharedBudget(100.0, one), SharedBudget(100.0, two)
+
+        async def both() -> list[int]:
+            return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
+
+        counts = asyncio.run(both())
+        assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
+        assert first.spent_by_all == pytest.approx(first.spent + second.spent)
+    with lead_run(place, run="r") as one:
+        dead = help_run(place, run="r")
+        gone = SharedBudget(100.0, dead.__enter__())
+        asyncio.run(gone.reserve(10.0))
+        mine = SharedBudget(100.0, one)
+        assert not mine.fits(90.0)
+        with open_store(place) as store:
+            store.place._connection.execute(f"UPDATE members SET expires = expires - {LEASE + 1} WHERE NOT leads")
+        assert mine.fits(60.0)
+        assert not mine.fits(95.0)
+        dead.__exit__(None, None, None)
+
+
+def test_only_a_leader_that_is_alone_begins_a_new_pass(tmp_path: Path) -> None:
+    place = tmp_path / "v.db"
+    with lead_run(place, run="r") as team:
+        budget = SharedBudget(10.0, team)
+        asyncio.run(budget.reserve(6.0))
+        budget.settle(6.0, 6.0)
+    with help_run(place, run="r") as team:
+        assert not SharedBudget(10.0, team).fits(5.0)
+    with lead_run(place, run="r") as team:
+        assert SharedBudget(10.0, team).fits(9.0)
+
+
+def test_a_rate_is_shared_by_all_who_ask() -> None:
+    pace = Pace(requests_per_minute=6000, tokens_per_minute=60_000)
+    whole = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
+    pace.share(4)
+    part = pace._requests.max_rate / pace._requests.time_period if pace._requests else 0
+    assert part <= whole / 4 + 1e-9 or part == pytest.approx(25, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("place", "seen"),
+    [
+        ("postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d"),
+        ("postgresql://h/d?user=u&password=s#f", "postgresql://h/d"),
+        ("postgresql://:only@h/d", "postgresql://@h/d"),
+        ("sqlite:///a b/v.db", "sqlite:///a b/v.db"),
+        ("a/v.db", "a/v.db"),
+    ],
+)
+def test_a_place_is_shown_without_its_password(place: str, seen: str) -> None:
+    assert shown(place) == seen
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("postgresql://u:p/w:x@h:1/d?password=s", "postgresql://u@h:1/d?password=…"),
+        ("--store=postgres://u:p%40w@h/d", "--store=postgres://u@h/d"),
+        ("host=h password='a b' dbname=d", "host=h password=… dbname=d"),
+        ("http://me:secret@host:8000/v1", "http://me@host:8000/v1"),
+        ("http://host:8000/v1 me@host", "http://host:8000/v1 me@host"),
+    ],
+)
+def test_words_that_repeat_a_command_show_no_password(given: str, seen: str) -> None:
+    assert without_passwords(given) == seen
+
+
+@pytest.mark.parametrize("way", ["no such command", "too many words", "stopped"])
+def test_no_command_is_repeated_with_a_password(
+    way: str, youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "postgresql://me:swordfish@127.0.0.1:9/d"
+    words = ["judge", "r.yaml", "--store", place]
+    if way == "stopped":
+        monkeypatch.setattr("youden.judging.store.answers.open_place", _stopped)
+    elif way == "too many words":
+        words = ["judge", "r.yaml", place]
+    else:
+        words = [place]
+    ended = youden(*words)
+    assert ended.code in (2, 130)
+    assert "swordfish" not in ended.out + ended.err
+    assert "me@127.0.0.1:9/d" in ended.err
+
+
+def _stopped(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_stores_are_copied_and_merged_and_a_run_asks_nothing_again(
+    youden: Youden, here: Path, server: WireServer, postgres: Cluster
+) -> None:
+    url = postgres.new()
+    assert youden("judge", "r.yaml", "--store", "one.db").code == 0
+    ended = youden("store", "copy", "one.db", url)
+    assert (ended.code, "110 of 110 answers are new" in ended.err) == (0, True), ended.err
+    assert "0 of 110" in youden("store", "copy", "one.db", url).err
+    merged = youden("store", "merge", "all.db", url, "one.db", "--json")
+    assert json.loads(merged.out) == {"store": "all.db", "n_answers": 220, "n_new": 110}
+    assert youden("judge", "r.yaml", "--store", "all.db", "--out", "runs/other").code == 0
+    assert server.n_requests == 110
+
+
+def test_a_plan_goes_in_batches_on_a_shared_store_and_another_host_sees_what_is_under_way(
+    youden: Youden, here: Path, batch_server: BatchServer, postgres: Cluster
+) -> None:
+    url = postgres.new()
+    rewrite_judge(here / "r.yaml", backend="openai", base_url=batch_server.url)
+    batch_server.fates = ["vanished"]
+    words = ("judge", "r.yaml", "--mode", "batch", "--poll", "0.1", "--store", url)
+    ended = youden(*words)
+    assert (ended.code, "[batch-unknown]" in ended.err, Cluster.PASSWORD in ended.err) == (2, True, False), ended.err
+    shown_here = json.loads(youden("store", "batches", url, "--json").out)
+    (batch,) = shown_here["batches"]
+    assert (batch["batch"], batch["n_requests"], shown_here["store"]) == ("batch_0", 110, shown(url))
+    assert "110 requests to m" in youden("store", "batches", url).err
+    assert "[batch-none]" in youden("store", "batches", url, "--forget", "other").err
+    assert youden("store", "batches", url, "--forget", "batch_0").code == 0
+    assert youden(*words).code == 0
+    assert json.loads(youden("store", "batches", url, "--json").out)["batches"] == []
+    assert len(batch_server.bodies) == 110
+
+
+@pytest.mark.slow
+def test_batches_in_a_folder_stand_in_the_runs_own_where_the_store_is_no_file(
+    youden: Youden, here: Path, postgres: Cluster
+) -> None:
+    rewrite_judge(here / "r.yaml", batch_provider="folder")
+    answers = here / "runs/r/batches"
+    url = postgres.new()
+    judging = subprocess.Popen(
+        [sys.executable, "-m", "youden", "judge", "r.yaml", "--mode", "batch", "--poll", "0.1", "--store", url],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    while judging.poll() is None and not list(answers.glob("requests-*.jsonl")):
+        time.sleep(0.05)
+    for requests in answers.glob("requests-*.jsonl"):
+        lines = [json.loads(line) for line in requests.read_text().splitlines()]
+        results = [
+            {
+                "custom_id": one["custom_id"],
+                "response": {"status_code": 200, "body": completion(well_behaved(0, one["body"]), model="m")},
+            }
+            for one in lines
+        ]
+        requests.with_name(requests.name.replace("requests", "answers")).write_text(
+            "".join(json.dumps(one) + "\n" for one in results)
+        )
+    assert judging.wait(300) == 0
+    assert len(lines) == 110

@@ -1,0 +1,183 @@
+"""Judges' files: where they are found, what they may say, and that no key stands in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judged import ENVIRONMENT, KEY
+from youden.errors import ConfigError, JudgeError
+from youden.judging.config.judge_files import load_judge_config, price
+from youden.nouns import Priced
+
+API = {"backend": "openai", "model": "m"}
+
+
+def test_shipped_judges_load_and_know_their_prices() -> None:
+    paid, local = load_judge_config("gpt-4o-mini"), load_judge_config("local")
+    assert (paid.name, paid.model, paid.price_in, paid.price_out) == ("gpt-4o-mini", "gpt-4o-mini", 0.15, 0.6)
+    assert (local.price_in, local.price_out, local.fetching.api_key_env) == (0, 0, None)
+    assert price(paid, 1e6, 1e6) == pytest.approx(0.75)
+
+
+def test_a_config_can_be_asked_what_a_plan_costs() -> None:
+    priced: Priced = load_judge_config("gpt-4o-mini")
+    assert priced.makes_calls
+    assert priced.overhead_characters > 500
+    assert priced.answer_tokens == 8
+
+
+def test_a_judges_family_decides_no_answer() -> None:
+    plain, named = (load_judge_config(API | family) for family in ({}, {"family": "gpt"}))
+    assert named.family == "gpt"
+    assert named.describe() == plain.describe()
+    assert named.public() == plain.public()
+    assert named.request_parameters == plain.request_parameters
+    assert load_judge_config({"backend": "lexical", "family": "words"}).family == "words"
+
+
+def test_bare_names_need_no_file() -> None:
+    assert not load_judge_config("replay").makes_calls
+    assert load_judge_config("replay").overhead_characters == 0
+
+
+def test_a_judge_without_calls_takes_parameters_of_its_own() -> None:
+    assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).answering.parameters == {"seed": 3}
+
+
+def test_a_users_own_judge_is_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "configs" / "judges").mkdir(parents=True)
+    (tmp_path / "configs" / "judges" / "local.yaml").write_text("backend: openai\nmodel: mine\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert load_judge_config("local").model == "mine"
+
+
+def test_a_path_is_taken_and_its_prompt_is_found_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "p.md").write_text(
+        '---\nlabels: {"A": 1, "B": 0}\nyes_from: 1\nparser: label/1\n---\n{{first}}{{second}}', encoding="utf-8"
+    )
+    (tmp_path / "mine.yaml").write_text("backend: openai\nmodel: m\nprompt: p.md\n", encoding="utf-8")
+    config = load_judge_config(tmp_path / "mine.yaml")
+    assert config.name == "mine"
+    assert set(config.loaded_prompt.labels) == {"A", "B"}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"modle": "x"}, "Did you mean 'model'"),
+        ({"zzz": 1}, "Known: api_key_env, backend"),
+        ({"temperature": "hot"}, "'temperature' is 'hot'"),
+        ({"temperature": 3}, "less than or equal to 2"),
+        ({"concurrency": 0}, "greater than or equal to 1"),
+        ({"price_in": -1}, "greater than or equal to 0"),
+        ({"price_in": float("nan")}, "finite"),
+        ({"price": 1, "price_in": 1}, "either price"),
+        ({"base_url": "localhost:8000"}, "http://"),
+        ({"base_url": "http://x:99999999/v1"}, "http://"),
+        ({"base_url": "http://x/v1?key=1"}, "without ?"),
+        ({"decision": "dice"}, "'text'"),
+        ({"model": None}, "names no model"),
+        ({"answering": {"model": "m"}}, "unknown key 'answering'"),
+        ({"price_source": "mine"}, "unknown key"),
+        ({"backend": "opnai"}, "Did you mean 'openai'"),
+        ({"prompt": "sam-source"}, "same-source"),
+        ({"parameters": {"stream": True}}, "stream"),
+        ({"parameters": {"seed": 1}}, "seed"),
+        ({"of": "gpt-4o-mini"}, "replay"),
+    ],
+)
+def test_a_typo_or_a_wrong_value_is_named_with_what_is_allowed(data: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_judge_config(API | data)
+    assert says in caught.value.message
+
+
+def test_the_error_names_the_file_and_the_key(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("backend: openai\nmodel: m\ntimeout: soon\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: 'timeout' is 'soon'"):
+        load_judge_config(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize("text", ["[", "just words", "", "\t- x"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.yaml"):
+        load_judge_config(tmp_path / "mine.yaml")
+
+
+def test_unknown_names_and_missing_files_are_refused_with_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'gpt-4o-mini'"):
+        load_judge_config("gpt-4o-mni")
+    with pytest.raises(ConfigError, match=r"jury, lexical, litellm, llama3-70b, .*local, .*openai, replay, .*wire"):
+        load_judge_config("nobody-knows")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_judge_config(tmp_path / "absent.yaml")
+
+
+def test_settings_without_effect_are_refused() -> None:
+    with pytest.raises(ConfigError, match="makes no calls"):
+        load_judge_config({"backend": "replay", "model": "m"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"api_key": KEY},
+        {"api_key_env": KEY},
+        {"parameters": {"api_key": KEY}},
+        {"base_url": f"ftp://me:{KEY}@host/v1"},
+        {"base_url": f"http://host/v1?key={KEY}"},
+    ],
+)
+def test_a_key_in_a_config_is_refused_without_being_shown(data: dict[str, object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_judge_config(API | data)
+    assert KEY not in str(caught.value)
+
+
+def test_credentials_of_a_url_reach_the_connection_and_nothing_that_is_shown_or_stored() -> None:
+    config = load_judge_config(API | {"base_url": f"https://me:{KEY}@host:1/v1/", "api_key_env": None})
+    connection = config.connection({})
+    assert connection.authorization is not None
+    shown = [repr(config), repr(connection), str(config.describe()), str(config.public()), config.address]
+    assert all(KEY not in text and connection.authorization not in text for text in shown)
+    assert config.address == "https://host:1/v1"
+    with pytest.raises(ConfigError, match="only one"):
+        load_judge_config(API | {"base_url": f"https://me:{KEY}@host/v1"}).connection(ENVIRONMENT)
+
+
+@pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "  "}])
+def test_no_key_is_an_error_that_says_where_to_put_it(environment: dict[str, str]) -> None:
+    with pytest.raises(JudgeError, match="OPENAI_API_KEY") as caught:
+        load_judge_config(API).connection(environment)
+    assert caught.value.slug == "judge-no-key"
+    with pytest.raises(JudgeError, match="needs a key"):
+        load_judge_config(API | {"api_key_env": None}).connection(environment)
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    connection = load_judge_config("local").connection({})
+    assert connection.api_key is None
+    assert connection.authorization is None
+
+
+def test_a_connection_hides_its_key() -> None:
+    connection = load_judge_config(API).connection(ENVIRONMENT)
+    assert connection.api_key == KEY
+    assert KEY not in repr(connection)
+    assert connection.redact(f"wrong key {KEY}") == "wrong key ***"
+
+
+def test_only_what_changes_an_answer_is_part_of_the_signature() -> None:
+    fetched = {"concurrency": 3, "timeout": 9, "max_tries": 2, "price": 0, "backoff": 1}
+    plain = load_judge_config(API).describe()
+    assert load_judge_config(API | fetched).describe() == plain
+    for change in ({"temperature": 1}, {"seed": 4}, {"prompt": "information-gain"}, {"parameters": {"top_p": 0.5}}):
+        assert load_judge_config(API | change).describe() != plain
+
+
+def test_replay_wraps_the_judge_it_repeats() -> None:
+    config = load_judge_config({"backend": "replay", "of": "gpt-4o-mini"})
+    assert config.of == load_judge_config("gpt-4o-mini")

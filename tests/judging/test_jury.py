@@ -1,0 +1,137 @@
+"""Several judges as one: how they vote, what is missing, and that each one's answers stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judged import ENVIRONMENT, dense_plan
+from pools import answer_with, make_pool
+from wire_server import Reply, WireServer, same_item
+from youden.errors import BudgetError, ConfigError
+from youden.judging.asking.terms import Asking
+from youden.judging.backends.several import Jury
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.engine import judge_plan
+from youden.judging.estimate import estimate
+from youden.judging.store.answers import open_store
+from youden.nouns import MISSING_REASONS
+
+POOL = make_pool(3, 4)
+PLAN = dense_plan(POOL)
+N = len(PLAN)
+
+
+def by_model(_n: int, body: Any) -> Reply:
+    """Model `always` says YES whatever it reads, `mute` says nothing clear, the others tell the truth."""
+    return Reply({"always": "YES", "mute": "Hm."}.get(body["model"], same_item(body)))
+
+
+def jury(url: str, *models: str, **keys: Any) -> dict[str, Any]:
+    members = [{"backend": "wire", "model": model, "base_url": url, "price": 1} for model in models]
+    return {"backend": "jury", "name": "three", "judges": members} | keys
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=3, max_size=3))
+def test_a_vote_is_never_made_up_for_a_judge_that_did_not_answer(votes: list[float | None]) -> None:
+    ballots = [answer_with(PLAN, np.full(N, vote or 0.0), missing=np.full(N, vote is None)) for vote in votes]
+    majority = Jury(ballots, vote="majority").answer_many(POOL, PLAN)
+    mean = Jury(ballots, vote="mean").answer_many(POOL, PLAN)
+    n_yes = sum(vote is not None and vote >= 0.5 for vote in votes)
+    n_no = sum(vote is not None and vote < 0.5 for vote in votes)
+    expected = 1.0 if n_yes >= 2 else 0.0 if n_no >= 2 else np.nan
+    np.testing.assert_array_equal(majority.answer, np.full(N, expected))
+    full = [vote for vote in votes if vote is not None]
+    np.testing.assert_allclose(mean.answer, np.full(N, np.mean(full) if len(full) == 3 else np.nan))
+    for result in (majority, mean):
+        np.testing.assert_array_equal(result.answered, ~np.isnan(result.answer))
+        np.testing.assert_array_equal(np.isnan(result.hard), np.isnan(result.answer))
+
+
+async def test_a_majority_of_three_outvotes_the_one_that_always_says_yes(tmp_path: Path) -> None:
+    async with WireServer(by_model) as server:
+        config = load_judge_config(jury(server.url, "a", "b", "always"))
+        with open_store(tmp_path / "v.db") as store:
+            result = await judge_plan(
+                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0)
+            )
+            again = await judge_plan(
+                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0)
+            )
+            alone = load_judge_config({"backend": "replay", "of": config.judges[2].public()})
+            always = await judge_plan(PLAN, POOL, config=alone, store=store)
+        truth = (PLAN.arm == 0).astype(float)
+        np.testing.assert_array_equal(result.answer, truth)
+        np.testing.assert_array_equal(again.answer, truth)
+        np.testing.assert_array_equal(always.answer, np.ones(N))
+        assert server.n_requests == 3 * N
+        with open_store(tmp_path / "mean.db") as store:
+            config = load_judge_config(jury(server.url, "a", "always", vote="mean"))
+            mean = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0))
+    np.testing.assert_array_equal(mean.answer, np.where(truth == 1, 1, 0.5))
+    assert result.judge["vote"] == "majority"
+    assert [judge["model"] for judge in result.judge["judges"]] == ["a", "b", "always"]
+    assert result.total_usd == pytest.approx(3 * N * 101 / 1e6)
+    assert again.total_usd == 0
+    assert result.models == ("a", "b", "always")
+
+
+async def test_an_undecided_vote_is_missing_for_the_first_reason(tmp_path: Path) -> None:
+    async with WireServer(by_model) as server:
+        config = load_judge_config(jury(server.url, "a", "always", "mute"))
+        with open_store(tmp_path / "v.db") as store:
+            result = await judge_plan(
+                PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(1.0, max_missing=1.0)
+            )
+    independent = PLAN.arm == 1
+    assert set(result.missing[independent]) == {MISSING_REASONS.index("unparsed")}
+    assert result.answered[~independent].all()
+
+
+async def test_one_cap_holds_for_all_judges_together(tmp_path: Path) -> None:
+    async with WireServer(by_model) as server:
+        config = load_judge_config(jury(server.url, "a", "b", "c"))
+        with open_store(tmp_path / "v.db") as store, pytest.raises(BudgetError):
+            await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=Asking(0.011))
+    assert server.n_requests * 101 / 1e6 <= 0.011
+
+
+def test_a_jury_costs_what_its_judges_cost_together() -> None:
+    config = load_judge_config(jury("http://127.0.0.1:9/v1", "a", "b", "c"))
+    one, all_of_them = estimate(PLAN, POOL, config.judges[0]), estimate(PLAN, POOL, config)
+    assert all_of_them.calls == 3 * one.calls
+    assert all_of_them.usd == pytest.approx(3 * one.usd)
+    assert config.may_cost
+    assert config.needs_store
+    assert not load_judge_config("lexical").may_cost
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"judges": []}, "two"),
+        ({"judges": ["lexical"]}, "two"),
+        ({"judges": ["local", "gpt-4o-mini"]}, "odd number"),
+        ({"judges": ["local", "local", "gpt-4o-mini"]}, "name of its own"),
+        ({"judges": ["local", "nobody", "gpt-4o-mini"]}, "no judge called 'nobody'"),
+        ({"judges": ["local", "lexical", "gpt-4o-mini"], "vote": "loudest"}, "'majority' or 'mean'"),
+        ({"judges": ["local", "lexical", "gpt-4o-mini"], "model": "m"}, "no effect"),
+    ],
+)
+def test_a_jury_that_cannot_vote_is_refused(keys: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_judge_config({"backend": "jury"} | keys)
+    assert says in caught.value.message
+
+
+def test_judges_are_found_by_name_and_beside_the_jurys_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("backend: wire\nmodel: m\n", encoding="utf-8")
+    (tmp_path / "jury.yaml").write_text("backend: jury\njudges: [mine.yaml, local, gpt-4o-mini]\n", encoding="utf-8")
+    config = load_judge_config(tmp_path / "jury.yaml")
+    assert [judge.name for judge in config.judges] == ["mine", "local", "gpt-4o-mini"]

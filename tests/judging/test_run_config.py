@@ -1,0 +1,171 @@
+"""The run's YAML: what it says is what runs, and what it cannot mean is refused by file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
+from youden.errors import ConfigError
+from youden.judging.config.judge_files import load_judge_config
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path, *parts: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_run_config(path)
+    for part in (path.name, *parts):
+        assert part in str(caught.value), str(caught.value)
+
+
+def test_a_pool_is_enough_and_the_rest_has_defaults(tmp_path: Path) -> None:
+    config = load_run_config(write(tmp_path / "try.yaml", "pool: pool.csv\n"))
+    assert config == RunConfig(name="try", pool=str(tmp_path / "pool.csv"))
+    assert (config.judge, config.design, config.rule, config.seed) == ("lexical", "cyclic", "shared", 0)
+    assert (config.calls, config.percent, config.independent, config.holdout, config.max_cost) == (None,) * 5
+    assert (config.n_independent, config.options, config.holdout_partners) == (None, {}, 3)
+    assert config.folder == Path("runs/try")
+    assert config.store_place == str(Path("runs/try/verdicts.db"))
+
+
+def test_everything_a_config_may_say_is_read(tmp_path: Path) -> None:
+    text = """
+name: all
+pool: ../pool
+judge: {backend: openai, model: m}
+design: dense
+percent: 5
+independent: pooled
+n_independent: 0
+holdout: .2
+rule: own
+seed: 3
+store: sqlite:///shared.db
+max_cost: 1.5
+out: ../runs/all
+"""
+    config = load_run_config(write(tmp_path / "c" / "run.yaml", text))
+    assert config.pool == str(tmp_path / "pool")
+    assert config.judge == {"backend": "openai", "model": "m"}
+    assert (config.percent, config.holdout, config.max_cost) == (5.0, 0.2, 1.5)
+    assert config.store_place == "sqlite:///shared.db"
+    assert config.folder == tmp_path / "runs" / "all"
+
+
+def test_paths_start_at_the_configs_folder_and_changes_where_the_program_runs(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.yaml", "pool: p\njudge: judges/mine.yaml\nstore: v.db\nout: out\n")
+    config = load_run_config(path)
+    assert [config.pool, config.judge, config.store, config.out] == [
+        str(tmp_path / name) for name in ("p", "judges/mine.yaml", "v.db", "out")
+    ]
+    changed = load_run_config(path, {"judge": "mine.yaml", "max_cost": 2.0})
+    assert (changed.judge, changed.max_cost, changed.pool) == ("mine.yaml", 2.0, config.pool)
+
+
+@pytest.mark.parametrize(
+    ("config", "judge"),
+    [
+        ("mine.yaml", "judges/local2.yaml"),
+        ("mine.yaml", "configs/judges/local2.yaml"),
+        ("configs/runs/mine.yaml", "configs/judges/local2.yaml"),
+    ],
+)
+def test_a_judge_beside_a_config_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, judge: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    write(tmp_path / judge, "backend: wire\nmodel: m\nbase_url: http://127.0.0.1:9/v1\nprice: 0\n")
+    file = write(tmp_path / config, "pool: p\njudge: local2\n")
+    found = load_run_config(file)
+    assert load_judge_config(found.judge).name == "local2"
+    assert found.judge == str(tmp_path / judge)
+    assert load_run_config(file, {"judge": "local2"}).judge == found.judge
+    assert load_run_config(write(file, "pool: p\njudge: lexical\n")).judge == "lexical"
+    again = write(tmp_path / "runs" / "mine" / "config.yaml", dump_run_config(found, tmp_path / "runs" / "mine"))
+    assert load_run_config(again).judge == found.judge
+
+
+def test_a_judge_that_is_shipped_stays_a_name_and_its_file_is_found_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_run_config("configs/runs/field-notes.yaml", {"judge": "gpt-4o-mini"}).judge == "gpt-4o-mini"
+    config = load_run_config(write(tmp_path / "a" / "mine.yaml", "pool: p\njudge: configs/judges/local.yaml\n"))
+    assert load_judge_config(config.judge).name == "local"
+
+
+def test_a_shipped_pool_and_config_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "configs" / "runs" / "mine.yaml", "pool: datasets/field-notes\n")
+    assert load_run_config("configs/runs/mine.yaml").pool == "datasets/field-notes"
+    (tmp_path / "configs" / "runs" / "datasets" / "field-notes").mkdir(parents=True)
+    assert load_run_config("configs/runs/mine.yaml").pool == str(Path("configs/runs/datasets/field-notes"))
+    with pytest.raises(ConfigError, match=r"nobody\.yaml.*not-found"):
+        load_run_config("configs/nobody.yaml")
+
+
+FAULTS = {
+    "unknown key": (
+        "pool: p\nholdot: 0.1\n",
+        ["unknown key 'holdot'", "Did you mean 'holdout'?", "Known: name, pool"],
+    ),
+    "no pool": ("seed: 1\n", ["'pool' is missing"]),
+    "wrong type": ("pool: p\nseed: '1'\n", ["'seed' is '1'", "integer"]),
+    "a yes": ("pool: p\ncalls: yes\n", ["'calls' is True", "integer"]),
+    "out of range": ("pool: p\nholdout: 1\n", ["'holdout' is 1", "less than 1"]),
+    "not finite": ("pool: p\nmax_cost: .nan\n", ["'max_cost' is nan", "finite"]),
+    "too much": ("pool: p\npercent: 120\n", ["'percent' is 120", "100"]),
+    "no such rule": ("pool: p\nrule: mine\n", ["'rule' is 'mine'", "'shared' or 'own'"]),
+    "two budgets": ("pool: p\ncalls: 10\npercent: 2\n", ["calls and percent are both given"]),
+    "key twice": ("pool: p\nseed: 1\nseed: 2\n", ["'seed' is there twice", "line 3"]),
+    "no YAML": ("pool: [\n", ["no YAML", "line 2"]),
+    "a list": ("- pool\n", ["['pool']", "key: value"]),
+    "empty": ("", ["is empty"]),
+    "a name that leaves the folder": ("pool: p\nname: ../x\n", ["'name' is '../x'"]),
+    "empty pool": ("pool: ''\n", ["'pool' is ''"]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_config_is_refused_with_key_value_and_what_is_allowed(tmp_path: Path, fault: str) -> None:
+    text, parts = FAULTS[fault]
+    refused(write(tmp_path / "run.yaml", text), *parts)
+
+
+def test_a_config_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path / "none.yaml", "cannot be read")
+    (tmp_path / "latin.yaml").write_bytes("pool: café\n".encode("latin-1"))
+    refused(tmp_path / "latin.yaml", "UTF-8")
+
+
+@pytest.mark.parametrize("store", ["", "store: ../v.db\n", "store: sqlite:///v.db\n"])
+def test_a_config_dumped_elsewhere_loads_as_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load_run_config(write(Path("c/run.yaml"), "pool: ../data/p\njudge: j.yaml\ncalls: 40\n" + store))
+    text = dump_run_config(config, config.folder)
+    again = load_run_config(write(config.folder / "config.yaml", text))
+    assert str(tmp_path) not in text
+    assert again == config.model_copy(update={"out": str(config.folder)})
+    assert again.store_place == config.store_place
+
+
+def test_a_shipped_pool_keeps_its_name_in_a_dumped_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = RunConfig(name="n", pool="datasets/field-notes")
+    assert "pool: datasets/field-notes\n" in dump_run_config(config, config.folder)
+
+
+def test_credentials_in_an_address_are_not_dumped() -> None:
+    config = RunConfig(name="n", pool="p", judge={"backend": "openai", "base_url": "https://me:secret@host/v1"})
+    text = dump_run_config(config, Path("runs/n"))
+    assert "secret" not in text
+    assert "https://host/v1" in text

@@ -1,0 +1,153 @@
+"""What is seen of a run: the line of progress, the log, and no secret in anything that is written or said."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from commands import Youden, write_config, write_pool
+from judged import KEY
+from wire_server import Reply, in_a_thread
+from youden.cli.progress import Bar, Tally
+from youden.errors import ConfigError
+from youden.judging.asking.progress_log import EventLog
+from youden.judging.backend_records import BACKENDS
+
+WORD = "pässword-planted"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() -> None:
+    tally = Tally("judging", 1000, 0.0, done=300, cached=100, throttled=7, usd=0.5)
+    tally.failed = Counter(refused=2, unparsed=1)
+    assert tally.line(10.0) == (
+        "judging: 300 of 1,000, 20/s, 297 answered, 100 from the store, 3 failed (2 refused, 1 unparsed), 7 × 429, "
+        "$0.5000, 0:35 left"
+    )
+    assert Tally("judging", 10, 0.0).line(0.0) == "judging: 0 of 10, 0 answered"
+
+
+def test_without_a_terminal_there_are_plain_lines_now_and_then_and_one_at_the_end() -> None:
+    clock, out = Clock(), io.StringIO()
+    bar = Bar(Console(file=out, width=40), clock=clock)
+    bar.start(100, what="judging")
+    for n in range(50):
+        clock.now = n
+        bar.advance(2, usd=0.01, failed=n == 3, why="refused")
+    bar.throttled()
+    bar.stop()
+    bar.stop()
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 3, "after 10 s, after 20 s more, and at the end"
+    assert "\x1b" not in out.getvalue()
+    assert lines[-1] == "judging: 100 of 100, 2/s, 99 answered, 1 failed (1 refused), 1 × 429, $0.5000, in 0:49"
+
+
+def test_ten_hours_in_a_log_are_a_page_of_lines() -> None:
+    clock, out = Clock(), io.StringIO()
+    bar = Bar(Console(file=out, force_terminal=True, force_interactive=False), clock=clock)
+    bar.start(36_000, what="judging")
+    for n in range(36_000):
+        clock.now = n
+        bar.advance()
+    bar.stop()
+    assert len(out.getvalue().splitlines()) < 70
+    assert "\x1b" not in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [120, 80, 50, 30])
+def test_on_a_terminal_there_is_a_bar_of_one_line_and_the_last_line_stays(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    clock, out = Clock(), io.StringIO()
+    bar = Bar(Console(file=out, force_terminal=True, width=width), clock=clock)
+    bar.start(1000, what="judging")
+    for n in range(1, 1001):
+        clock.now = 60.0 * n / 1000
+        bar.advance(1, usd=0.001, failed=n % 100 == 0, why="refused")
+    bar.stop()
+    text = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "\r", out.getvalue())
+    drawn, _, last = text.rpartition("\r")
+    assert last == "judging: 1,000 of 1,000, 17/s, 990 answered, 10 failed (10 refused), $1.0000, in 1:00\n"
+    assert max(map(len, re.split(r"[\r\n]", drawn))) <= width
+    assert width == 30 or "$" in drawn
+    assert "\x1b[3" not in out.getvalue(), "no colour"
+
+
+def test_the_log_holds_one_object_a_line_and_is_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "log.jsonl"
+    for n in range(2):
+        with EventLog(path, now=lambda: 12.3456) as log:
+            log.write("call", {"n": n})
+    assert [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] == [
+        {"time": 12.346, "event": "call", "n": n} for n in range(2)
+    ]
+    with pytest.raises(ConfigError, match="--log"):
+        EventLog(tmp_path)
+
+
+def quoting(n: int, body: Any) -> Reply:
+    """A server that quotes what it was sent back in its errors, as some do."""
+    said = f"your header was Bearer {KEY} and your password {WORD}"
+    if n % 10 == 3:
+        return Reply(status=400, error={"message": said, "code": said})
+    return Reply(status=503, error={"message": said}) if n % 10 == 7 else Reply("YES")
+
+
+def everything_written(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("case", [(one, way) for one, of in BACKENDS.items() if of.batches for way in ("key", "url")])
+def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_output(
+    youden: Youden,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    case: tuple[str, str],
+) -> None:
+    backend, way = case
+    with in_a_thread(quoting) as server:
+        caplog.set_level(logging.DEBUG)
+        judge: dict[str, Any] = {"backend": backend, "model": "m", "price": 1, "backoff": 0.001, "base_url": server.url}
+        if way == "key":
+            monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        else:
+            judge |= {"base_url": server.url.replace("://", "://me:p%C3%A4ssword-planted@"), "api_key_env": None}
+            monkeypatch.setenv("SOME_TOKEN", KEY)
+        write_pool(tmp_path / "mine.csv", n_agents=4, n_items=8)
+        write_config(tmp_path / "mine.yaml", pool="mine.csv", judge=judge, max_cost=1.0, max_missing=0.5)
+        ended = youden("run", "mine.yaml", "--log", "out/log.jsonl", "--out", "out")
+        assert ended.code == 0, ended.err
+        assert "failed" in ended.err
+        monkeypatch.setattr(server, "behave", lambda n, body: Reply(status=401, error={"message": KEY + WORD}))
+        stopped = youden("judge", "mine.yaml", "--retry-failed", "--log", "out/log.jsonl", "--out", "out")
+        assert (stopped.code, "judge-key" in stopped.err) == (2, True)
+        sent = server.headers[0]["Authorization"]
+        assert sent == f"Bearer {KEY}" if way == "key" else sent.startswith("Basic ")
+        said = "".join((ended.out, ended.err, stopped.out, stopped.err, caplog.text)).encode() + everything_written(
+            tmp_path / "out"
+        )
+        for secret in (KEY, sent.partition(" ")[2], WORD, "p%C3%A4ssword-planted"):
+            assert secret.encode() not in said or (secret == WORD and way == "key"), secret
+        events = [
+            json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
+        assert {event["event"] for event in events} == {"start", "call", "failure", "stop"}
+        assert b"***" in everything_written(tmp_path / "out")

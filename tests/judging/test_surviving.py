@@ -1,0 +1,185 @@
+"""What is left after a kill, beside another process, on a full disk, and of a damaged file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands import Youden
+from judged import ENVIRONMENT, dense_plan, judge_config
+from pools import make_pool
+from wire_server import Reply, WireServer, well_behaved
+from youden.errors import ConfigError, YoudenError
+from youden.judging.asking.loop import at_risk
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import Store, open_store
+from youden.judging.store.copying import salvage
+from youden.nouns import Completion, Verdicts
+
+HERE = Path(__file__).parents[1]
+SHAPE = (5, 20)
+POOL = make_pool(*SHAPE)
+PLAN = dense_plan(POOL)
+CONCURRENCY = 16
+
+
+async def start(url: str, store: Path, *, files_up_to: int | None = None) -> asyncio.subprocess.Process:
+    """The plan judged in a process of its own."""
+    words = [str(HERE / "judging_script.py"), url, str(store), *map(str, SHAPE), str(CONCURRENCY)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "src")])}
+    words += [] if files_up_to is None else [str(files_up_to)]
+    return await asyncio.create_subprocess_exec(sys.executable, *words, env=environment, stdout=asyncio.subprocess.PIPE)
+
+
+async def output(process: asyncio.subprocess.Process) -> str:
+    out, _ = await asyncio.wait_for(process.communicate(), 300)
+    return out.decode().strip()
+
+
+async def judged(url: str, path: Path) -> Verdicts:
+    config = judge_config(url, backend="wire")
+    with open_store(path) as store:
+        return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
+
+
+@pytest.mark.long
+async def test_kills_lose_no_more_than_the_bound_and_change_no_number(tmp_path: Path) -> None:
+    dice = random.Random(7)
+    kills, bound = 4, at_risk(judge_config("http://127.0.0.1:9/v1", concurrency=CONCURRENCY))
+    process: asyncio.subprocess.Process | None = None
+    kill_at = 0
+
+    def behave(n: int, body: Any) -> Reply:
+        if process is not None and n == kill_at:
+            process.kill()
+        return replace(well_behaved(n, body), delay=0.002)
+
+    async with WireServer(behave) as server:
+        for _ in range(kills):
+            kill_at = server.n_requests + dice.randint(1, 250)
+            process = await start(server.url, tmp_path / "v.db")
+            await process.communicate()
+            assert process.returncode in (-signal.SIGKILL, 0)
+        process = None
+        whole = await judged(server.url, tmp_path / "v.db")
+        n_asked = server.n_requests
+        straight = await judged(server.url, tmp_path / "other.db")
+    assert n_asked <= len(PLAN) + kills * bound
+    for column in ("answer", "hard", "missing", "key", "served"):
+        np.testing.assert_array_equal(getattr(whole, column), getattr(straight, column))
+    assert (whole.judge, whole.models) == (straight.judge, straight.models)
+
+
+@pytest.mark.slow
+async def test_two_processes_judge_on_one_store(tmp_path: Path) -> None:
+    async with WireServer(lambda n, body: replace(well_behaved(n, body), delay=0.001)) as server:
+        processes = [await start(server.url, tmp_path / "v.db") for _ in range(2)]
+        assert [await output(process) for process in processes] == [str(len(PLAN))] * 2
+        assert server.n_requests == len(PLAN)
+        before = server.n_requests
+        assert (await judged(server.url, tmp_path / "v.db")).answered.all()
+        assert server.n_requests == before
+
+
+@pytest.mark.slow
+async def test_a_disk_that_takes_no_more_stops_the_run_and_what_was_written_stays(tmp_path: Path) -> None:
+    async with WireServer() as server:
+        process = await start(server.url, tmp_path / "v.db", files_up_to=500_000)
+        assert await output(process) in ("store-full", "store-failed")
+        assert process.returncode == 2
+        assert CONCURRENCY < server.n_requests < len(PLAN)
+        with open_store(tmp_path / "v.db") as store:
+            n_kept = len(store)
+        assert n_kept > 64
+        assert server.n_requests - n_kept <= at_risk(judge_config(server.url, concurrency=CONCURRENCY))
+        before = server.n_requests
+        assert (await judged(server.url, tmp_path / "v.db")).answered.all()
+        assert server.n_requests - before == len(PLAN) - n_kept
+
+
+def answer(n: int) -> Completion:
+    return Completion(f"YES {n} ünïcode", "stop", "m", n, 1, 0.5, "fp", None, (("YES", -0.1),))
+
+
+def filled(path: Path, n: int = 500) -> dict[str, Completion]:
+    answers = {f"{k:064x}": answer(k) for k in range(n)}
+    with open_store(path) as store:
+        store.remember_judge(judge_config("http://127.0.0.1:9/v1").public())
+        for key, one in answers.items():
+            store.add(key, one)
+    return answers
+
+
+def kept_in(path: Path, keys: list[str]) -> dict[str, Completion]:
+    with open_store(path) as store:
+        return store.answers(keys)
+
+
+@pytest.mark.parametrize("damage", ["whole", "no_head", "torn", "holes"])
+def test_salvage_saves_what_stands_whole(tmp_path: Path, damage: str) -> None:
+    path, out = tmp_path / "v.db", tmp_path / "saved.db"
+    answers = filled(path)
+    content = bytearray(path.read_bytes())
+    match damage:
+        case "no_head":
+            content[:4096] = os.urandom(4096)
+        case "torn":
+            del content[len(content) // 2 :]
+        case "holes":
+            for at in range(8192, len(content), 40_000):
+                content[at : at + 4096] = os.urandom(4096)
+        case _:
+            pass
+    path.write_bytes(content)
+    saved = salvage(path, out)
+    found = kept_in(out, list(answers))
+    assert all(answers[key] == one for key, one in found.items())
+    assert saved.n_answers == len(found)
+    assert len(found) >= {"whole": 500, "no_head": 490, "torn": 150, "holes": 300}[damage]
+    if damage == "whole":
+        with open_store(out) as store:
+            assert store.judges() == [judge_config("http://127.0.0.1:9/v1").public()]
+
+
+def test_salvage_reads_the_log_of_a_process_that_died(tmp_path: Path) -> None:
+    store: Store = open_store(tmp_path / "v.db")
+    store.add("a" * 64, answer(1))
+    store.flush()
+    salvage(tmp_path / "v.db", tmp_path / "saved.db")
+    assert kept_in(tmp_path / "saved.db", ["a" * 64]) == {"a" * 64: answer(1)}
+    store.close()
+
+
+def test_salvage_says_when_there_is_nothing_to_save_or_something_in_the_way(tmp_path: Path) -> None:
+    filled(tmp_path / "v.db")
+    (tmp_path / "empty.db").write_bytes(b"")
+    for damaged, out in (("none.db", "x.db"), ("empty.db", "x.db"), ("v.db", "empty.db")):
+        with pytest.raises(ConfigError) as caught:
+            salvage(tmp_path / damaged, tmp_path / out)
+        assert caught.value.slug == "salvage-nothing"
+
+
+def test_the_way_on_that_a_damaged_store_names_works(tmp_path: Path, youden: Youden) -> None:
+    path = tmp_path / "v.db"
+    answers = filled(path)
+    content = bytearray(path.read_bytes())
+    content[20_000:30_000] = os.urandom(10_000)
+    content[:30] = os.urandom(30)
+    path.write_bytes(content)
+    with pytest.raises(YoudenError) as caught:
+        open_store(path)
+    assert f"youden salvage {path} --out saved.db" in caught.value.message
+    ended = youden("salvage", str(path), "--out", "saved.db")
+    assert (ended.code, "answers saved" in ended.err) == (0, True)
+    path.unlink()
+    (tmp_path / "saved.db").rename(path)
+    assert len(kept_in(path, list(answers))) > 300

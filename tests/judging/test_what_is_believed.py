@@ -1,0 +1,120 @@
+"""What a server says is held against what can be: use, size, addresses, and a key that it quotes back."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judged import ENVIRONMENT, KEY, dense_plan, judge_config
+from pools import make_pool
+from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
+from youden.errors import JudgeError
+from youden.judging.asking.calling import Call, Caller
+from youden.judging.asking.terms import Asking
+from youden.judging.backend_records import BACKENDS, calling_judge
+from youden.judging.call.budget import Budget
+from youden.judging.call.connection import Backend, Connection, masked
+from youden.judging.call.failures import CallError
+from youden.judging.call.reply import MOST_BYTES
+from youden.judging.engine import judge_plan
+from youden.judging.store.answers import open_store
+from youden.nouns import Message, Request, Verdicts
+
+POOL = make_pool(3, 4)
+PLAN = dense_plan(POOL)
+REQUEST = Request("m", (Message("user", "u"),), {"max_tokens": 8})
+ASKED = tuple(name for name, one in BACKENDS.items() if one.batches)
+
+
+async def judged(script: Callable[[int, str, Body], Sent], path: Path, **changes: Any) -> Verdicts:
+    async with UnrulyServer(script) as server:
+        config = judge_config(server.url, price=1000, **changes)
+        with open_store(path) as store:
+            terms = Asking(max_cost=1000, max_missing=1.0)
+            return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=terms)
+
+
+@pytest.mark.parametrize("tokens", [-100_000, 0, 10**15])
+async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tokens: int, tmp_path: Path) -> None:
+    def lies(n: int, _key: str, body: Body) -> Sent:
+        reply = reply_to(body)
+        return sent({**reply, "usage": {"prompt_tokens": tokens, "completion_tokens": tokens}} if n < 5 else reply)
+
+    result = await judged(lies, tmp_path / "v.db")
+    assert result.answered.all()
+    assert result.usd is not None
+    assert (result.usd > 0).all()
+    assert [warning for warning in result.warnings if warning.says.startswith("5 answers did not say how many tokens")]
+    honest = await judged(lambda _n, _key, body: sent(reply_to(body)), tmp_path / "w.db")
+    assert not [warning for warning in honest.warnings if warning.slug == "bill"]
+
+
+async def test_a_store_that_holds_a_reply_nobody_can_trust_opens_and_asks_it_again(tmp_path: Path) -> None:
+    path = tmp_path / "v.db"
+    async with UnrulyServer() as server:
+        config = judge_config(server.url, price=0)
+
+        async def judge() -> Verdicts:
+            with open_store(path) as store:
+                return await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT)
+
+        first = await judge()
+        with closing(sqlite3.connect(path)) as stored, stored:
+            stored.execute("UPDATE answers SET completion = json_set(completion, '$.text', 5) WHERE rowid = 1")
+            stored.execute(
+                "UPDATE answers SET completion = json_set(completion, '$.model', json('[]')) WHERE rowid = 2"
+            )
+            stored.execute("UPDATE answers SET completion = json_set(completion, '$.tokens_in', -9) WHERE rowid = 3")
+        again = await judge()
+        assert server.n_requests == len(PLAN) + 1
+    np.testing.assert_array_equal(first.answer, again.answer)
+
+
+@pytest.mark.parametrize("status", [200, 503])
+@pytest.mark.parametrize("backend", ASKED)
+async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: int) -> None:
+    bomb = gzip.compress(b" " * (MOST_BYTES + 1_000_000))
+    script = Sent(bomb, status=status, headers={"Content-Encoding": "gzip"})
+    async with UnrulyServer(lambda *_: script) as server:
+        judge = calling_judge(backend, Connection("test", server.url, 10.0))
+        with pytest.raises(CallError, match="more than 16 MB") as caught:
+            await judge.answer(REQUEST)
+        await judge.aclose()
+    assert caught.value.kind == "retry"
+
+
+@pytest.mark.parametrize("backend", ASKED)
+async def test_a_connection_that_was_never_made_costs_nothing(backend: str) -> None:
+    config = judge_config("http://127.0.0.1:9/v1", backend=backend, price=1000)
+    made = Backend(lambda: calling_judge(backend, config.connection(ENVIRONMENT)))
+    caller = Caller(made, config, Budget(1.0))
+    call = Call("k", REQUEST, [0])
+    with pytest.raises(CallError, match="Cannot connect"):
+        await caller.attempt(call)
+    await made.aclose()
+    assert (call.usd, caller.budget.spent) == (0.0, 0.0)
+
+
+async def test_a_redirect_is_shown_without_what_it_carries(tmp_path: Path) -> None:
+    headers = {"Location": "https://me:secret@portal.example/login?token=abc"}
+    with pytest.raises(JudgeError, match=r"moved to https://portal\.example/login\. Nothing was sent there") as caught:
+        await judged(lambda *_: Sent(b"", status=302, headers=headers, billed=False), tmp_path / "v.db")
+    assert caught.value.slug == "judge-moved"
+
+
+def test_a_key_that_is_quoted_back_is_masked_in_part_and_in_base64() -> None:
+    encoded = base64.b64encode(f"user:{KEY}".encode()).decode()
+    for quoted in (KEY, KEY[:12] + "…", "…" + KEY[-9:], encoded, encoded.rstrip("=")[-16:], encoded.replace("+", "-")):
+        shown = masked(f"Incorrect key: {quoted}!", (KEY,))
+        assert KEY[:8] not in shown
+        assert KEY[-8:] not in shown
+        assert "***" in shown
+    assert masked("The model says no.", (KEY,)) == "The model says no."

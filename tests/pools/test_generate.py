@@ -1,0 +1,322 @@
+"""Agents as data become a pool: by rule offline, by models on the judging engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import youden as package
+from commands import Youden, write_config
+from wire_server import Reply, WireServer
+from youden.data.pools.pool_reader import read_pool
+from youden.errors import ConfigError
+from youden.judging.store.answers import MOST_UNWRITTEN
+from youden.nouns import Item
+from youden.pools.make.agents import AgentsFile, load_agents
+from youden.pools.make.generate import generate
+from youden.pools.make.generation import plan_generation
+from youden.pools.make.item_sources import read_items, topics
+from youden.stats.base.metrics import ranking_auc
+from youden.text.sentences import sentences
+from youden.text.words import words
+
+ROOT = Path(__file__).parents[2]
+PAPER = ROOT / "configs" / "agents" / "paper-30.yaml"
+N_ITEMS = 20
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def offline(path: Path, items: tuple[Item, ...]) -> dict[str, list[str]]:
+    made = generate(plan_generation(load_agents(path), items), store=path.with_suffix(".db"))
+    return {agent.id: made.pool.texts[k].tolist() for k, agent in enumerate(made.pool.agents)}
+
+
+ITEMS = (
+    Item("a", "Rivers rise. Bridges fall. Towns rebuild."),
+    Item("b", "Bread is baked. Ovens glow. Bakers wake early."),
+)
+
+
+def test_agents_by_rule_build_on_the_source_and_on_each_other_in_any_order(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.yaml",
+        """
+agents:
+  - {id: loud, of: short, steps: [{case: {to: upper}}]}
+  - {id: short, steps: [{lead: {n: 1}}]}
+  - {id: twin, of: short, steps: [clone]}
+  - {id: dump, steps: [dump]}
+""",
+    )
+    assert offline(path, ITEMS) == {
+        "loud": ["RIVERS RISE.", "BREAD IS BAKED."],
+        "short": ["Rivers rise.", "Bread is baked."],
+        "twin": ["Rivers rise.", "Bread is baked."],
+        "dump": [item.prompt for item in ITEMS],
+    }
+
+
+def test_a_cell_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
+    two = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
+    assert offline(one, ITEMS[1:])["x"] == offline(two, ITEMS)["x"][1:]
+    other = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
+    assert offline(two, ITEMS)["w"] != offline(other, ITEMS)["w"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("agents: []", "agents"),
+        ("agents: [{id: a}]", "says nothing"),
+        ("agents: [{id: a, model: m}]", "belong together"),
+        ("agents: [{id: a, temperature: 1, steps: [reorder]}]", "for a model"),
+        ("agents: [{id: a, steps: [revers]}]", "revers"),
+        ("agents: [{id: a, steps: [{omit: {shares: 1}}]}]", "shares"),
+        ("agents: [{id: a, of: b, steps: [clone]}]", "no agent here"),
+        ("agents: [{id: a, of: b, steps: [clone]}, {id: b, of: a, steps: [clone]}]", "circle"),
+        ("agents: [{id: a, steps: [clone]}, {id: a, steps: [clone]}]", "is taken"),
+        ("agents: [{id: a, step: [clone]}]", "agent 'a'"),
+        ("agents: [{id: a, model: nobody, instruction: faithful}]", "--model-map nobody=JUDGE"),
+        ("agents: {", "it is no YAML"),
+    ],
+)
+def test_agents_that_do_not_fit_are_refused_with_their_name(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_agents(write(tmp_path / "a.yaml", text))
+    assert says in str(caught.value)
+    assert str(tmp_path / "a.yaml") in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["lexical", "nobody", "jury"])
+def test_a_model_is_mapped_to_one_that_writes_and_by_a_name_that_is_there(target: str) -> None:
+    for model_map in ({"*": target}, {"gpt-5": "local"}):
+        with pytest.raises(ConfigError) as caught:
+            load_agents(PAPER, model_map=model_map)
+        assert caught.value.slug == "model-map"
+
+
+@pytest.mark.parametrize("body", ["no place", "{{text}} {{notes}}", "---\nsistem: x\n---\n{{text}}"])
+def test_an_instruction_needs_its_place(tmp_path: Path, body: str) -> None:
+    write(tmp_path / "mine.md", body)
+    text = "models: {m: {backend: openai, model: m, price: 0}}\nagents: [{id: a, model: m, instruction: mine.md}]"
+    with pytest.raises(ConfigError) as caught:
+        plan_generation(load_agents(write(tmp_path / "a.yaml", text)), ITEMS)
+    assert caught.value.slug == "instruction"
+
+
+def test_items_come_from_lines_pools_and_sources_and_need_prompts(tmp_path: Path, field_notes: Path) -> None:
+    lines = write(tmp_path / "items.jsonl", '{"id": "a", "prompt": "Rivers rise."}\n')
+    assert read_items(str(lines)) == (Item("a", "Rivers rise."),)
+    assert len(read_items(str(field_notes))) == 32
+    for bad in ('{"id": "a", "prompt": ""}', '{"id": "a"}', '{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}'):
+        with pytest.raises(ConfigError) as caught:
+            read_items(str(write(tmp_path / "bad.jsonl", bad)))
+        assert caught.value.slug == "items"
+
+
+def test_topics_are_long_enough_and_not_too_many() -> None:
+    items = topics()
+    assert 40 <= len(items) <= 79
+    assert all(len((item.prompt or "").split()) >= 100 for item in items)
+
+
+def test_a_recipe_that_is_no_pool_yet_names_the_command_that_makes_it(youden: Youden, tmp_path: Path) -> None:
+    write_config(tmp_path / "t.yaml", pool="datasets/python-topics")
+    for command in (("check", "datasets/python-topics"), ("run", "t.yaml")):
+        ended = youden(*command)
+        assert ended.code == 2
+        assert "`youden generate datasets/python-topics --out pools/python-topics`" in ended.err
+        assert ended.err.rstrip().endswith("[pool-not-generated]")
+
+
+@pytest.mark.slow
+def test_python_topics_are_made_checked_and_ranked_offline(youden: Youden, tmp_path: Path) -> None:
+    assert youden("generate", "datasets/python-topics", "--out", "topics").code == 0
+    checked = json.loads(youden("check", "topics", "--json").out)
+    clones = [set(finding["agents"]) for finding in checked["findings"] if finding["slug"] == "clones"]
+    assert any({"textrank-6", "bulleted"} <= agents for agents in clones)
+    assert any(finding["slug"] == "template" for finding in checked["findings"])
+    write_config(tmp_path / "t.yaml", pool="topics", judge="lexical", out="run")
+    ranked = {row["agent"]: row for row in json.loads(youden("run", "t.yaml", "--json").out)["ranking"]}
+    assert len(ranked) == 20
+    compared = [row for row in ranked.values() if row["group"] in ("faithful", "low-effort")]
+    faithful = np.array([row["group"] == "faithful" for row in compared])
+    assert ranking_auc(np.array([row["ability"] for row in compared]), faithful) >= 0.9
+    again = read_pool(tmp_path / "topics").digest
+    assert youden("generate", "datasets/python-topics", "--out", "topics").code == 0
+    assert read_pool(tmp_path / "topics").digest == again
+
+
+def test_the_papers_agents_are_as_many_of_each_kind_as_its_appendix_says() -> None:
+    agents = load_agents(PAPER).agents
+    counts = {group: sum(agent.group == group for agent in agents) for group in {agent.group for agent in agents}}
+    assert counts == {"faithful": 4, "stylistic": 6, "strategic": 15, "low-effort": 5}
+    assert len({agent.model for agent in agents if agent.group == "faithful"}) == 4
+
+
+def respond(_n: int, body: Mapping[str, Any]) -> Reply:
+    """A model that extracts, and a judge that compares words."""
+    content = body["messages"][-1]["content"]
+    if found := re.search(r"<text-(\w+)>\n(.*?)\n</text-\1>", content, re.DOTALL):
+        rng = np.random.default_rng(len(content) + int(10 * (body.get("temperature") or 0)))
+        parts = sentences(found[2])
+        kept = sorted(rng.permutation(len(parts))[: max(1, body["max_tokens"] // 100)])
+        text = "A few words." if body["max_tokens"] < 50 else " ".join(parts[k] for k in kept)
+        return Reply(text, usage={"prompt_tokens": 100, "completion_tokens": 50})
+    tagged = re.findall(r"<(?:first|second)-(\w+)>\n(.*?)\n</", content, re.DOTALL)
+    one, two = (set(words(text)) for _, text in tagged)
+    return Reply("YES" if len(one & two) > 0.25 * min(len(one), len(two)) else "NO")
+
+
+@pytest.fixture
+def server() -> Iterator[WireServer]:
+    """A server in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    wire = WireServer(respond)
+    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
+    yield wire
+    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def here(tmp_path: Path, server: WireServer, field_notes: Path) -> Path:
+    lines = (field_notes / "items.jsonl").read_text(encoding="utf-8").splitlines()[:N_ITEMS]
+    write(tmp_path / "items.jsonl", "\n".join(lines) + "\n")
+    server_of = {"backend": "wire", "base_url": server.url, "api_key_env": None, "backoff": 0.001, "concurrency": 8}
+    write_config(tmp_path / "free.yaml", model="small", price=0, **server_of)
+    write_config(tmp_path / "second.yaml", model="second", price=0, **server_of)
+    write_config(tmp_path / "paid.yaml", model="small", price_in=100, price_out=1000, **server_of)
+    write_config(tmp_path / "run.yaml", pool="made", judge="free.yaml", calls=900, n_independent=60)
+    return tmp_path
+
+
+def words_for(model: str, *, out: str = "made") -> list[str]:
+    return ["generate", str(PAPER), "items.jsonl", "--out", out, "--model-map", f"*={model}"]
+
+
+def expected_calls(file: AgentsFile) -> int:
+    return N_ITEMS * sum((agent.model is not None) + (agent.reading is not None) for agent in file.agents)
+
+
+@pytest.mark.long
+def test_the_papers_pool_is_killed_resumed_ranked_and_made_again_by_another_model(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    n_calls = expected_calls(load_agents(PAPER))
+    slow = server.behave
+    server.behave = lambda n, body: Reply(**(vars(slow(n, body)) | {"delay": 0.01}))
+    source = str(Path(package.__file__).parents[1])
+    command = [sys.executable, "-c", "from youden.cli import main; main()", *words_for("free.yaml")]
+    process = subprocess.Popen(command, cwd=here, env=os.environ | {"PYTHONPATH": source}, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while server.n_requests < n_calls // 2 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    before = server.n_requests
+    assert n_calls // 2 <= before < n_calls
+    assert not (here / "made" / "responses.jsonl").exists()
+
+    server.behave = slow
+    ended = youden(*words_for("free.yaml"), "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["missing"] == 0
+    assert n_calls <= server.n_requests <= n_calls + MOST_UNWRITTEN + 8
+    asked = server.n_requests
+    keyed = (here / "free.yaml").read_text(encoding="utf-8").replace("null", '"NO_SUCH_KEY"')
+    write(here / "keyed.yaml", keyed)
+    assert youden(*words_for("keyed.yaml")).code == 0, "what the store holds needs no key"
+    assert server.n_requests == asked
+
+    ranked = json.loads(youden("run", "run.yaml", "--json").out)["ranking"]
+    place = {row["agent"]: number for number, row in enumerate(ranked)}
+    assert len(place) == 30
+    assert max(place["faithful-gpt-4"], place["verbose"]) < min(place["random-text"], place["minimal"])
+    second = youden("run", "run.yaml", "--judge", "second.yaml", "--out", "other", "--json")
+    assert second.code == 0, second.err
+    first_digest = read_pool(here / "made").digest
+    other = youden(*words_for("second.yaml"))
+    assert other.code == 2
+    assert "[generate-other]" in other.err
+    judged = server.n_requests
+    assert youden(*words_for("second.yaml", out="again")).code == 0
+    assert server.n_requests == judged + n_calls
+    pool = read_pool(here / "again")
+    assert pool.texts.shape == (30, N_ITEMS)
+    assert pool.agents[0].meta["asked"] == "second"
+    assert read_pool(here / "made").digest == first_digest
+
+
+def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path, server: WireServer) -> None:
+    refused = youden(*words_for("paid.yaml"))
+    assert refused.code == 2
+    assert "[max-cost-needed]" in refused.err
+    assert server.n_requests == 0
+    n_calls = expected_calls(load_agents(PAPER))
+    usd = 100 * 100 / 1e6 + 50 * 1000 / 1e6
+    short = youden(*words_for("paid.yaml"), "--max-cost", "5")
+    assert short.code == 1
+    assert short.err.rstrip().endswith("[budget]")
+    assert 0 < server.n_requests * usd <= 5
+    done = server.n_requests
+    write_config(here / "keyless.yaml", backend="openai", model="m", base_url=server.url, price=0)
+    keyless = youden(*words_for("keyless.yaml"))
+    assert keyless.code == 2
+    assert "[judge-no-key]" in keyless.err
+    whole = json.loads(youden(*words_for("paid.yaml"), "--max-cost", "40", "--json").out)
+    assert server.n_requests == n_calls
+    assert whole["usd"] == pytest.approx((n_calls - done) * usd)
+
+
+@pytest.mark.slow
+def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    calm = server.behave
+
+    def picky(n: int, body: Mapping[str, Any]) -> Reply:
+        return Reply(status=400) if n == 30 else Reply(status=503) if n == 40 else calm(n, body)
+
+    server.behave = picky
+    ended = youden(*words_for("free.yaml"), "--max-missing", "0.03", "--json")
+    assert ended.code == 0, ended.err
+    made = json.loads(ended.out)
+    assert made["failed"] == 1
+    assert made["missing"] >= 1
+    assert "1 calls got no answer" in ended.err
+    strict = youden(*words_for("free.yaml"), "--max-missing", "0")
+    assert strict.code == 1
+    assert "[too-many-missing]" in strict.err
+    again = youden(*words_for("free.yaml"), "--max-missing", "0", "--retry-failed", "--json")
+    assert json.loads(again.out)["missing"] == 0
+
+
+def test_a_server_that_knows_no_such_model_ends_it_at_once(youden: Youden, here: Path, server: WireServer) -> None:
+    server.behave = lambda _n, _body: Reply(status=404)
+    ended = youden(*words_for("free.yaml"))
+    assert ended.code == 2
+    assert "[judge-model]" in ended.err
+    assert server.n_requests <= 40

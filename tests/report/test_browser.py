@@ -1,0 +1,257 @@
+"""Reports and viewer in a real browser: sort, filter, open, switch, compare, follow. Nothing hostile runs, axe is content."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_report_page import hostile_pool
+
+from browsers import badly_laid_out, chromium, complaints, drawn, serious, until
+from commands import write_config
+from pools import make_pool
+from report_runs import judged, running
+from wire_server import Reply, WireServer, same_item
+from youden.data.folder.run_config import load_run_config
+from youden.data.pools.pool_reader import write_pool
+from youden.report.pages.writing import write_comparison, write_report
+from youden.run.pipeline import fit_run, judge_run, plan_run
+from youden.view.app import prepare
+from youden.view.shown import Runs
+
+SERIAL = pytest.mark.xdist_group("browser")
+pytestmark = [SERIAL, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("browser")
+    one = judged(root / "one", holdout=0.2, missing=lambda plan: np.arange(len(plan)) % 10 == 3)
+    two = judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
+    write_report(one)
+    write_comparison(one, two)
+    write_report(judged(root / "hostile", pool=hostile_pool(length=1_000_000)))
+    return root
+
+
+@pytest.fixture
+def report(runs: Path) -> str:
+    return (runs / "one" / "report.html").as_uri()
+
+
+def texts(browser: Any, selector: str) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText.trim())"
+    found: list[str] = browser.execute_script(script, selector)
+    return found
+
+
+def press(browser: Any, selector: str) -> None:
+    element = browser.find_element("css selector", selector)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    element.click()
+
+
+def write(browser: Any, name: str, text: str) -> None:
+    field = browser.find_element("css selector", f"#trial-filters [name={name}]")
+    field.clear()
+    field.send_keys(text)
+
+
+def choose(browser: Any, name: str, text: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    Select(browser.find_element("css selector", f"#trial-filters [name={name}]")).select_by_visible_text(text)
+
+
+def test_a_report_sorts_filters_opens_and_changes_theme_without_a_complaint(report: str) -> None:
+    with chromium() as browser:
+        browser.get(report)
+        drawn(browser)
+        agents = texts(browser, "section[aria-labelledby=who] tbody th")
+        assert agents == ["a0", "a1", "a2", "a3", "a4"]
+        for _ in range(2):
+            press(browser, "section[aria-labelledby=who] thead th:nth-child(5) button")
+        assert texts(browser, "section[aria-labelledby=who] tbody th") == agents
+        press(browser, "section[aria-labelledby=who] thead th:nth-child(5) button")
+        assert texts(browser, "section[aria-labelledby=who] tbody th") == agents[::-1]
+
+        assert texts(browser, "#trials-where") == ["1–10 of 320"]
+        choose(browser, "answer", "missing")
+        until(lambda: texts(browser, "#trials-where") == ["1–10 of 32"])
+        assert set(texts(browser, "#trial-table tbody td:nth-child(6)")) == {"refused"}
+        choose(browser, "answer", "any")
+        assert texts(browser, "#known-agent option") == [""] * 5
+        write(browser, "agent", "A2")
+        until(lambda: texts(browser, "#trials-where") == ["1–10 of 128"])
+        rows = list(
+            zip(
+                texts(browser, "#trial-table td:nth-child(3)"),
+                texts(browser, "#trial-table td:nth-child(4)"),
+                strict=True,
+            )
+        )
+        assert rows
+        assert all("a2" in row for row in rows)
+        press(browser, "#trials-on")
+        until(lambda: texts(browser, "#trials-where")[0].startswith("11–20"))
+
+        press(browser, "#trial-table tbody tr:first-child button")
+        shown = until(lambda: texts(browser, "dialog[open] .text"))
+        assert all("says something of item" in text for text in shown[:2])
+        assert "says" in texts(browser, "dialog[open] mark")
+        press(browser, "dialog[open] .dialog-head button")
+        assert not browser.find_elements("css selector", "dialog[open]")
+
+        press(browser, "#theme")
+        drawn(browser)
+        assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+        press(browser, "[data-swap]")
+        drawn(browser)
+        assert browser.find_element("id", "figure-agents-clustered").is_displayed()
+        assert not browser.find_element("id", "figure-agents").is_displayed()
+        assert complaints(browser) == []
+
+
+def test_every_figure_has_a_title_a_unit_and_a_source(report: str) -> None:
+    with chromium() as browser:
+        browser.get(report)
+        drawn(browser)
+        figures = browser.execute_script("""
+          return [...document.querySelectorAll("figure")].map((figure) => [figure.querySelector("h3").textContent,
+            figure.querySelector("figcaption").textContent, figure.querySelector(".chart").getAttribute("aria-label"),
+            JSON.stringify(JSON.parse(document.getElementById("figure-data").textContent)[figure.id.slice(7)].spec)])
+        """)
+        assert len(figures) >= 10
+        for title, source, label, spec in figures:
+            assert title
+            assert source.startswith("Source: ")
+            assert title in label
+            assert any(unit in spec for unit in ("TPR − FPR", "score units", "|Δ|", "yes-answers")), title
+
+
+def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
+    with chromium() as browser:
+        browser.get((runs / "hostile" / "report.html").as_uri())
+        drawn(browser)
+        press(browser, "#trial-table tbody tr:first-child button")
+        shown = until(lambda: texts(browser, "dialog[open] .text"))
+        assert "</script><img src=x onerror=" in shown[0]
+        assert "{{7*7}}${7*7}\\x1b[31m\\u202egnp.exe" in shown[0]
+        assert browser.title == "hostile – youden"
+        press(browser, "dialog[open] .dialog-head button")
+        press(browser, "[aria-label=Ranking] tbody th a")
+        assert "</script><img src=x onerror=" in until(lambda: texts(browser, "#agent-name"))[0]
+        press(browser, ".worst li a")
+        assert "</script><img" in until(lambda: texts(browser, "dialog[open] .text"))[0]
+        assert browser.title.endswith("hostile – youden")
+        assert not browser.find_elements("css selector", "img, iframe, object, embed, main script:not([type])")
+        assert complaints(browser) == []
+
+
+@contextmanager
+def viewer(root: Path) -> Iterator[str]:
+    serving = prepare(Runs(root), port=0, token=secrets.token_urlsafe(8))
+    thread = threading.Thread(target=serving.run)
+    thread.start()
+    until(lambda: serving.server.started)
+    try:
+        yield serving.url
+    finally:
+        serving.server.should_exit = True
+        thread.join()
+
+
+def test_the_viewer_leads_from_the_list_to_a_run_to_any_trial_and_to_two_runs(runs: Path) -> None:
+    with viewer(runs) as url, chromium() as browser:
+        browser.get(url)
+        assert "token" not in browser.current_url
+        assert serious(browser) == []
+        press(browser, "a[href='/run/one']")
+        drawn(browser)
+        until(lambda: texts(browser, "#trials-where") == ["1–10 of 320"])
+        press(browser, "#trial-table thead th:nth-child(6) button")
+        until(lambda: browser.find_element("css selector", "th[data-by=answer]").get_attribute("aria-sort"))
+        press(browser, "#trial-table tbody tr:first-child button")
+        assert until(lambda: texts(browser, "dialog[open] .text"))[0].startswith("agent ")
+        assert serious(browser) == []
+        press(browser, "dialog[open] .dialog-head button")
+        browser.back()
+        until(lambda: browser.find_elements("css selector", "form[action='/compare']"))
+        from selenium.webdriver.support.ui import Select
+
+        Select(browser.find_element("name", "one")).select_by_visible_text("one")
+        Select(browser.find_element("name", "two")).select_by_visible_text("two")
+        press(browser, "form[action='/compare'] button")
+        drawn(browser)
+        until(lambda: "judges differ" in texts(browser, "#trial-table tbody button"))
+        assert complaints(browser) == []
+
+
+def test_the_viewer_runs_nothing_hostile(runs: Path) -> None:
+    with viewer(runs) as url, chromium() as browser:
+        browser.get(url)
+        browser.get(url.split("/?")[0] + "/run/hostile")
+        drawn(browser)
+        until(lambda: texts(browser, "#trial-table tbody button"))
+        press(browser, "#trial-table tbody tr:first-child button")
+        assert "</script><img" in until(lambda: texts(browser, "dialog[open] .text"))[0]
+        assert browser.title == "hostile – youden"
+        assert complaints(browser) == []
+
+
+def test_a_run_is_followed_to_its_end_and_turns_into_its_report(tmp_path: Path) -> None:
+    seen = threading.Event()
+
+    def slowly(n: int, body: dict[str, Any]) -> Reply:
+        """After half of the calls it takes its time, until the page has been looked at, however slow the browser is."""
+        return Reply(same_item(body), delay=0.05 if n < 65 or seen.is_set() else 2)
+
+    write_pool(make_pool(5, 8), tmp_path / "pool")
+    with (
+        running(WireServer(slowly)) as server,
+        viewer(tmp_path / "runs") as url,
+        chromium() as browser,
+        ExitStack() as whatever_happens,
+    ):
+        judge = {
+            "backend": "openai",
+            "model": "m",
+            "base_url": server.url,
+            "api_key_env": None,
+            "concurrency": 2,
+            "price_in": 1,
+            "price_out": 1,
+        }
+        config = tmp_path / "runs" / "live.yaml"
+        config.parent.mkdir()
+        pool, out = str(tmp_path / "pool"), str(tmp_path / "runs" / "live")
+        write_config(config, pool=pool, out=out, calls=130, n_independent=10, judge=judge, max_cost=1)
+        planned = plan_run(load_run_config(config))
+        work = threading.Thread(target=lambda: (judge_run(planned), fit_run(planned.folder)))
+        browser.get(url)
+        work.start()
+        whatever_happens.callback(work.join)
+        whatever_happens.callback(seen.set)
+        press(browser, "a[href='/run/live']")
+        until(lambda: 0 < int(browser.find_element("css selector", ".progress").get_attribute("aria-valuenow")) < 100)
+        until(lambda: len(texts(browser, "#live-ranking tbody tr")) == 5)
+        assert browser.find_element("id", "live-usd").text.startswith("$0.0")
+        drawn(browser)
+        assert serious(browser) == []
+        assert badly_laid_out(browser) == []
+        seen.set()
+        until(lambda: browser.find_elements("id", "who"))
+        work.join()
+        drawn(browser)
+        assert texts(browser, "#trials-where")[0].endswith("of 130")
+        press(browser, "#trial-table tbody tr:first-child button")
+        said = until(lambda: texts(browser, "dialog[open] .text"))
+        assert said[2] in ("YES", "NO")
+        assert "The prompt" in texts(browser, "dialog[open] summary")
+        assert complaints(browser) == []

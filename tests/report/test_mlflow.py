@@ -1,0 +1,103 @@
+"""A run is logged to MLflow: whole, under names it takes, and not at all where its store is away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import Youden, write_config, write_pool
+from youden.data.folder.run_folder import RunFolder
+from youden.text.printable import path_part
+
+TOOLS = Path(__file__).parents[1] / "tools"
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Path:
+    write_pool(tmp_path / "p.csv", group="<b>g")
+    text = (tmp_path / "p.csv").read_text(encoding="utf-8").replace("a3,", "../a: 3?,")
+    (tmp_path / "p.csv").write_text(text, encoding="utf-8")
+    write_config(tmp_path / "c.yaml", pool="p.csv", calls=100, n_independent=10, out="run")
+    return tmp_path
+
+
+@pytest.fixture
+def python() -> str:
+    found = os.environ.get("YOUDEN_EXPORT_PYTHON")
+    if not found:
+        pytest.skip("YOUDEN_EXPORT_PYTHON names no interpreter with youden[hub,mlflow] and datasets")
+    return found
+
+
+def elsewhere(python: str, *words: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "TMPDIR")}
+    return subprocess.run(
+        [python, *map(str, words)],
+        cwd=cwd,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_without_mlflow_nothing_is_asked(youden: Youden, configured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    for words in (("run", "c.yaml", "--mlflow"), ("report", "run", "--mlflow")):
+        ended = youden(*words)
+        assert (ended.code, "[mlflow-missing]" in ended.err) == (2, True)
+    assert not (configured / "run").exists()
+
+
+def test_only_the_page_that_stands_in_the_run_is_logged(youden: Youden) -> None:
+    ended = youden("report", "run", "--mlflow", "--format", "md")
+    assert (ended.code, "[report-mlflow]" in ended.err) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_run_is_logged_with_ranking_intervals_cost_and_report(configured: Path, python: str) -> None:
+    store = {"MLFLOW_TRACKING_URI": (configured / "store").as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    ended = elsewhere(python, "-m", "youden", "run", "c.yaml", "--mlflow", "--json", cwd=configured, **store)
+    assert ended.returncode == 0, ended.stderr
+    ranked = json.loads(ended.stdout)
+    again = elsewhere(python, "-m", "youden", "report", "run", "--mlflow", cwd=configured, **store)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.splitlines() == [str(Path("run/report.html"))]
+    read = elsewhere(python, TOOLS / "read_by_mlflow.py", cwd=configured, **store)
+    assert read.returncode == 0, read.stderr
+    runs = json.loads(read.stdout)
+    assert len(runs) == 2
+    folder = RunFolder(configured / "run")
+    for run in runs:
+        assert run["status"] == "FINISHED"
+        for row in folder.read_ranking():
+            name = path_part(row.agent)
+            assert [run["metrics"][f"{what}/{name}"] for what in ("ability", "low", "high")] == [
+                row.ability,
+                row.low,
+                row.high,
+            ]
+        assert run["metrics"]["usd"] == 0
+        assert (
+            run["metrics"]["calls"] == ranked["facts"]["calls"]["n_paired"] + ranked["facts"]["calls"]["n_independent"]
+        )
+        assert run["params"]["judge"] == "lexical"
+        assert run["params"]["design"] == "cyclic"
+        assert run["tags"]["youden.signature"] == folder.read_signature().text
+        assert {"ranking.csv", "ranking.json", "report.html"} <= set(run["artifacts"])
+    assert runs[0]["report"] == folder.file("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_store_that_is_away_is_found_out_before_anything_is_asked(configured: Path, python: str) -> None:
+    store = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    ended = elsewhere(python, "-m", "youden", "run", "c.yaml", "--mlflow", cwd=configured, **store)
+    assert ended.returncode == 2
+    assert "[mlflow-refused]" in ended.stderr
+    assert not (configured / "run").exists()

@@ -1,0 +1,455 @@
+"""What a report says: golden cases small enough to check by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool, nothing_predicted, source_of
+from report_runs import by_ability, judged
+from youden.data.folder.run_files import PoolSummary
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import RunFolderError, StatisticsError
+from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, RankingRow, Trials
+from youden.nouns.pool import Floats
+from youden.protocol.plan import make_plan
+from youden.report.charts.figures import figures
+from youden.report.charts.marks import Frame
+from youden.report.data.comparison import compare_runs, other_answers
+from youden.report.data.grids import bin_sizes, binned, cluster_order
+from youden.report.data.openings import sample_trials
+from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
+from youden.report.data.report import build_report
+from youden.report.data.trial_reading import TrialReading
+from youden.report.data.trial_rows import KINDS, Chosen, TrialBook, same_trials
+from youden.report.pages.markdown import render_markdown
+from youden.report.pages.writing import render_comparison, render_page
+from youden.run.pipeline import fit_run
+from youden.study.agreement import study_judges
+from youden.study.judged_runs import read_judged, side_by_side
+
+ROWS = (
+    RankingRow("a", "g", 0.8, 0.7, 0.9, 1, 2, 10, 0.05, 1, 2),
+    RankingRow("b", "g", 0.7, 0.6, 0.8, 1, 2, 10, 0.05, 1, 2),
+    RankingRow("c", None, 0.2, 0.1, 0.3, 3, 3, 10, 0.05, 3, 3),
+    RankingRow("d", None, None, None, None, 1, 4, 0, None, 1, 4),
+)
+POOL = PoolSummary.of_import(tuple(Agent(name) for name in "abcd"), ("i",), source="x")
+
+
+def test_places_and_bars_are_those_of_the_ranking() -> None:
+    ranking = rank_agents(ROWS, POOL)
+    assert [agent.places for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
+    assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
+        (75.0, 25.0),
+        (62.5, 25.0),
+        (0.0, 25.0),
+        None,
+    ]
+
+
+def said(rows: Sequence[RankingRow], *, best: str | None = None) -> str:
+    return headline(rank_agents(rows, POOL), best=best, level=0.95)
+
+
+def test_the_headline_calls_best_only_whom_the_fit_told_apart_from_everybody() -> None:
+    assert said(ROWS, best="a") == (
+        "a is best: it is told apart from every other agent by their difference, with an error of at most 5%."
+    )
+    assert said(ROWS).startswith("a and b can each be first: nobody is told apart from everybody at 95%")
+    assert said(ROWS[3:]).startswith("No agent has an interval")
+    assert said([replace(ROWS[0], agent=name) for name in "abcde"]).startswith("a, b, c and 2 more can each be first")
+    assert "nobody is called best" in said((replace(ROWS[0], place_high=1),))
+
+
+def test_two_agents_are_told_apart_in_the_report_where_their_intervals_overlap(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        rng = np.random.default_rng(0)
+        ability = 0.5 + np.array([0.05, 0.0, -0.15, -0.2, -0.25])
+        chance = (ability[plan.first] + ability[plan.second]) / 2
+        return np.where(plan.arm == PAIRED, (rng.random(len(plan)) < chance).astype(float), 0.0)
+
+    apart_though_overlapping = 0
+    data = build_report(judged(tmp_path / "run", pool=make_pool(5, 60), answers=answers, holdout=0.0))
+    lines = data.summary.ranking
+    for line in lines:
+        tied = data.tied[line.agent]
+        assert tied is not None
+        assert line.agent not in tied
+        assert line.place_range[1] - line.place_range[0] >= len(tied)
+        assert line.rank_low <= line.place_range[0] <= line.place_range[1] <= line.rank_high
+        apart_though_overlapping += sum(
+            other.low <= line.high and line.low <= other.high
+            for other in lines
+            if other.agent not in (line.agent, *tied)
+        )
+    assert apart_though_overlapping > 0
+
+
+def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        return np.where(plan.arm == PAIRED, 0.7 + 1e-16 * (plan.first == 3), 0.0)
+
+    data = build_report(judged(tmp_path / "run", answers=answers))
+    assert data.summary.facts.best is None
+    assert "can each be first" in data.summary.headline
+    for line in data.summary.ranking:
+        assert line.places == line.places_at_once == "1–5"
+        assert line.low is not None
+        assert line.high is not None
+        assert line.low < line.high
+        assert len(data.tied[line.agent] or ()) == 4
+
+
+def test_a_report_says_how_many_items_were_compared_and_what_ability_is(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(5, 12), missing=lambda plan: plan.item >= 9, holdout=0.0)
+    data = build_report(folder)
+    assert data.summary.items == "12 items, of which 9 were compared"
+    assert "9 of 12 items compared" in render_page(data)
+    assert "12 items, of which 9 were compared" in render_markdown(data).replace("\\", "")
+    for text in (render_page(data), render_markdown(data).replace("\\", "")):
+        assert "obscure or bureaucratic styles stand high, terse references low" in text
+        assert "is no proof of correctness" in text
+        assert "Intervals and places describe how these agents would do on more items like these." in text
+        assert "Two random halves of the partners rank agents alike at ρ = " in text
+
+
+def test_what_the_terminal_says_of_other_rankings_stands_in_the_report_and_its_summary(tmp_path: Path) -> None:
+    data = build_report(judged(tmp_path / "run", pool=make_pool(5, 12), holdout=0.0))
+    assert len(data.summary.standings) > 0
+    for line in data.summary.standings:
+        assert line in render_page(data)
+        assert line in render_markdown(data).replace("\\", "")
+
+
+def test_the_ranking_file_names_its_target_in_every_line(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run", holdout=0.0, target="these-items")
+    file = folder.file("ranking.csv")
+    header, *rows = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()]
+    at = header.index("target")
+    assert at == header.index("place_high") + 1
+    assert {row[at] for row in rows} == {"these-items"}
+
+
+def test_banner_and_chart_alarm_on_the_same_agents(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        template = (plan.first == 2) | (plan.second == 2)
+        by_chance = (template & (np.arange(len(plan)) % 2 == 0)).astype(float)
+        return np.where(plan.arm == PAIRED, by_ability(plan), by_chance)
+
+    data = build_report(judged(tmp_path / "run", pool=make_pool(6, 20), answers=answers, holdout=0.0))
+    (banner,) = (advice.says for advice in data.advice if advice.slug == "alarm")
+    assert [line.agent for line in data.alarms if line.alarmed] == ["a2"]
+    assert "texts of a2 on unrelated items" in banner
+    (chart,) = (figure for figure in figures(data) if figure.slug == "alarms")
+    drawn = zip(chart.frame.columns["agent"], chart.frame.columns["alarm"], strict=True)
+    assert [agent for agent, alarm in drawn if alarm == "alarm"] == ["a2"]
+
+
+def test_intervals_of_distances_are_drawn_on_an_axis_of_distances(tmp_path: Path) -> None:
+    (chart,) = (figure for figure in figures(build_report(judged(tmp_path / "run"))) if figure.slug == "ranking")
+    columns = chart.frame.columns
+    assert sum(columns["distance"]) == pytest.approx(0, abs=1e-4)
+    for low, distance, high in zip(columns["low"], columns["distance"], columns["high"], strict=True):
+        assert (low + high) / 2 == pytest.approx(distance, abs=2e-5)
+    assert "less the average agent's" in json.dumps(chart.spec)
+
+
+def small_plan(**columns: list[int]) -> Plan:
+    """Two agents on two items: first, second, item, arm, other_item as given."""
+    plan = make_plan(make_pool(3, 3), design="dense", holdout=0.0, seed=0)
+    n = len(columns["item"])
+    filled = {"replicate": [0] * n, "slot": [-1] * n} | columns
+    arrays = {name: np.array(column, dtype=np.int8 if name == "arm" else np.int32) for name, column in filled.items()}
+    return replace(plan, trials=Trials(**arrays))
+
+
+PLAN = small_plan(
+    item=[0, 0, 0, 1, 1],
+    first=[0, 1, 0, 0, 1],
+    second=[1, 0, 1, 1, 0],
+    arm=[PAIRED, PAIRED, INDEPENDENT, INDEPENDENT, PAIRED],
+    other_item=[-1, -1, 1, 2, -1],
+)
+
+
+def test_each_trial_is_of_the_first_kind_that_fits() -> None:
+    book = TrialBook(
+        answer_with(PLAN, np.array([1.0, 0.0, 1.0, 0.0, 0.0]), missing=np.array([False] * 4 + [True])),
+    )
+    assert [KINDS[kind] for kind in book.kind] == [
+        "answers differ",
+        "answers differ",
+        "independent yes",
+        "ordinary",
+        "no answer",
+    ]
+    assert book.n_of_kind == {
+        "independent yes": 1,
+        "judges differ": 0,
+        "answers differ": 2,
+        "no answer": 1,
+        "paired no": 0,
+        "ordinary": 1,
+    }
+
+
+def test_surprising_trials_come_before_ordinary_ones() -> None:
+    plan = make_plan(make_pool(6, 9), design="dense", holdout=0.0, seed=0)
+    rng = np.random.default_rng(1)
+    book = TrialBook(answer_with(plan, rng.random(len(plan)), missing=rng.random(len(plan)) < 0.1))
+    order = book.kind[book.surprising(np.random.default_rng(0), 50)]
+    assert len(order) == 50
+    assert (np.diff(order) >= 0).all()
+    assert (np.sort(book.surprising(rng, len(plan))) == np.arange(len(plan))).all()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_answers_differ_is_what_a_loop_over_all_pairs_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 30
+    arm = rng.integers(0, 2, n)
+    plan = small_plan(
+        item=rng.integers(0, 3, n).tolist(),
+        first=(first := rng.integers(0, 3, n)).tolist(),
+        second=((first + rng.integers(1, 3, n)) % 3).tolist(),
+        arm=arm.tolist(),
+        other_item=np.where(arm == INDEPENDENT, rng.integers(0, 3, n), -1).tolist(),
+    )
+    result = answer_with(plan, rng.random(n), missing=rng.random(n) < 0.2)
+
+    def texts(row: int) -> frozenset[tuple[int, int]]:
+        other = plan.other_item[row] if plan.arm[row] == INDEPENDENT else plan.item[row]
+        return frozenset({(int(plan.first[row]), int(plan.item[row])), (int(plan.second[row]), int(other))})
+
+    expected = [any(texts(a) == texts(b) and result.hard[a] + result.hard[b] == 1 for b in range(n)) for a in range(n)]
+    assert TrialBook(result).differ.tolist() == expected
+
+
+def test_trials_are_found_by_agent_item_arm_kind_and_answer() -> None:
+    book = TrialBook(answer_with(PLAN, np.array([1.0, 1.0, 0.0, 1.0, 0.3])))
+    assert book.find(Chosen(items=frozenset({2}))).tolist() == [3]
+    assert book.find(Chosen(arm="paired"), by="answer").tolist() == [4, 0, 1]
+    assert book.find(Chosen(arm="paired"), by="answer", descending=True).tolist() == [0, 1, 4]
+    assert book.find(Chosen(kind="independent yes")).tolist() == [3]
+    assert book.find(Chosen(answer="no"), by="row").tolist() == [2, 4]
+    assert book.find(Chosen(agents=frozenset({2}))).tolist() == []
+    line = book.line(3)
+    assert (line.item, line.other_item, line.hard, line.kind, line.missing) == (1, 2, True, "independent yes", None)
+
+
+def test_trials_of_two_plans_meet_by_what_they_ask() -> None:
+    swapped = replace(PLAN, agent_ids=(PLAN.agent_ids[1], PLAN.agent_ids[0], "other"))
+    assert same_trials(PLAN, PLAN).tolist() == [0, 1, 2, 3, 4]
+    assert same_trials(PLAN, swapped).tolist() == [1, 0, -1, -1, -1]
+    mine, theirs = (answer_with(PLAN, np.array(answers)) for answers in ([1.0] * 5, [0.0, 1.0, 0.0, 1.0, 1.0]))
+    against = other_answers(mine, theirs)
+    assert against.tolist() == [0, 1, 0, 1, 1]
+    assert TrialBook(mine, against).n_of_kind["judges differ"] == 1
+
+
+def test_false_alarms_count_both_sides_and_name_who_stands_out() -> None:
+    n = 200
+    plan = small_plan(
+        item=[0] * n,
+        first=[0] * (n // 2) + [1] * (n // 2),
+        second=[2] * n,
+        arm=[INDEPENDENT] * n,
+        other_item=[1] * n,
+    )
+    found = TrialReading(source_of(answer_with(plan, np.array([1.0] * 100 + [0.0] * 100))), nothing_predicted(plan))
+    lines = {line.agent: line for line in found.alarms}
+    assert (lines["a0"].n, lines["a0"].n_yes, lines["a0"].alarmed) == (100, 100, True)
+    assert (lines["a1"].n, lines["a1"].n_yes, lines["a1"].alarmed) == (100, 0, False)
+    assert (lines["a2"].n, lines["a2"].n_yes, lines["a2"].alarmed) == (200, 100, False)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 11), st.integers(1, 30), st.integers(0, 99))
+def test_bins_are_means_of_what_was_seen(K: int, J: int, tiles: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    value = np.where(rng.random((K, J)) < 0.3, np.nan, rng.random((K, J)))
+    rows, columns = bin_sizes((K, J), tiles)
+    drawn = binned(value, rows, columns)
+    for i in range(drawn.shape[0]):
+        for j in range(drawn.shape[1]):
+            block = value[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+            seen = block[~np.isnan(block)]
+            assert drawn[i, j] == pytest.approx(seen.mean()) if len(seen) else np.isnan(drawn[i, j])
+
+
+def test_likeness_puts_two_camps_side_by_side() -> None:
+    camp = np.arange(6) % 2
+    value = np.where(camp[:, None] == camp[None, :], 0.9, 0.1)
+    value[0, 2] = np.nan
+    order = camp[cluster_order(value)].tolist()
+    assert order in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+
+
+def test_a_frame_reads_back_from_its_packed_form() -> None:
+    frame = Frame.of(agent=["a", "a", "a", "b"], value=np.array([0.1234567, np.nan, 1, 2]))
+    packed = frame.packed()
+    assert packed["agent"] == {"levels": ["a", "b"], "codes": [0, 0, 0, 1]}
+    assert packed["value"] == [0.12346, None, 1.0, 2.0]
+    assert frame.rows()[3] == {"agent": "b", "value": 2.0}
+
+
+def test_readable_text_spells_what_would_deceive_and_keeps_lines() -> None:
+    assert readable("a\r\nb\tc\x00\u202ed\ud800") == "a\nb\tc\\x00\\u202ed\\ud800"
+    assert readable("👩‍👩‍👧 é") == "👩‍👩‍👧 é"
+    assert clipped("x" * 10, 10) == "x" * 10
+
+
+def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
+    def some(plan: Plan) -> np.ndarray:
+        return np.arange(len(plan)) % 10 == 3
+
+    folder = judged(tmp_path / "run", missing=some, holdout=0.2)
+    data = build_report(folder)
+    assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
+    assert data.cost is not None
+    assert dict(data.cost.fates)["refused"] == 32
+    assert dict(data.cost.fates)["answered"] == 288
+    assert data.trials is not None
+    assert sum(data.trials.n_of_kind.values()) == data.trials.sample.n_all == 320
+    assert data.trials.n_of_kind["no answer"] == 32
+    assert len(data.trials.sample.texts) == 40
+    texts, sample = data.trials.sample.texts, data.trials.sample
+    for line, first, second in zip(sample.lines, sample.first, sample.second, strict=True):
+        other = line.item if line.other_item is None else line.other_item
+        assert texts[first] == f"agent {line.first} says something of item {line.item}"
+        assert texts[second] == f"agent {line.second} says something of item {other}"
+    assert {advice.slug for advice in data.advice} >= {"missing"}
+    assert data.holdout is not None
+    assert data.holdout.n_cells <= 8
+    np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
+    grid = data.agents.value
+    assert grid[0, 1] == pytest.approx(0.9, abs=1e-9)
+    assert np.isnan(np.diag(grid)).all()
+    assert len(data.items.ordered) == 8
+    assert data.items.hardest[0].text is not None
+    assert data.items.hardest[0].text.startswith("item ")
+
+
+def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    data = build_report(folder)
+    assert data.trials is not None
+    from youden.report.data.evidence import open_texts, read_result
+    from youden.report.data.openings import find_sources, judge_of_calls
+
+    result = read_result(folder)
+    assert result is not None
+    sources = find_sources(folder, open_texts(folder), judge_of_calls(result))
+    little = sample_trials(TrialBook(result), sources, rng=np.random.default_rng(0), max_bytes=2_000)
+    assert 0 < len(little.lines) < 20
+    assert sum(map(len, little.texts)) < 2_000
+
+
+def test_without_its_texts_a_run_is_reported_saying_so(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run-pool")
+    data = build_report(folder)
+    assert any(advice.says.startswith("The pool cannot be read") for advice in data.advice)
+    assert data.trials is not None
+    assert data.trials.sample.texts == ()
+    assert set(data.trials.sample.first) == {-1}
+
+
+def test_a_pool_that_changed_is_not_shown_as_what_was_judged(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    responses = tmp_path / "run-pool" / "responses.jsonl"
+    responses.write_text(responses.read_text(encoding="utf-8").replace("agent 0", "agent X"), encoding="utf-8")
+    data = build_report(folder)
+    assert any("has changed" in advice.says for advice in data.advice)
+
+
+def test_a_run_without_answers_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(StatisticsError, match=r"Check that the judge answered.*\[scores-empty\]"):
+        judged(tmp_path / "run", missing=lambda plan: np.ones(len(plan), dtype=np.bool_))
+    with pytest.raises(RunFolderError, match=r"has no fit.json. Make it with `youden fit RUN`"):
+        build_report(RunFolder(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    "name", ["fit.json", "ranking.csv", "verdicts.parquet", "items.csv", "pairs.parquet", "signature.json"]
+)
+def test_a_half_written_run_names_the_missing_file_and_its_command(tmp_path: Path, name: str) -> None:
+    folder = judged(tmp_path / "run")
+    folder.file(name).unlink()
+    with pytest.raises(RunFolderError, match=rf"has no {name}. Make it with `youden \w+"):
+        build_report(folder)
+
+
+def test_a_run_of_another_version_is_refused_clearly(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "run")
+    facts = json.loads(folder.file("fit.json").read_text(encoding="utf-8")) | {"version": 99}
+    folder.file("fit.json").write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"\[run-version\]"):
+        build_report(folder)
+
+
+def test_two_runs_compare_by_agent_and_trial(tmp_path: Path) -> None:
+    def nearly(plan: Plan) -> Floats:
+        return by_ability(plan) + 0.004 * (plan.arm == PAIRED) * np.random.default_rng(0).random(len(plan))
+
+    one = judged(tmp_path / "one", answers=nearly)
+    two = judged(tmp_path / "two", answers=lambda plan: np.where(plan.arm == PAIRED, 0.99 - nearly(plan), 0.0))
+    data = compare_runs(one, two)
+    assert data.correlation is not None
+    assert data.correlation.value == pytest.approx(-1)
+    pair = study_judges(side_by_side([read_judged(one), read_judged(two)])).pairs[0]
+    assert pair.ranking == data.correlation
+    assert any(line.startswith("one and two rank agents alike at ρ = -1.00") for line in data.words)
+    assert [data.lines[place].apart for place in (0, 2, 4)] == [True, False, True]
+    assert [(line.agent, line.one, line.two) for line in data.lines] == [
+        ("a0", 1, 5),
+        ("a1", 2, 4),
+        ("a2", 3, 3),
+        ("a3", 4, 2),
+        ("a4", 5, 1),
+    ]
+    paired, independent = data.disagreements
+    assert paired.n == 160
+    assert paired.yes_yes == 0
+    assert paired.share == 1.0
+    assert (independent.no_no, independent.share) == (160, 0.0)
+    assert data.trials is not None
+    assert data.trials.n_of_kind["judges differ"] == 160
+
+
+def test_runs_without_a_common_agent_cannot_be_compared(tmp_path: Path) -> None:
+    one, two = judged(tmp_path / "one"), judged(tmp_path / "two")
+    ranking = two.file("ranking.csv")
+    ranking.write_text(ranking.read_text(encoding="utf-8").replace("\na", "\nz"), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"\[compare-nothing\]"):
+        compare_runs(one, two)
+
+
+def test_an_imported_run_has_no_trials_and_no_cost(tmp_path: Path) -> None:
+    judged_run = judged(tmp_path / "run")
+    rates = judged_run.read_rates()
+    folder = RunFolder(tmp_path / "imported")
+    folder.write_pool(PoolSummary.of_import(tuple(map(Agent, rates.agent_ids)), rates.item_ids, source="there"))
+    folder.write_rates(rates)
+    fit_run(folder)
+    data = build_report(folder)
+    assert data.trials is None
+    assert data.cost is None
+    assert [agent.agent for agent in data.summary.ranking] == list(rates.agent_ids)
+    compared = compare_runs(folder, folder)
+    assert compared.words == study_judges(side_by_side([read_judged(folder), read_judged(folder)])).words
+    page = render_comparison(compared)
+    assert "told apart by both" in page
+    assert "Moves, taken alone" in page
+    assert "an agent that moves here need not move there" in page
+    assert any("On the 160 ordered pairs both answered" in line for line in compared.words)

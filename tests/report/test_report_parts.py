@@ -1,0 +1,212 @@
+"""The parts of a report's first screen and of an agent's page, on runs small enough to check by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pools import answer_with, make_pool, nothing_predicted, source_of
+from report_runs import by_ability, judged
+from youden.nouns import INDEPENDENT, PAIRED, Finding, Plan, Trials
+from youden.nouns.pool import Floats
+from youden.protocol.plan import make_plan
+from youden.protocol.scores import tally
+from youden.report.charts import vega
+from youden.report.data.answer_blocks import Predictions
+from youden.report.data.doubts import Doubts
+from youden.report.data.report import ReportData, build_report, findings
+from youden.report.data.trial_reading import TrialReading
+from youden.report.data.warnings import first_sentence, grouped
+from youden.report.pages.embed import coded
+from youden.report.pages.writing import render_page
+from youden.run.analysis import pair_sums
+from youden.run.ranking import learn
+
+NOBODY = Doubts(None, (), (), ())
+
+
+def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
+    """A plan of four agents and three items from rows of item, first, second, other item (−1: paired), replicate."""
+    item, first, second, other, replicate = np.array(rows, dtype=np.int32).T
+    arm = np.where(other < 0, PAIRED, INDEPENDENT).astype(np.int8)
+    pool = make_pool(4, 3)
+    columns = Trials(item, first, second, arm, other, replicate, np.full(len(item), -1, dtype=np.int32))
+    return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
+
+
+def said(*advice: Finding, doubts: Doubts = NOBODY, headline: str = "") -> dict[str, list[str]]:
+    return {group.title: [line.short for line in group.lines] for group in grouped(advice, doubts, headline=headline)}
+
+
+def alarm(one: str) -> Finding:
+    return Finding(
+        "alarm", f"False-positive alarm: texts of {one} on unrelated items were called the same source 9 of 9 times."
+    )
+
+
+def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
+    found = said(
+        Finding("lexical", "The lexical judge is a similarity baseline: it sees words. Read on."),
+        alarm("a"),
+        alarm("b"),
+        Finding("missing", "32 of 320 trials have no answer (32 refused): missing, not a no."),
+        Finding("missing", "32 of 320 calls have no answer.", todo="Open them below."),
+        Finding("leader", "a is best."),
+        Finding("report", "The pool cannot be read: gone."),
+        headline="x. a is best.",
+    )
+    assert found == {
+        "The judge": ["The lexical judge is a similarity baseline", "32 of 320 calls have no answer"],
+        "The pool": ["2 false-positive alarms"],
+        "The data": ["The pool cannot be read: gone"],
+    }
+
+
+def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_says_nothing_nowhere() -> None:
+    doubts = Doubts(
+        None,
+        (),
+        (),
+        (
+            Finding("pairs", "Pairs that agree far beyond their abilities: a and b."),
+            Finding("length", "The ranking correlates with mean length at ρ = 0.10.", severity="note"),
+        ),
+    )
+    warning = Finding(
+        "pairs", "a, b agree far beyond their abilities, so in the robust ranking they count as one partner."
+    )
+    assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too alike to count apart"]}
+
+
+def test_a_line_is_a_whole_sentence_and_opens_only_where_there_is_more() -> None:
+    assert first_sentence("It was said often (all others: 10.8%). Look on.") == "It was said often (all others: 10.8%)"
+    ((short,), (long,)) = (
+        grouped([Finding("run", text)], NOBODY, headline="")[0].lines
+        for text in ("No end", "A first sentence of it. More.")
+    )
+    assert (short.opens, long.opens) == (False, True)
+
+
+def test_means_of_graded_answers_are_not_called_shares_of_yeses(tmp_path: Path) -> None:
+    def answers(plan: Plan) -> Floats:
+        return np.where(plan.arm == PAIRED, 0.75, 0.25)
+
+    folder = judged(tmp_path / "run", answers=answers)
+    data = build_report(folder)
+    assert data.judge is not None
+    assert (data.judge.tpr, data.judge.fpr, data.judge.yes) == (0.75, 0.25, (1.0, 0.0))
+    page = " ".join(render_page(data).split())
+    assert "are 0.750 on average for pairs from one item and 0.250 for pairs from two" in page
+    assert "it says yes to 100.0 % and to 0.0 % (false positives)" in page
+
+
+def test_the_quality_of_a_judge_is_counted_by_hand() -> None:
+    plan = plan_of(
+        *((0, 0, 1, -1, 0), (0, 0, 1, -1, 1), (0, 1, 0, -1, 0)),  # asked twice, and in the other order
+        *((1, 2, 3, -1, 0), (1, 0, 2, 2, 0), (1, 1, 2, 2, 0)),
+    )
+    found = TrialReading(
+        source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
+    ).judge
+    assert (found.tpr, found.fpr, found.j, found.yes) == (0.75, 0.5, 0.25, None)
+    assert found.again is not None
+    assert (found.again.n, found.again.n_same) == (1, 0)
+    assert found.turned is not None
+    assert (found.turned.n, found.turned.n_same) == (1, 1)
+
+
+def test_a_judge_that_was_never_asked_twice_is_not_called_steady() -> None:
+    result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
+    found = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
+    assert (found.again, found.turned, found.fpr, found.j) == (None, None, None, None)
+
+
+def test_partners_seen_are_those_a_compared_cell_met() -> None:
+    # Item 0: a pair, either way round, so two cells met 1 of 3 partners; item 1: three cells met 2, 1 and 1.
+    plan = replace(
+        plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
+    )
+    rates = tally(answer_with(plan, np.ones(4)))
+    of = learn(rates)
+    found = pair_sums(rates).pairs(of.apart, of.model.ability_)
+    assert found.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
+
+
+def test_the_worst_trials_are_those_below_what_both_abilities_let_one_expect() -> None:
+    rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
+    predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
+    answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
+    found = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
+    # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
+    # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
+    assert found == ((1, 2, 3, 4), (1,), (2, 4), (3,))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
+    def answers(plan: Plan) -> Floats:
+        odd = (plan.item == 2) & ((plan.first == 0) | (plan.second == 0))
+        return np.where(odd & (plan.arm == PAIRED), 0.0, by_ability(plan))
+
+    return build_report(
+        judged(tmp_path_factory.mktemp("r") / "run", answers=answers, missing=lambda plan: plan.item == 7, holdout=0.0)
+    )
+
+
+def test_an_agent_that_fails_on_an_item_loses_there_and_its_worst_trials_are_in_the_file(data: ReportData) -> None:
+    page = data.pages[0]
+    assert data.item_ids[page.loses[0].position] == data.item_ids[2]
+    assert page.loses[0].beyond is not None
+    assert page.loses[0].beyond < -0.2
+    assert page.high[0].value >= page.low[0].value
+    assert data.trials is not None
+    carried = {line.row: line for line in data.trials.sample.lines}
+    assert {carried[row].item for row in page.worst[:4]} == {2}
+    assert all(set(one.worst) <= set(carried) for one in data.pages)
+
+
+def test_the_head_says_by_whom_when_at_what_cost_and_on_how_many_items(data: ReportData) -> None:
+    run = data.summary
+    assert run.compared == "7 of 8 items compared"
+    assert (run.judge, run.spent) == ("test", "320 calls, $0.00")
+    assert len(run.judged_on) == len("2026-11-22")
+    assert run.calls is not None
+    dear = [replace(run, calls=replace(run.calls, usd=usd)).spent for usd in (None, 0.0042, 1234.5)]
+    assert dear == ["320 calls, cost unknown", "320 calls, $0.0042", "320 calls, $1,234.50"]
+    assert replace(run, calls=None).spent == "calls and cost not recorded"
+
+
+def test_additivity_is_folded_and_no_warning_where_few_partners_were_asked(
+    tmp_path: Path, data: ReportData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vega, "NEEDED", ("no_such_library",))  # the words alone, without waiting for figures
+    assert data.curl_tells
+    assert '<details class="part" open>' in render_page(data)
+    few = build_report(judged(tmp_path / "few", pool=make_pool(12, 8), design="cyclic", calls=60, n_independent=12))
+    assert few.partners_seen is not None
+    assert few.partners_seen < 0.3
+    assert not few.curl_tells
+    assert '<details class="part"><summary><h3>Additivity</h3> <span>says nothing here' in render_page(few)
+    assert "additivity" not in {one.slug for one in few.advice}
+
+
+def test_what_stands_between_backticks_is_code_and_nothing_in_it_is_markup() -> None:
+    assert coded("run `a <b>` now") == "run <code>a &lt;b&gt;</code> now"
+    assert coded("one ` alone <i>") == "one ` alone &lt;i&gt;"
+    assert coded("`a` and ` b") == "<code>a</code> and ` b"
+
+
+def test_an_agents_page_names_what_was_found_about_it_and_about_no_other(data: ReportData) -> None:
+    warnings = (
+        Finding("copying", "Agent 'a1' copies its prompts.", agents=("a1",)),
+        Finding(
+            "alarm", "False-positive alarm: texts of a0 and a3 on unrelated items were called so.", agents=("a0", "a3")
+        ),
+    )
+    summary = replace(data.summary, warnings=warnings, facts=replace(data.summary.facts, partners=None))
+    found = [tuple(findings(agent, summary, NOBODY)) for agent in data.agents.agents]
+    copying, alarms = (one.says for one in warnings)
+    assert found == [(alarms,), (copying,), (), (alarms,), ()]

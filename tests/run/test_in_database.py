@@ -1,0 +1,428 @@
+"""What DuckDB makes of a run is what arrays make of it, to the last digits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import Phase, given, reject, settings
+from hypothesis import strategies as st
+
+from pools import answer_with, make_pool
+from youden.cli import youden
+from youden.data.atomic import workplace
+from youden.data.folder import trial_tables
+from youden.data.folder.run_folder import RunFolder
+from youden.engines import database
+from youden.engines import database as blocks
+from youden.errors import ConfigError, PlanError, RunFolderError
+from youden.nouns import FOLLOW_UP, PartnerRules, Pool, Target, Trials, Verdicts
+from youden.protocol.independent import with_more
+from youden.protocol.plan import make_plan
+from youden.run import fitting as engine
+from youden.run import in_database
+from youden.run.in_database import fit_in_database, left_to_arrays
+from youden.run.pipeline import fit_run, summarise
+
+duckdb = pytest.importorskip("duckdb")
+
+RATES = ("item", "first", "second", "tpr", "fpr", "n_paired", "n_independent", "n_missing")
+PLANS = {
+    "cyclic": {"design": "cyclic", "percent": 60, "n_independent": 60},
+    "cyclic twins": {"design": "cyclic", "percent": 60, "independent": "twin"},
+    "cyclic own rates": {"design": "cyclic", "percent": 80, "n_independent": 300},
+    "dense": {"design": "dense", "holdout": 0.0},
+    "dense pooled": {"design": "dense", "independent": "pooled", "n_independent": 50, "holdout": 0.0},
+    "held out": {"design": "dense", "holdout": 0.2, "rule": "shared"},
+    "held out, own": {"design": "dense", "holdout": 0.2, "rule": "own"},
+    "held out, pooled": {"design": "cyclic", "percent": 70, "n_independent": 60, "holdout": 0.2, "rule": "shared"},
+    "held out, pooled, own": {"design": "cyclic", "percent": 70, "n_independent": 60, "holdout": 0.2, "rule": "own"},
+    "row": {"design": "row"},
+    "nlogn": {"design": "nlogn"},
+}
+
+
+def judged(pool: Pool, how: str, *, seed: int, missing: float, soft: bool, replicates: bool) -> Verdicts:
+    """A plan of `pool` answered at random: agents differ, and so do items."""
+    try:
+        plan = make_plan(pool, seed=seed, **PLANS[how])
+    except PlanError:
+        reject()
+    if replicates:
+        trials = type(plan.trials).concat([plan.trials, plan.trials.take(slice(0, len(plan), 3))]).counted()
+        plan = replace(plan, trials=trials)
+    rng = np.random.default_rng(seed)
+    level = (
+        0.2 + 0.5 * rng.random(plan.n_agents)[plan.first] * (plan.arm == 0) + 0.2 * rng.random(plan.n_items)[plan.item]
+    )
+    answer = rng.beta(4 * level, 4 * (1 - level)) if soft else (rng.random(len(plan)) < level).astype(np.float64)
+    return answer_with(plan, answer, missing=rng.random(len(plan)) < missing)
+
+
+def written(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
+    folder = RunFolder(path)
+    folder.write_pool(summarise(pool, source="here"))
+    folder.write_plan(result.plan)
+    folder.write_verdicts(result)
+    return folder
+
+
+def same(one: object, other: object, *, at: str = "") -> None:
+    """Two trees of JSON, numbers to 1e-12; partners are ranked, where rounding may part a tie; standings are left to arrays."""
+    if at.endswith(("partners", "standings")):
+        return
+    if isinstance(one, dict) and isinstance(other, dict):
+        assert one.keys() == other.keys(), at
+        for key in one:
+            same(one[key], other[key], at=f"{at}.{key}")
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        assert len(one) == len(other), at
+        for a, b in zip(one, other, strict=True):
+            same(a, b, at=at)
+    elif isinstance(one, float):
+        assert one == pytest.approx(other, abs=1e-12, rel=1e-12, nan_ok=True), at
+    else:
+        assert one == other, at
+
+
+def same_tables(arrays: RunFolder, other: RunFolder) -> None:
+    for kind in ("symmetric", "row"):
+        same(arrays.read_scores(kind).value.tolist(), other.read_scores(kind).value.tolist(), at=kind)
+    assert arrays.has("holdout.csv") == other.has("holdout.csv")
+    if arrays.has("holdout.csv"):
+        same(arrays.read_holdout().value.tolist(), other.read_holdout().value.tolist(), at="holdout")
+    # who stands first of two with the same ability is left to rounding
+    rankings = [
+        sorted((asdict(row) for row in one.read_ranking()), key=lambda row: row["agent"]) for one in (arrays, other)
+    ]
+    same(*rankings, at="ranking")
+    same(*([asdict(row) for row in folder.read_items()] for folder in (arrays, other)), at="items")
+    facts = [json.loads(folder.file("fit.json").read_text()) for folder in (arrays, other)]
+    for one in facts:
+        one["warnings"] = [said for said in one["warnings"] if "robust ranking" not in said["says"]]
+    same(*facts)
+    assert arrays.read_signature() == other.read_signature()
+
+
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(
+    how=st.sampled_from(sorted(PLANS)),
+    seed=st.integers(0, 10_000),
+    missing=st.sampled_from([0.0, 0.02, 0.15]),
+    soft=st.booleans(),
+    gaps=st.booleans(),
+    replicates=st.booleans(),
+    small=st.booleans(),
+)
+def test_a_database_gives_the_tables_of_arrays(
+    *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool
+) -> None:
+    pool = make_pool(6, 9)
+    if gaps:
+        texts = pool.texts.copy()
+        texts[0, :3] = texts[2, 5] = None
+        pool = replace(pool, texts=texts)
+    result = judged(pool, how, seed=seed, missing=missing, soft=soft, replicates=replicates)
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
+        if small:
+            patched.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+            patched.setattr(blocks, "CELLS_AT_ONCE", 12)
+        arrays, other = (written(Path(place, name), pool, result) for name in ("arrays", "other"))
+        target: Target = (
+            "items-like-these" if left_to_arrays(result.plan, "these-items", PartnerRules()) else "these-items"
+        )
+        fit_run(arrays, target=target)
+        fit_in_database(other, target=target, rates=True)
+        same_tables(arrays, other)
+        one, two = (folder.read_rates() for folder in (arrays, other))
+        same([getattr(one, name).tolist() for name in RATES], [getattr(two, name).tolist() for name in RATES])
+
+
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(seed=st.integers(0, 10_000))
+def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> None:
+    pool, rng = make_pool(6, 9), np.random.default_rng(seed)
+    result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=False)
+    item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
+    more = Trials.paired(item, first, second).marked(FOLLOW_UP, first=0.0, second=0.0)
+    answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
+    longer = answer_with(with_more(result.plan, pool, more), answer, missing=missing)
+    with TemporaryDirectory() as place:
+        runs = {"plain": result, "arrays": longer, "other": longer}
+        plain, arrays, other = (written(Path(place, name), pool, of) for name, of in runs.items())
+        for folder in (plain, arrays):
+            fit_run(folder)
+        fit_in_database(other, target="items-like-these")
+        same_tables(arrays, other)
+        same(*([asdict(row) for row in folder.read_ranking()] for folder in (plain, arrays)))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    pool = make_pool(6, 9)
+    return written(tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+
+
+@pytest.fixture
+def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool = make_pool(6, 9)
+    return written(tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+
+
+def test_fit_by_either_engine_prints_the_same_ranking(run: RunFolder) -> None:
+    said = []
+    for name in ("arrays", "duckdb"):
+        found = CliRunner().invoke(youden, ["fit", str(run.path), "--engine", name, "--json"])
+        assert found.exit_code == 0, found.output
+        said.append(json.loads(found.stdout))
+        assert run.has("rates.parquet") == (name == "arrays")
+    same(*said)
+    assert CliRunner().invoke(youden, ["fit", str(run.path), "--engine", "duckdb", "--rates"]).exit_code == 0
+    assert run.has("rates.parquet")
+
+
+def test_a_large_run_is_fitted_by_duckdb_and_what_it_does_not_do_by_arrays(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert engine.fit(run) == "arrays"
+    monkeypatch.setattr(engine, "TRIALS_FOR_DUCKDB", 100)
+    assert engine.fit(run) == "duckdb"
+    assert engine.fit(run, target="these-items") == "arrays"
+    with pytest.raises(ConfigError, match=r"these-items.*--engine arrays.* GB free .*\[engine-refused\]"):
+        engine.fit(run, target="these-items", engine="duckdb")
+
+
+def test_without_duckdb_arrays_fit_and_asking_for_it_says_what_to_install(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "TRIALS_FOR_DUCKDB", 100)
+    for module in (engine, database):
+        monkeypatch.setattr(module, "installed", lambda: False)
+    assert engine.fit(run) == "arrays"
+    with pytest.raises(ConfigError, match=r"youden\[duckdb\].*\[engine-duckdb\]"):
+        engine.fit(run, engine="duckdb")
+
+
+def test_memory_is_a_size_and_too_little_of_it_leaves_the_run_as_it_was(run: RunFolder) -> None:
+    engine.fit(run)
+    before = {file.name: file.read_bytes() for file in run.path.iterdir()}
+    with pytest.raises(ConfigError, match=r"lots.*4GB.*\[engine-memory\]"):
+        engine.fit(run, engine="duckdb", memory="lots")
+    with pytest.raises(RunFolderError, match=r"--memory.*\[engine-full\]"):
+        engine.fit(run, engine="duckdb", memory="0.1MB")
+    assert {file.name: file.read_bytes() for file in run.path.iterdir()} == before
+
+
+def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: RunFolder) -> None:
+    plan = parted.read_plan()
+    place = parted.file("verdicts.parquet")
+    n_parts = len(list(place.glob("*.parquet")))
+    assert n_parts > 2
+    assert len(pd.read_parquet(place)) == len(plan) == parted.n_judged()
+    for where in (f"{place}/*.parquet", str(place / "part-00000.parquet")):
+        count = duckdb.sql(f"SELECT count(*), count(DISTINCT slot) FROM '{where}'").fetchall()[0]
+        assert (count[0] == len(plan)) == ("*" in where)
+    again = RunFolder(parted.path).read_plan()
+    assert again.digest == plan.digest
+    assert again.trials.columns().keys() == plan.trials.columns().keys()
+    slots = [set(pd.read_parquet(file)["slot"].dropna()) for file in sorted(place.glob("*.parquet"))]
+    assert not any(one & two for one, two in pairwise(slots)), "a slot stands in one part"
+
+
+@pytest.mark.parametrize("name", ["plan.parquet", "verdicts.parquet"])
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda file: file.unlink(), "missing"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-7]), "bytes"),
+        (lambda file: file.write_bytes(bytes(len(file.read_bytes()))), "another run"),
+        (lambda file: file.with_name("part-00009.parquet").write_bytes(file.read_bytes()), "no part"),
+        (lambda file: file.with_name("_parts.json").unlink(), "_parts.json"),
+        (lambda file: file.with_name("_parts.json").write_text('{"version": 2}'), "another youden"),
+    ],
+)
+def test_a_harmed_part_is_never_read_as_whole(
+    parted: RunFolder, name: str, harm: Callable[[Path], object], said: str
+) -> None:
+    harm(sorted(parted.file(name).glob("*.parquet"))[1])
+    folder = RunFolder(parted.path)
+    with pytest.raises(RunFolderError, match=rf"{name}.*{said}.*\[run-"):
+        folder.read_verdicts(folder.read_plan())
+    if name == "verdicts.parquet":
+        with pytest.raises(RunFolderError, match=said):
+            fit_in_database(folder, target="items-like-these")
+
+
+def test_a_full_disk_leaves_the_parts_that_were_there(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = parted.read_verdicts(parted.read_plan())
+    written_parts = pq.write_table
+    left = iter([True])
+
+    def full(*args: object, **more: object) -> None:
+        if next(left, None) is None:
+            raise OSError(28, "No space left on device")
+        written_parts(*args, **more)
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="No space"):
+        parted.write_verdicts(replace(before, judge={"name": "other"}))
+    folder = RunFolder(parted.path)
+    assert folder.read_verdicts(folder.read_plan()).judge == before.judge
+    assert not [file.name for file in parted.path.iterdir() if file.name.endswith((".part", ".old"))]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def fill(place: Path, *, leave: int) -> None:
+    """Take the disk but for `leave` bytes."""
+    (place / "filler").write_bytes(bytes(shutil.disk_usage(place).free - leave))
+
+
+def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool = make_pool(6, 9)
+    result = judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False)
+    folder = written(small_disk / "r", pool, result)
+    fill(small_disk, leave=10_000)
+    for write in (
+        lambda: folder.write_verdicts(replace(result, judge={"name": "other"})),
+        lambda: folder.write_plan(replace(result.plan, notes=("other",))),
+    ):
+        with pytest.raises(OSError, match="No space"):
+            write()
+    again = RunFolder(folder.path)
+    plan = again.read_plan()
+    assert plan.digest == result.plan.digest
+    assert plan.notes == result.plan.notes
+    assert again.read_verdicts(plan).judge == result.judge
+    assert not [file.name for file in folder.path.iterdir() if file.name.startswith(".")]
+
+
+def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk: Path) -> None:
+    pool = make_pool(60, 40)
+    result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
+    folder = written(small_disk / "r", pool, result)
+    folder.write_text("ranking.csv", "the old one")
+    before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    fill(small_disk, leave=100_000)
+    with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
+        fit_in_database(folder, target="items-like-these")
+    assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["arrays", "duckdb"])
+def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
+    small_disk: Path, name: engine.Engine
+) -> None:
+    pool = make_pool(20, 40)
+    folder = written(small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
+    engine.fit(folder, engine=name)
+    result = judged(pool, "cyclic", seed=0, missing=0.3, soft=True, replicates=False)
+    folder.write_verdicts(result)
+    before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    refused = 0
+    room = shutil.disk_usage(small_disk).free
+    for leave in (8_192, 32_768, 65_536, room):
+        fill(small_disk, leave=leave)
+        try:
+            engine.fit(RunFolder(folder.path), engine=name)
+        except (OSError, RunFolderError):
+            refused += 1
+            assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
+        (small_disk / "filler").unlink()
+    assert 0 < refused < 4
+    after = {file.name: file.read_bytes() for file in folder.path.iterdir()}
+    assert after.keys() == before.keys()
+    assert all(after[one] != before[one] for one in ("ranking.csv", "scores.csv", "scores_row.csv", "fit.json"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from youden.data.folder.run_folder import RunFolder
+from youden.run import in_database
+in_database.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+in_database.fit_in_database(RunFolder(Path(sys.argv[1])), target="items-like-these")
+"""
+IN_ITS_WORKPLACE = """
+import os, signal, sys
+from pathlib import Path
+from youden.data.atomic import workplace
+with workplace(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(KILLED, id="while fitting", marks=pytest.mark.slow), pytest.param(IN_ITS_WORKPLACE, id="before")],
+)
+def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_needs_stays(
+    run: RunFolder, script: str
+) -> None:
+    killed = subprocess.run([sys.executable, "-c", script, str(run.path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
+    assert not run.has("ranking.csv")
+    with workplace(run.path) as living:
+        engine.fit(run, engine="duckdb")
+        assert [place.name for place in run.path.glob(".*")] == [living.name]
+    assert not list(run.path.glob(".*"))
+
+
+def test_polars_opens_parts_as_one_table(parted: RunFolder) -> None:
+    polars = pytest.importorskip("polars")
+    for name in ("plan.parquet", "verdicts.parquet"):
+        table = polars.scan_parquet(f"{parted.file(name)}/*.parquet").select("item", "slot").collect()
+        whole = pd.read_parquet(parted.file(name))
+        assert table["item"].cast(str).to_list() == whole["item"].astype(str).tolist()
+        assert table["slot"].n_unique() == whole["slot"].nunique(dropna=False)
+
+
+def test_trusted_agents_are_noted_by_either_engine(run: RunFolder) -> None:
+    rules = PartnerRules(trusted=run.read_pool().agent_ids[:3])
+    for name in ("arrays", "duckdb"):
+        engine.fit(run, rules=rules, engine=name)
+        facts = run.read_facts()
+        assert facts.trusted == rules.trusted
+        assert set(facts.standings) == {"robust", "trusted"}
+        assert (facts.standings["trusted"].message == in_database.NOT_MADE.message) == (name == "duckdb")
+
+
+def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = parted.read_plan()
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 10_000)
+    parted.write_plan(plan)
+    assert parted.file("plan.parquet").is_file()
+    assert RunFolder(parted.path).read_plan().digest == plan.digest
+    parted.remove("verdicts.parquet")
+    assert not parted.has("verdicts.parquet")

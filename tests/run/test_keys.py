@@ -1,0 +1,68 @@
+"""Keys without requests are those of the requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import youden
+from pools import make_pool
+from youden.errors import InputError
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.prompts import fence, parse_prompt
+from youden.judging.question.questions import keys
+from youden.nouns import Plan, Pool
+
+JUDGE = {"backend": "wire", "model": 'm"<é', "base_url": "http://made.invalid", "prompt": "same-source", "price": 0}
+TEXTS = st.one_of(
+    st.text(max_size=30), st.sampled_from(["", "\ud800 half", 'a "quote" \\ and\n\u2028', "plain words", "é" * 9])
+)
+
+
+def plan_of(pool: Pool, **more: object) -> Plan:
+    return youden.make_plan(
+        pool, **({"design": "cyclic", "calls": 60, "n_independent": 20, "holdout": 0.0, "seed": 1} | more)
+    )
+
+
+@settings(max_examples=10, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=30, max_size=30), decision=st.sampled_from(["text", "json"]))
+@pytest.mark.parametrize("limits", [{}, {"context": 420, "truncate": "middle"}, {"context": 300}])
+def test_keys_are_those_of_the_requests_byte_for_byte(
+    texts: list[str], decision: str, limits: dict[str, object]
+) -> None:
+    pool = replace(make_pool(5, 6), texts=np.array(texts, dtype=object).reshape(5, 6))
+    questions = load_judge_config({**JUDGE, **limits, "decision": decision}).questions()
+    plan = plan_of(pool)
+    assert [tuple(one) for one in keys(questions, plan, pool)] == [
+        (row, key) for row, key, _ in questions.all(plan, pool)
+    ]
+
+
+def test_a_repeated_trial_has_a_key_of_its_own_and_the_fence_may_stand_anywhere() -> None:
+    pool = make_pool(4, 5)
+    plan = plan_of(pool)
+    again = replace(plan, trials=replace(plan.trials, replicate=np.arange(len(plan), dtype=np.int32) % 3))
+    head = '---\nlabels: {"YES": 1, "NO": 0}\nyes_from: 1\nparser: label/1\nsystem: decide\n---\n'
+    prompt = parse_prompt(head + "{{fence}} {{second}} and {{fence}}{{first}}: {{fence}}", name="p", where="here")
+    questions = replace(load_judge_config(JUDGE).questions(), prompt=prompt)
+    found = [tuple(one) for one in keys(questions, again, pool)]
+    assert found == [(row, key) for row, key, _ in questions.all(again, pool)]
+    assert len({key for _, key in found}) == len(found)
+
+
+def test_a_response_that_is_not_there_is_named() -> None:
+    pool = make_pool(4, 5)
+    plan = plan_of(pool)
+    texts = pool.texts.copy()
+    texts[plan.second[3], plan.item[3]] = None
+    with pytest.raises(InputError, match="plan-missing-text"):
+        list(keys(load_judge_config(JUDGE).questions(), plan, replace(pool, texts=texts)))
+
+
+def test_a_fence_is_the_one_that_stored_answers_rest_on() -> None:
+    assert fence("a", "b") == "78901c91d9fe6a7d"

@@ -1,0 +1,92 @@
+"""How wide intervals will be: forecasts against what simulated agents show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from pools import make_pool
+from worlds import verdicts
+from youden.protocol.plan import make_plan
+from youden.run.estimators import standing_of
+from youden.run.precision import expected_of, run_parts
+from youden.stats.forecast import (
+    VarianceParts,
+    at_share,
+    expected_recall,
+    expected_rho,
+    half_widths,
+    item_squares,
+    items_for,
+    prior_half_width,
+    slots_for,
+)
+
+PARTS = VarianceParts(np.linspace(0.004, 0.01, 7), np.linspace(0.05, 0.09, 7))
+
+
+def test_item_squares_are_those_of_counted_slots() -> None:
+    for n_slots in (3, 20, 27, 61):
+        share = np.bincount(np.arange(n_slots) % 20, minlength=20) / n_slots
+        assert item_squares(n_slots, 20) == pytest.approx((share**2).sum())
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_the_slots_for_a_width_are_the_fewest(share: float) -> None:
+    n = slots_for(PARTS, 0.04, share=share, n_items=150, most=6 * 150)
+    assert n is not None
+    assert at_share(half_widths(PARTS, n, 150), share) <= 0.04 < at_share(half_widths(PARTS, n - 1, 150), share)
+
+
+def test_what_items_do_not_allow_takes_the_items_that_are_named() -> None:
+    assert slots_for(PARTS, 0.01, share=1.0, n_items=150, most=6 * 150) is None
+    n_items = items_for(PARTS, 0.01, share=1.0, n_agents=7)
+    assert n_items is not None
+    assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items, most=6 * n_items) is not None
+    assert slots_for(PARTS, 0.01, share=1.0, n_items=n_items - 1, most=6 * (n_items - 1)) is None
+
+
+def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
+    pool = make_pool(10, 60)
+    pilot = verdicts(pool, design="cyclic", trials=80, n_independent=10)
+    parts = run_parts(pilot)
+    for trials in (80, 160, 400):
+        larger = verdicts(pool, design="cyclic", trials=trials, n_independent=10)
+        standing = standing_of(larger)
+        shown = (t.ppf(0.975, standing.freedom) * standing.error).mean()
+        assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
+
+
+def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answers_later() -> None:
+    result = verdicts(make_pool(10, 60), design="cyclic", trials=120, n_independent=10)
+    before = expected_of(result.plan)
+    assert before.trials == 120
+    assert before.half_width[0.5].mean > before.half_width[1.0].mean > before.half_width[2.0].mean
+    assert before.half_width[1.0].low < before.half_width[1.0].mean < before.half_width[1.0].high
+    assert before.rho is not None
+    assert 0.8 < before.rho.low < before.rho.high < 1
+    assert "PubMed 30 × 200" in before.source
+    after = expected_of(result.plan, run_parts(result))
+    assert after.half_width[1.0].low == after.half_width[1.0].high
+    assert after.source == "the run's own answers"
+
+
+@pytest.mark.parametrize("design", ["dense", "nlogn"])
+def test_rho_measured_on_slots_is_not_promised_of_designs_of_cells(design: str) -> None:
+    plan = make_plan(make_pool(8, 12), design=design, percent=40 if design == "nlogn" else None)
+    expected = expected_of(plan)
+    assert expected.rho is None
+    assert expected.recall is None
+
+
+def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them() -> None:
+    expected = expected_of(make_plan(make_pool(8, 12), design="cyclic", trials=2 * 7 * 12, independent="pooled"))
+    assert expected.trials == 2 * 7 * 12
+    assert expected.rho is None
+
+
+def test_expectations_end_where_nothing_was_measured() -> None:
+    assert expected_rho(5000) is None
+    assert expected_recall(10) is None
+    assert prior_half_width(225, 200).mean == pytest.approx(0.030, abs=0.003)

@@ -1,0 +1,139 @@
+"""`youden.rank`: the ranking of a run's folder, from as little work as it takes; and who else ranks, ranks alike."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import youden
+from pools import answer_with, make_pool
+from worlds import verdicts
+from youden.nouns import PAIRED, Pool, Verdicts
+from youden.protocol.extending import add_agents
+from youden.protocol.plan import make_plan
+from youden.protocol.scores import tally
+from youden.run.ability import TRIALS
+from youden.run.analysis import analyse
+from youden.run.estimators import abilities_of
+from youden.study.budget_curves import estimate
+from youden.study.replaying import World, make_world, replay
+
+SOURCE = Path(youden.__file__).parent
+
+
+def gappy_pool(n_agents: int = 8, n_items: int = 20) -> Pool:
+    present = np.random.default_rng(1).random((n_agents, n_items)) > 0.3
+    return make_pool(n_agents, n_items, present=present)
+
+
+def some_missing(result: Verdicts) -> Verdicts:
+    missing = np.random.default_rng(2).random(len(result)) < 0.2
+    return answer_with(result.plan, result.answer, missing=missing)
+
+
+def of_two_groups() -> Verdicts:
+    """Trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19: nobody links the groups."""
+    whole = verdicts(make_pool(8, 20), design="cyclic", percent=60)
+    plan = whole.plan
+    left, low = plan.first < 4, plan.item < 10
+    across = (plan.arm == PAIRED) & ((left != (plan.second < 4)) | (left != low))
+    return answer_with(plan, whole.answer, missing=across)
+
+
+def of_a_run_that_grew() -> Verdicts:
+    large = make_pool(11, 20)
+    small = Pool(large.agents[:8], large.items, large.texts[:8], name="small")
+    plan = add_agents(make_plan(small, design="cyclic", percent=20, seed=1), large)
+    return answer_with(plan, np.random.default_rng(3).random(len(plan)))
+
+
+RESULTS = {
+    "cyclic": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20),
+    "twin": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20, independent="twin"),
+    "missing": lambda: some_missing(verdicts(make_pool(8, 20), design="cyclic", percent=20)),
+    "everything": lambda: verdicts(make_pool(5, 6), design="cyclic", percent=200),
+    "gaps": lambda: verdicts(gappy_pool(), design="cyclic", percent=20),
+    "holdout": lambda: verdicts(make_pool(8, 20), design="cyclic", percent=20, holdout=0.2),
+    "adaptive": lambda: verdicts(make_pool(8, 20), design="adaptive", percent=20),
+    "dense": lambda: verdicts(make_pool(8, 20), design="dense"),
+    "cells": lambda: verdicts(make_pool(8, 20), design="nlogn"),
+    "apart": of_two_groups,
+    "grown": of_a_run_that_grew,
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
+    result = RESULTS[name]()
+    whole = analyse(tally(result), split=result.plan.split, result=result)
+    table = youden.rank(result.plan, result)
+    assert table.attrs["warnings"] == list(whole.facts.warnings)
+    pd.testing.assert_frame_equal(table, whole.ranking)
+
+
+def test_agents_that_nothing_links_are_not_placed_beside_each_other() -> None:
+    table = youden.rank(of_two_groups().plan, of_two_groups())
+    assert any("2 components" in line.says for line in table.attrs["warnings"])
+    assert (table.rank_high >= 5).all()
+
+
+@pytest.mark.parametrize("name", ["cyclic", "adaptive", "grown"])
+def test_ranking_by_trials_solves_nothing_and_measures_no_curl(name: str) -> None:
+    result = RESULTS[name]()
+    entered: set[str] = set()
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            entered.add(frame.f_code.co_filename)
+
+    youden.rank(result.plan, result)
+    sys.setprofile(enter)
+    try:
+        youden.rank(result.plan, result)
+    finally:
+        sys.setprofile(None)
+    rooms = {path.relative_to(SOURCE).as_posix() for path in map(Path, entered) if path.is_relative_to(SOURCE)}
+    assert "run/ranking.py" in rooms
+    assert not [room for room in rooms if room.startswith(("stats/curl", "stats/additive/solver"))]
+
+
+def gappy_world() -> World:
+    return make_world(tally(verdicts(gappy_pool(), design="dense")), difference_only=False)
+
+
+@pytest.mark.parametrize("design", ["cyclic", "nlogn", "adaptive"])
+@pytest.mark.parametrize("gaps", [True, False])
+def test_the_budget_study_ranks_as_rank_does(design: str, gaps: bool) -> None:
+    world = gappy_world() if gaps else make_world(tally(verdicts(make_pool(8, 20))), difference_only=False)
+    plan = make_plan(world.pool, design=design, percent=50, holdout=0.0, seed=4)
+    result = replay(plan, world)
+    table = youden.rank(plan, result).set_index("agent").loc[list(plan.agent_ids)]
+    found = estimate(result, target="symmetric")
+    for column, tried in (("ability", found.ability), ("low", found.low), ("high", found.high)):
+        np.testing.assert_array_equal(table[column], tried)
+
+
+def test_an_agent_that_lacks_the_answers_on_hard_items_stands_no_higher_for_it() -> None:
+    plan = make_plan(make_pool(8, 40), design="cyclic", percent=20, seed=0)
+    rng = np.random.default_rng(0)
+    easy = 0.25 * rng.standard_normal(40)
+    paired = plan.arm == PAIRED
+    answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
+    lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
+    of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
+    whole, part = (youden.rank(plan, result).set_index("agent").ability for result in of)
+    assert abs((part - whole)["a0"]) < 0.04
+
+
+def test_a_run_that_was_stopped_after_whole_slots_is_ranked_by_means() -> None:
+    whole = verdicts(make_pool(8, 20), design="cyclic", percent=20)
+    plan = whole.plan
+    part = answer_with(plan, whole.answer, missing=plan.slot > plan.slot.max() // 2)
+    found = abilities_of(part)
+    assert found is not None
+    assert found.ranking == TRIALS

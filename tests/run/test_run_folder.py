@@ -1,0 +1,255 @@
+"""A run's folder: what is written reads back as it was, whatever the ids, and what is missing says how to make it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pools import make_pool
+from run_folders import equal, ids, write_judged
+from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_files import MADE_BY, PoolSummary
+from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.table_columns import ranking_columns
+from youden.errors import RunFolderError
+from youden.nouns import (
+    Agent,
+    CallFacts,
+    Finding,
+    HoldoutFacts,
+    LinkFacts,
+    RankingRow,
+    RunFacts,
+    Scores,
+    Signature,
+    Verdicts,
+)
+from youden.pools.make.generation import read_recipe
+
+numbers = st.floats(-1, 1) | st.just(np.nan)
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> Scores:
+    agents, items = draw(ids), draw(ids)
+    value = np.array([[draw(numbers) for _ in items] for _ in agents])
+    weight = np.where(np.isnan(value), 0.0, 1.0)
+    return Scores(value, weight, "train", "row", tuple(agents), tuple(items))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+@pytest.fixture
+def judged(folder: RunFolder) -> Verdicts:
+    return write_judged(folder)
+
+
+@settings(max_examples=15, deadline=None)
+@given(scores=matrices())
+def test_scores_read_back_to_the_last_bit(scores: Scores, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.write_scores("row", scores)
+    assert equal(scores, folder.read_scores("row"))
+    folder.write_holdout(scores)
+    assert equal(replace(scores, role="holdout", kind="symmetric"), folder.read_holdout())
+
+
+@settings(max_examples=15, deadline=None)
+@given(scores=matrices())
+def test_scores_are_written_as_the_csv_module_writes_them(
+    scores: Scores, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.write_scores("row", scores)
+    said = io.StringIO(newline="")
+    lines = [["" if np.isnan(one) else repr(one) for one in row] for row in scores.value.tolist()]
+    names = [["agent", *scores.item_ids], *([agent, *row] for agent, row in zip(scores.agent_ids, lines, strict=True))]
+    csv.writer(said).writerows(names)
+    assert folder.file("scores_row.csv").read_bytes() == said.getvalue().encode()
+
+
+@settings(max_examples=15, deadline=None)
+@given(agents=ids, values=st.lists(numbers, min_size=4, max_size=4))
+def test_a_ranking_reads_back_to_the_last_bit(
+    agents: list[str], values: list[float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "n_trials": 3, "rank_low": 1, "rank_high": 4})
+    frame["place_low"], frame["place_high"], frame["target"] = 2, 3, "these-items"
+    frame["ability"] = frame["low"] = frame["high"] = frame["error"] = values[: len(agents)]
+    frame.loc[0, "group"] = "NA"
+    folder.write_ranking(frame)
+    numbers_back = [None if np.isnan(value) else value for value in values]
+    assert folder.read_ranking() == tuple(
+        RankingRow(agent, "NA" if n == 0 else None, *[numbers_back[n]] * 3, 1, 4, 3, numbers_back[n], 2, 3)
+        for n, agent in enumerate(agents)
+    )
+
+
+def test_csv_files_are_plain_tables(folder: RunFolder) -> None:
+    value = np.array([[0.1, np.nan], [1 / 3, -1.0]])
+    folder.write_scores("symmetric", Scores(value, value, "train", "symmetric", ("a", "NA"), ("x", "agent")))
+    with folder.file("scores.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [
+            ["agent", "x", "agent"],
+            ["a", "0.1", ""],
+            ["NA", "0.3333333333333333", "-1.0"],
+        ]
+    items = pd.DataFrame({"item": ["x"], "difficulty": [np.nan], "n_agents": [2], "n_trials": [3]})
+    folder.write_items(items)
+    assert folder.file("items.csv").read_text(encoding="utf-8").split() == [
+        "item,difficulty,n_agents,n_trials",
+        "x,,2,3",
+    ]
+    with pytest.raises(RunFolderError, match="no column n_agents, no n_trials"):
+        folder.write_items(items[["item", "difficulty"]])
+
+
+def test_a_pool_summary_reads_back_with_its_notes(folder: RunFolder) -> None:
+    pool = make_pool(3, 2)
+    agents = (Agent("a", "g", {"strategy": ["x", None]}), *pool.agents[1:])
+    summary = PoolSummary("p", pool.digest, "p.csv", agents, ("x", "y"), 1, np.array([2.5, np.nan, 0.1]))
+    folder.write_pool(summary)
+    folder.write_notes(("D only",))
+    assert equal(folder.read_pool(), replace(summary, notes=("D only",)))
+    assert folder.read_notes() == ("D only",)
+    imported = PoolSummary.of_import(agents, ("x",), source="pub med")
+    folder.write_pool(imported)
+    assert equal(folder.read_pool(), imported)
+    assert folder.command() == f"youden import peer-prediction 'pub med' --out {folder.path}"
+
+
+def test_facts_and_signature_read_back(folder: RunFolder) -> None:
+    link = LinkFacts(0.1, 0.2, 0.3, None, 0.5, None, 7)
+    facts = RunFacts(
+        version=1,
+        ranking="mean of trials",
+        interval="t",
+        level=0.95,
+        estimator="clipped-linear",
+        status="ok",
+        message="",
+        kkt=1e-17,
+        n_components=1,
+        r2=None,
+        fpr=0.1 + 0.2,
+        calls=CallFacts(1, 2, 3, 4, {"refused": 1}, models=("m",)),
+        holdout=HoldoutFacts(3, "own", 0.1, None, 0.3),
+        links={"row": {"identity": link}, "symmetric": {}},
+        links_missing={"symmetric": "no rectangles"},
+        warnings=(Finding("w", "It is so.", agents=("a",), facts={"n": 1, "of": ["x"], "share": 0.5, "none": None}),),
+        target="these-items",
+        best=None,
+        told_apart=2,
+    )
+    folder.write_facts(facts)
+    assert folder.read_facts() == facts
+    signature = Signature({"youden": "0.2.0", "seed": 1, "judge": {"name": "j"}, "models": ["m"]})
+    folder.write_signature(signature)
+    assert folder.read_signature() == signature
+    assert json.loads(folder.file("signature.json").read_bytes())["text"] == signature.text
+
+
+def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.path.parent)
+    config = RunConfig(name="run", pool="p.csv", calls=10, out="run")
+    run = RunFolder(config.folder)
+    run.write_config(config)
+    assert run.read_config() == config
+    assert run.command() == f"youden run {Path('run/config.yaml')}"
+
+
+@pytest.mark.parametrize("name", sorted(set(MADE_BY) - {"report.html", "items.csv", "ranking.json"}))
+def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: Verdicts, name: str) -> None:
+    readers = {
+        "config.yaml": folder.read_config,
+        "pool.json": folder.read_pool,
+        "plan.parquet": folder.read_plan,
+        "verdicts.parquet": lambda: folder.read_verdicts(judged.plan),
+        "rates.parquet": folder.read_rates,
+        "pairs.parquet": folder.read_pairs,
+        "scores.csv": lambda: folder.read_scores("symmetric"),
+        "scores_row.csv": lambda: folder.read_scores("row"),
+        "holdout.csv": folder.read_holdout,
+        "ranking.csv": folder.read_ranking,
+        "curl.csv": folder.read_curl,
+        "fit.json": folder.read_facts,
+        "signature.json": folder.read_signature,
+        "labels.json": folder.read_labels,
+        "generation.json": lambda: read_recipe(folder.path),
+    }
+    folder.file(name).unlink(missing_ok=True)
+    assert not folder.has(name)
+    with pytest.raises(RunFolderError) as caught:
+        readers[name]()
+    assert f"has no {name}" in str(caught.value)
+    assert f"`{MADE_BY[name]}`" in str(caught.value)
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"no run's folder at .*nowhere.*run-missing"):
+        RunFolder(tmp_path / "nowhere").read_plan()
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("{", "no JSON object"),
+        ("[]", "no JSON object"),
+        ("{}", "version"),
+        ('{"version": "1"}', "version '1' of this file"),
+        ('{"version": 1}', "text"),
+        ('{"version": 2}', r"another youden: it is version 2 .*reads version 1 alone.*run-version"),
+    ],
+)
+def test_damaged_json_is_refused_with_the_place(folder: RunFolder, text: str, part: str) -> None:
+    folder.write_text("signature.json", text)
+    with pytest.raises(RunFolderError, match=part):
+        folder.read_signature()
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("agent,x\na,0.5\nb\n", "as long as its header"),
+        ("agent,x\na,high\n", "'high'"),
+        ("item,x\na,1\n", "not agent"),
+        ("", "as long as its header"),
+    ],
+)
+def test_damaged_scores_are_refused(folder: RunFolder, text: str, part: str) -> None:
+    folder.write_text("scores.csv", text)
+    with pytest.raises(RunFolderError, match=part):
+        folder.read_scores("symmetric")
+
+
+def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
+    folder.write_text("ranking.csv", "agent,ability\na,1\n")
+    with pytest.raises(RunFolderError, match="agent, ability, not agent, group, ability"):
+        folder.read_ranking()
+    folder.write_text(
+        "ranking.csv", ",".join(column.name for column in ranking_columns(())) + "\na,,1,,,x,1,1,,1,1,these-items\n"
+    )
+    with pytest.raises(RunFolderError, match="'x' stands where a whole number"):
+        folder.read_ranking()
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_litter(folder: RunFolder, judged: Verdicts) -> None:
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    with pytest.raises(UnicodeEncodeError):
+        folder.write_text("fit.json", "\ud800")
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before

@@ -1,0 +1,398 @@
+"""The additive solver against numpy's least squares, against the paper's alternating minimisation, and by hand."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import StatisticsError
+from youden.stats.additive import elimination
+from youden.stats.additive.elimination import DenseTable, Equations, SparseTable, equate, fit_plain, make_table
+from youden.stats.additive.observed_cells import check_cells
+from youden.stats.additive.solver import Solution, solve_additive, solve_cells
+
+
+class Problem(NamedTuple):
+    agent: np.ndarray
+    item: np.ndarray
+    score: np.ndarray
+    weight: np.ndarray
+    n_agents: int
+    n_items: int
+
+    def solve(self, *, ridge: float = 1e-6) -> Solution:
+        return solve_additive(
+            self.agent,
+            self.item,
+            self.score,
+            n_agents=self.n_agents,
+            n_items=self.n_items,
+            weight=self.weight,
+            ridge=ridge,
+            constraint="clip",
+        )
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Any shape, either side the smaller, any connectivity, repeated cells, weights over two decades."""
+    n_agents, n_items = draw(st.integers(1, 8)), draw(st.integers(1, 8))
+    n_cells = draw(st.integers(1, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return Problem(
+        agent=rng.integers(n_agents, size=n_cells),
+        item=rng.integers(n_items, size=n_cells),
+        score=rng.uniform(-1, 1, n_cells),
+        weight=10 ** rng.uniform(-1, 1, n_cells),
+        n_agents=n_agents,
+        n_items=n_items,
+    )
+
+
+def dense(matrix: np.ndarray, **options: float) -> Solution:
+    agent, item = np.nonzero(~np.isnan(matrix))
+    return solve_additive(
+        agent, item, matrix[agent, item], n_agents=matrix.shape[0], n_items=matrix.shape[1], **options
+    )
+
+
+def lstsq_twin(problem: Problem, *, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge rows below the weighted design, and the gauge built in: b = N z with N a basis of Σ b = 0 over items seen."""
+    n_cells, n_agents, n_items = len(problem.score), problem.n_agents, problem.n_items
+    design = np.zeros((n_cells, n_agents + n_items))
+    design[np.arange(n_cells), problem.agent] = 1
+    design[np.arange(n_cells), n_agents + problem.item] = -1
+    seen = np.unique(problem.item)
+    basis = np.zeros((n_agents + n_items, n_agents + len(seen) - 1))
+    basis[:n_agents, :n_agents] = np.eye(n_agents)
+    basis[n_agents + seen[:-1], n_agents + np.arange(len(seen) - 1)] = 1
+    basis[n_agents + seen[-1], n_agents:] = -1
+    root = np.sqrt(problem.weight)
+    stacked = np.vstack([root[:, None] * design, np.sqrt(ridge) * np.eye(n_agents + n_items)]) @ basis
+    target = np.concatenate([root * problem.score, np.zeros(n_agents + n_items)])
+    effects = basis @ np.linalg.lstsq(stacked, target, rcond=None)[0]
+    ability, difficulty = effects[:n_agents], effects[n_agents:]
+    ability[np.bincount(problem.agent, minlength=n_agents) == 0] = np.nan
+    difficulty[np.bincount(problem.item, minlength=n_items) == 0] = np.nan
+    return ability, difficulty
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems())
+def test_the_solution_is_that_of_numpy_lstsq_where_the_ridge_matters(problem: Problem) -> None:
+    found = problem.solve(ridge=0.3)
+    ability, difficulty = lstsq_twin(problem, ridge=0.3)
+    np.testing.assert_allclose(found.ability, ability, atol=1e-11)
+    np.testing.assert_allclose(found.difficulty, difficulty, atol=1e-11)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems())
+def test_fitted_scores_are_those_of_numpy_lstsq_at_the_default_ridge(problem: Problem) -> None:
+    found = problem.solve()
+    ability, difficulty = lstsq_twin(problem, ridge=1e-6)
+    twin = ability[problem.agent] - difficulty[problem.item]
+    np.testing.assert_allclose(found.ability[problem.agent] - found.difficulty[problem.item], twin, atol=1e-8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems())
+def test_the_normal_equations_hold_and_difficulties_of_items_seen_sum_to_zero(problem: Problem) -> None:
+    found = problem.solve()
+    assert found.kkt < 1e-7
+    assert abs(np.nansum(found.difficulty)) < 1e-7
+
+
+@settings(max_examples=20, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 2**32 - 1))
+def test_renaming_agents_and_items_only_renames_the_solution(problem: Problem, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    agents, items = rng.permutation(problem.n_agents), rng.permutation(problem.n_items)
+    found = problem.solve(ridge=1e-3)
+    renamed = problem._replace(agent=agents[problem.agent], item=items[problem.item]).solve(ridge=1e-3)
+    np.testing.assert_allclose(renamed.ability[agents], found.ability, atol=1e-10)
+    np.testing.assert_allclose(renamed.difficulty[items], found.difficulty, atol=1e-10)
+    assert renamed.n_components == found.n_components
+
+
+@settings(max_examples=20, deadline=None)
+@given(problem=problems(), factor=st.sampled_from([-0.5, 1e-3, 0.5]))
+def test_scaled_scores_scale_the_solution_and_scaled_weights_the_ridge(problem: Problem, factor: float) -> None:
+    found = problem.solve(ridge=1e-3)
+    scaled = problem._replace(score=factor * problem.score).solve(ridge=1e-3)
+    np.testing.assert_allclose(scaled.ability, factor * found.ability, atol=1e-12)
+    heavier = problem._replace(weight=8 * problem.weight).solve(ridge=8e-3)
+    np.testing.assert_allclose(heavier.ability, found.ability, atol=1e-10)
+    np.testing.assert_allclose(heavier.difficulty, found.difficulty, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(problem=problems())
+def test_weight_two_is_a_row_given_twice(problem: Problem) -> None:
+    doubled = problem._replace(weight=problem.weight * np.where(np.arange(len(problem.weight)) == 0, 2, 1))
+    twice = Problem(
+        *(np.append(column, column[0]) for column in problem[:4]),
+        n_agents=problem.n_agents,
+        n_items=problem.n_items,
+    )
+    np.testing.assert_allclose(doubled.solve(ridge=1e-3).ability, twice.solve(ridge=1e-3).ability, atol=1e-10)
+    np.testing.assert_allclose(doubled.solve(ridge=1e-3).difficulty, twice.solve(ridge=1e-3).difficulty, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(problem=problems())
+def test_a_cell_of_weight_zero_is_unseen(problem: Problem) -> None:
+    extra = Problem(
+        np.append(problem.agent, problem.n_agents),
+        np.append(problem.item, problem.n_items),
+        np.append(problem.score, 0.5),
+        np.append(problem.weight, 0.0),
+        n_agents=problem.n_agents + 1,
+        n_items=problem.n_items + 1,
+    )
+    found, without = extra.solve(), problem.solve()
+    assert np.isnan(found.ability[-1])
+    assert np.isnan(found.difficulty[-1])
+    assert found.component[-1] == -1
+    np.testing.assert_allclose(found.ability[:-1], without.ability, atol=1e-6)
+    assert found.n_components == without.n_components
+
+
+def test_alternating_minimisation_with_recentring_arrives_at_the_same_place() -> None:
+    rng = np.random.default_rng(1)
+    matrix = np.where(rng.random((6, 9)) < 0.7, rng.uniform(-1, 1, (6, 9)), np.nan)
+    matrix[0] = matrix[:, 0] = 0.25
+    theta, b = np.zeros(6), np.zeros(9)
+    for _ in range(500):
+        theta = np.nanmean(matrix + b, axis=1)
+        b = np.nanmean(theta[:, None] - matrix, axis=0)
+        theta, b = theta - b.mean(), b - b.mean()
+    found = dense(matrix)
+    np.testing.assert_allclose(found.ability, theta, atol=1e-5)
+    np.testing.assert_allclose(found.difficulty, b, atol=1e-5)
+
+
+def test_a_full_matrix_is_fitted_by_its_means() -> None:
+    matrix = np.array([[0.5, 0.25, 0.75], [0.25, 0.0, 0.5]])
+    found = dense(matrix)
+    np.testing.assert_allclose(found.ability, [0.5, 0.25], atol=1e-6)
+    np.testing.assert_allclose(found.difficulty, [0.0, 0.25, -0.25], atol=1e-6)
+    assert (found.status, found.message, found.n_components) == ("ok", "", 1)
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3)])
+def test_a_gap_is_filled_by_the_others_when_scores_are_additive(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(2)
+    matrix = rng.uniform(-0.4, 0.4, shape[0])[:, None] - rng.uniform(-0.4, 0.4, shape[1])
+    with_gap = matrix.copy()
+    with_gap[1, 1] = np.nan
+    found = dense(with_gap)
+    np.testing.assert_allclose(found.ability[:, None] - found.difficulty, matrix, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4)])
+def test_a_constant_added_to_an_item_moves_only_its_difficulty(shape: tuple[int, int]) -> None:
+    matrix = np.random.default_rng(3).uniform(-0.5, 0.5, shape)
+    matrix[0, 0] = np.nan
+    moved = matrix.copy()
+    moved[:, 2] += 0.3
+    before, after = dense(matrix), dense(moved)
+    np.testing.assert_allclose(after.ability - after.ability.mean(), before.ability - before.ability.mean(), atol=1e-6)
+    shift = after.difficulty - before.difficulty
+    np.testing.assert_allclose(shift - shift[0], np.where(np.arange(shape[1]) == 2, -0.3, 0.0), atol=1e-6)
+
+
+def test_a_single_agent_has_its_mean_and_items_the_rest() -> None:
+    found = dense(np.array([[0.25, 0.75, np.nan]]))
+    np.testing.assert_allclose(found.ability, [0.5], atol=1e-6)
+    np.testing.assert_allclose(found.difficulty, [0.25, -0.25, np.nan], atol=1e-6)
+
+
+def test_on_a_single_item_abilities_are_the_scores() -> None:
+    found = dense(np.array([[0.25], [0.75], [np.nan]]))
+    np.testing.assert_allclose(found.ability, [0.25, 0.75, np.nan], atol=1e-5)
+    np.testing.assert_allclose(found.difficulty, [0.0], atol=1e-12)
+
+
+def test_a_disconnected_graph_is_solved_and_named() -> None:
+    matrix = np.full((5, 4), np.nan)
+    matrix[:2, :2] = [[0.5, 0.25], [0.25, 0.0]]
+    matrix[3:, 2:] = [[0.1, 0.3], [0.2, 0.4]]
+    found = dense(matrix)
+    assert found.status == "disconnected"
+    assert found.n_components == 2
+    assert found.component.tolist() == [0, 0, -1, 1, 1]
+    assert "2 components (of 2, 2 agents)" in found.message
+    assert found.kkt < 1e-7
+    fitted = found.ability[:, None] - found.difficulty
+    np.testing.assert_allclose(fitted[~np.isnan(matrix)], matrix[~np.isnan(matrix)], atol=1e-5)
+
+
+def test_hard_graphs_are_solved_exactly() -> None:
+    """Each item is seen by three neighbouring agents: alternating minimisation crawls along such a chain."""
+    first = np.arange(398)
+    agent, item = (first[:, None] + np.arange(3)).ravel(), np.repeat(first, 3)
+    rng = np.random.default_rng(4)
+    theta, b = rng.normal(size=400), rng.normal(size=398)
+    found = solve_additive(
+        agent, item, theta[agent] - b[item], n_agents=400, n_items=398, ridge=1e-12, constraint="none"
+    )
+    np.testing.assert_allclose(found.ability, theta - b.mean(), atol=1e-6)
+    assert found.kkt < 1e-8
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(problem=problems(), data=st.data())
+def test_every_layout_and_both_ways_of_solving_agree(problem: Problem, data: st.DataObject) -> None:
+    """Dense, sparse and compiled sums; Cholesky and conjugate gradients."""
+    weight = data.draw(st.sampled_from([problem.weight, None]))
+    kept = data.draw(st.sampled_from([np.float32, np.float64]))
+    order = np.argsort(problem.item) if data.draw(st.booleans()) else slice(None)
+    columns = [column[order] for column in problem[:3]]
+    cells = check_cells(
+        *columns[:2],
+        columns[2].astype(kept),
+        n_agents=problem.n_agents,
+        n_items=problem.n_items,
+        weight=None if weight is None else weight[order].astype(kept),
+    )
+    layouts = [DenseTable(cells), SparseTable(cells)]
+    if find_spec("numba"):
+        layouts.append(make_table(cells, compiled=True))
+    twin = fit_plain(equate(cells, ridge=1e-3))
+    for table in layouts:
+        for direct in (True, False):
+            equations = Equations(
+                table, table.totals(), gauge=equate(cells, ridge=1e-3).gauge, ridge=1e-3, direct=direct
+            )
+            found = fit_plain(equations)
+            np.testing.assert_allclose(found.effects.x, twin.effects.x, atol=1e-8)
+            np.testing.assert_allclose(found.effects.y, twin.effects.y, atol=1e-8)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("shape", [(70, 400), (400, 70)])
+def test_the_compiled_solution_is_the_numpy_one(shape: tuple[int, int], grouped: bool) -> None:
+    pytest.importorskip("numba", reason="numba (extra `fast`) is not installed")
+    rng = np.random.default_rng(15)
+    order = slice(None) if grouped else rng.permutation(9_000)
+    agent, item = rng.integers(shape[0], size=9_000), np.sort(rng.integers(shape[1], size=9_000))
+    score = np.clip(rng.normal(0.5, 0.4, 9_000), -1, 1).astype(np.float32)
+    cells = check_cells(
+        agent[order].astype(np.int32), item[order].astype(np.int32), score, n_agents=shape[0], n_items=shape[1]
+    )
+    plain, compiled = solve_cells(cells, compiled=False), solve_cells(cells, compiled=True)
+    np.testing.assert_allclose(compiled.ability, plain.ability, atol=1e-8)
+    np.testing.assert_allclose(compiled.difficulty, plain.difficulty, atol=1e-8)
+    assert (compiled.status, compiled.n_rounds) == (plain.status, plain.n_rounds)
+
+
+@pytest.mark.slow
+def test_many_cells_are_swept_and_the_gradient_is_as_small() -> None:
+    """2,100 agents are above what Cholesky is used for."""
+    rng = np.random.default_rng(16)
+    agent, item = rng.integers(2_100, size=60_000), rng.integers(3_000, size=60_000)
+    theta, b = rng.normal(size=2_100), rng.normal(size=3_000)
+    found = solve_additive(agent, item, theta[agent] - b[item], n_agents=2_100, n_items=3_000, constraint="none")
+    assert (found.method, found.status) == ("conjugate gradients", "ok")
+    assert 0 < found.n_iterations < 60
+    np.testing.assert_allclose(found.ability[:, None] - found.difficulty, theta[:, None] - b, atol=1e-5)
+    assert found.kkt < 1e-9
+
+
+def test_a_solution_that_sweeps_cannot_reach_is_named_and_says_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elimination, "_SWEEPS", 3)
+    first = np.arange(2_100)
+    agent, item = np.concatenate([first, first + 1]), np.concatenate([first, first])
+    score = np.random.default_rng(17).normal(size=4_200)
+    found = solve_additive(agent, item, score, n_agents=2_101, n_items=2_100, constraint="none")
+    assert found.status == "not_converged"
+    assert "raise the ridge" in found.message
+
+
+@pytest.mark.slow
+def test_pyfixest_leaves_the_same_residuals() -> None:
+    """pyfixest 0.60, feols("score ~ 1 | agent + item"): residuals of two-way fixed effects, to its demeaning tolerance."""
+    pyfixest = pytest.importorskip("pyfixest", reason="pyfixest (benchmarks/requirements.txt) is not installed")
+    from pyfixest.estimation import demean
+
+    assert pyfixest.__version__
+    rng = np.random.default_rng(18)
+    agent, item = rng.integers(20, size=600), rng.integers(90, size=600)
+    score, weight = rng.uniform(-1, 1, 600), rng.uniform(0.5, 2, 600)
+    codes = np.column_stack([agent, item]).astype(np.uint64)
+    residual, converged = demean(score[:, None], codes, weight, tol=1e-12)
+    found = solve_additive(agent, item, score, n_agents=20, n_items=90, weight=weight, ridge=1e-10)
+    assert converged
+    np.testing.assert_allclose(score - found.ability[agent] + found.difficulty[item], residual[:, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("factor", [1e-2, 1.0, 1e100, 1e300])
+def test_weights_of_any_scale_above_the_ridge_give_the_same_fit(factor: float) -> None:
+    rng = np.random.default_rng(3)
+    agent, item = np.divmod(np.arange(24), 6)
+    cells = (agent, item, rng.uniform(-1, 1, 24))
+    plain = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12)
+    scaled = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12, weight=np.full(24, factor))
+    assert scaled.status == "ok"
+    np.testing.assert_allclose(scaled.ability, plain.ability, atol=1e-9)
+    mixed = np.where(agent == 0, factor, 1.0)
+    found = solve_additive(*cells, n_agents=4, n_items=6, ridge=1e-12, weight=mixed)
+    row = cells[2].reshape(4, 6).mean(axis=1)  # in a complete table one row's weight moves no difference of the others
+    np.testing.assert_allclose(found.ability[1:] - found.ability[1], row[1:] - row[1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [[1e-300] * 6, [1e-300] * 3 + [1.0] * 3, [1e-300, 1.0, 1.0] * 2, [1.7e308] * 6],
+    ids=["all tiny", "an agent's", "an item's", "overflowing"],
+)
+def test_weights_that_the_ridge_drowns_or_that_overflow_are_refused(weight: list[float]) -> None:
+    agent, item = np.divmod(np.arange(6), 3)
+    with pytest.raises(StatisticsError, match="weights") as caught:
+        solve_additive(agent, item, np.linspace(-0.5, 0.5, 6), n_agents=2, n_items=3, weight=weight)
+    assert caught.value.slug == "weights-scale"
+
+
+def test_agents_joined_by_a_cell_of_next_to_no_weight_are_not_joined() -> None:
+    found = solve_additive([0, 1, 1], [0, 0, 1], [0.1, 0.2, 0.3], n_agents=2, n_items=2, weight=[1.0, 1e-300, 1.0])
+    assert (found.status, found.n_components) == ("disconnected", 2)
+
+
+def test_what_is_returned_is_read_only() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        dense(np.zeros((2, 2))).ability[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "slug"),
+    [
+        ({"agent": [0, 2]}, "cells-id"),
+        ({"item": [-1, 0]}, "cells-id"),
+        ({"item": [0.0, 1.0]}, "cells-id"),
+        ({"agent": [0]}, "cells-length"),
+        ({"weight": [1.0]}, "cells-length"),
+        ({"score": [0.1, np.nan]}, "scores-infinite"),
+        ({"score": [0.1, np.inf]}, "scores-infinite"),
+        ({"score": ["a", "b"]}, "scores-numeric"),
+        ({"weight": [1.0, -1.0]}, "weights-negative"),
+        ({"weight": [1.0, np.nan]}, "weights-negative"),
+        ({"weight": [0.0, 0.0]}, "scores-empty"),
+        ({"agent": [], "item": [], "score": [], "weight": []}, "scores-empty"),
+        ({"ridge": 0.0}, "ridge"),
+        ({"constraint": "boxed"}, "constraint"),
+        ({"score": [0.1, -1.5]}, "scores-range"),
+        ({"ridge": np.nan}, "ridge"),
+    ],
+)
+def test_wrong_input_is_refused_by_slug(change: dict[str, object], slug: str) -> None:
+    given_: dict[str, object] = {"agent": [0, 1], "item": [0, 1], "score": [0.1, 0.2], "weight": [1.0, 2.0], **change}
+    with pytest.raises(StatisticsError) as caught:
+        solve_additive(**given_, n_agents=2, n_items=2)
+    assert caught.value.slug == slug

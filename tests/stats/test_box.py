@@ -1,0 +1,93 @@
+"""The box: an outside solver's optimum, a certificate of optimality, and the way out of a circle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import StatisticsError
+from youden.stats.additive.bounds import fit_box, pursue, sets_by_dual
+from youden.stats.additive.elimination import equate
+from youden.stats.additive.observed_cells import check_cells
+from youden.stats.additive.solver import solve_additive
+
+
+def saturated(seed: int, *, spread: float = 0.5) -> dict[str, np.ndarray | int]:
+    """Either side the smaller; plain predictions leave the box at spread .5, seldom at .2."""
+    rng = np.random.default_rng(seed)
+    n_agents, n_items = (int(size) for size in rng.permutation([rng.integers(2, 12), rng.integers(2, 30)]))
+    theta, b = rng.normal(0.3, spread, n_agents), rng.normal(0, spread, n_items)
+    agent, item = np.nonzero(rng.random((n_agents, n_items)) < rng.choice([0.4, 0.7, 1]))
+    agent, item = np.append(agent, 0), np.append(item, 0)
+    score = np.clip(theta[agent] - b[item] + 0.2 * rng.normal(size=len(agent)), -1, 1)
+    return {"agent": agent, "item": item, "score": score, "n_agents": n_agents, "n_items": n_items}
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), ridge=st.sampled_from([1e-6, 1e-2]))
+def test_every_prediction_is_in_the_box_and_the_certificate_holds(seed: int, ridge: float) -> None:
+    found = solve_additive(**saturated(seed), ridge=ridge, constraint="box")
+    assert found.kkt < 1e-9
+    assert found.status != "not_converged"
+    assert np.nanmax(np.abs(found.ability[:, None] - found.difficulty)) < 1 + 1e-9
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_it_is_the_plain_fit_where_that_stays_inside(seed: int) -> None:
+    cells = saturated(seed)
+    cells["score"] = cells["score"] / 4
+    box, clip = (solve_additive(**cells, constraint=name) for name in ("box", "clip"))
+    if np.nanmax(np.abs(clip.ability[:, None] - clip.difficulty)) <= 1:
+        np.testing.assert_array_equal(box.ability, clip.ability)
+        assert box.n_rounds == 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
+    """cvxpy 1.9 with Clarabel 0.11 at tolerances of 1e-13."""
+    cp = pytest.importorskip("cvxpy", reason="cvxpy (benchmarks/requirements.txt) is not installed")
+    cells = saturated(seed)
+    agent, item, score, n_agents, n_items = cells.values()
+    theta, b, p, q = cp.Variable(n_agents), cp.Variable(n_items), cp.Variable(), cp.Variable()
+    found = solve_additive(**cells, ridge=1e-3, constraint="box")
+    i, j = np.flatnonzero(~np.isnan(found.ability)), np.flatnonzero(~np.isnan(found.difficulty))
+    squares = cp.sum_squares(score - theta[agent] + b[item]) + 1e-3 * (cp.sum_squares(theta) + cp.sum_squares(b))
+    box = [theta[i] <= p, theta[i] >= q, b[j] >= p - 1, b[j] <= q + 1, cp.sum(b[j]) == 0]
+    cp.Problem(cp.Minimize(squares), box).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13
+    )
+    np.testing.assert_allclose(found.ability[i], theta.value[i], atol=1e-6)
+    np.testing.assert_allclose(found.difficulty[j], b.value[j], atol=1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_dual_names_sets_that_lead_to_the_same_solution(seed: int) -> None:
+    cells = saturated(seed)
+    equations = equate(check_cells(**cells), ridge=1e-3)
+    found = fit_box(equations)
+    if found.n_rounds == 1:
+        return
+    again, settled = pursue(equations, sets_by_dual(equations))
+    assert settled
+    np.testing.assert_allclose(again.effects.x, found.effects.x, atol=1e-9)
+    np.testing.assert_allclose(again.effects.y, found.effects.y, atol=1e-9)
+
+
+def test_a_two_by_two_box_is_solved_by_hand() -> None:
+    """Scores 1, 1; 1, −1. Plain: 1.5, .5; .5, −.5. With θ₀ = p, b = ∓(1 − p): (2 − 2p)² + (p − θ₁)² + (p + θ₁)², so p = ⅔."""
+    found = solve_additive([0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 1, -1], n_agents=2, n_items=2, constraint="box")
+    np.testing.assert_allclose(found.ability, [2 / 3, 0], atol=1e-6)
+    np.testing.assert_allclose(found.difficulty, [-1 / 3, 1 / 3], atol=1e-6)
+
+
+def test_a_box_too_large_to_solve_is_refused_by_name() -> None:
+    """A chain whose scores of 1 and −1 push its ends far apart."""
+    agent = np.repeat(np.arange(4_001), 2)
+    item = agent + np.tile([0, 1], 4_001)
+    with pytest.raises(StatisticsError) as caught:
+        solve_additive(agent, item, np.tile([1, -1], 4_001), n_agents=4_001, n_items=4_002, ridge=0.1, constraint="box")
+    assert caught.value.slug == "box-too-large"

@@ -1,0 +1,90 @@
+"""Columns of cells: checked without copies, the first bad row named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csr_array
+
+from youden.errors import StatisticsError
+from youden.stats.additive.observed_cells import cells_of, check_cells
+from youden.stats.additive.solver import solve_additive, solve_cells
+
+MILLION = 1_000_000
+
+
+def million(**change: tuple[int, float]) -> dict[str, np.ndarray]:
+    columns = {
+        "agent": np.arange(MILLION, dtype=np.int32) % 100,
+        "item": np.arange(MILLION, dtype=np.int32) // 100,
+        "score": np.full(MILLION, 0.5, dtype=np.float32),
+        "weight": np.ones(MILLION, dtype=np.float32),
+    }
+    for name, (row, value) in change.items():
+        columns[name][row] = value
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("change", "slug", "says"),
+    [
+        ({"score": (654_321, np.nan)}, "scores-infinite", "row 654321 (agent 21, item 6543) is nan"),
+        ({"score": (7, -np.inf)}, "scores-infinite", "row 7 (agent 7, item 0) is -inf"),
+        ({"score": (999_999, 1.5)}, "scores-range", "row 999999 (agent 99, item 9999) is 1.5"),
+        ({"weight": (123_456, -1.0)}, "weights-negative", "row 123456 (agent 56, item 1234) is -1.0"),
+        ({"weight": (5, np.nan)}, "weights-negative", "row 5 (agent 5, item 0) is nan"),
+        ({"agent": (500_000, 100)}, "cells-id", "agent of row 500000 is 100, but there are 100"),
+        ({"item": (3, -1)}, "cells-id", "item of row 3 is -1"),
+    ],
+)
+def test_one_bad_cell_in_a_million_is_named(change: dict[str, tuple[int, float]], slug: str, says: str) -> None:
+    with pytest.raises(StatisticsError) as caught:
+        solve_additive(**million(**change), n_agents=100, n_items=10_000)
+    assert caught.value.slug == slug
+    assert says in caught.value.message
+
+
+def test_thirty_two_bit_columns_are_not_copied() -> None:
+    columns = million()
+    cells = check_cells(**columns, n_agents=100, n_items=10_000)
+    for name, column in columns.items():
+        assert np.shares_memory(getattr(cells, name), column), name
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int64, np.uint64])
+def test_ids_of_any_integer_type_are_taken(kind: type[np.integer]) -> None:
+    found = solve_additive(
+        np.array([0, 0, 1, 1], kind), np.array([0, 1, 0, 1], kind), [0.5, 0.25, 0.25, 0.0], n_agents=2, n_items=2
+    )
+    np.testing.assert_allclose(found.ability, [0.375, 0.125], atol=1e-6)
+
+
+def test_dense_and_sparse_matrices_hold_the_same_cells() -> None:
+    matrix = np.array([[0.5, np.nan, 0.0], [0.25, -0.5, np.nan]])
+    seen = ~np.isnan(matrix)
+    weight = np.array([[1.0, 9.0, 2.0], [3.0, 4.0, 9.0]])
+    row, column = np.nonzero(seen)
+    entries = coo_array((matrix[seen], (row, column)), shape=matrix.shape)
+    dense = solve_cells(cells_of(matrix, weight=weight))
+    for sparse in (entries, csr_array(entries), entries.tocsc()):
+        order = sparse.tocoo()
+        found = solve_cells(cells_of(sparse, weight=weight[order.coords]))
+        np.testing.assert_allclose(found.ability, dense.ability, atol=1e-12)
+        np.testing.assert_allclose(found.difficulty, dense.difficulty, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "slug"),
+    [
+        (np.zeros(3), "scores-shape"),
+        (np.full((2, 2), np.nan), "scores-empty"),
+        (np.zeros((0, 2)), "scores-empty"),
+        ([["a"]], "scores-numeric"),
+        (csr_array((2, 3)), "scores-empty"),
+        (np.array([[0.0, np.inf]]), "scores-infinite"),
+    ],
+)
+def test_matrices_without_usable_cells_are_refused(matrix: object, slug: str) -> None:
+    with pytest.raises(StatisticsError) as caught:
+        cells_of(matrix)
+    assert caught.value.slug == slug

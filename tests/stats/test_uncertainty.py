@@ -1,0 +1,419 @@
+"""What intervals, differences and places say of abilities: widths that hold, ties that stay ties, a plan that is balanced."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from pools import make_pool
+from youden.errors import StatisticsError
+from youden.nouns import Plan
+from youden.nouns.pool import Floats
+from youden.protocol.plan import make_plan
+from youden.stats.additive.clipped_linear import ClippedLinear, item_covariance
+from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters, same_value, unseen_square
+from youden.stats.trials.comparisons import differences, places_at_once, tied_places
+from youden.stats.trials.noninferiority import QuietDifference, items_that_decide, quiet_difference
+from youden.stats.trials.slot_means import trial_mean
+from youden.stats.trials.trial_errors import ItemContributions, covariance_on_these_items, item_contributions
+
+ROOT = Path(__file__).parents[2]
+
+
+def cyclic(K: int, J: int, n_slots: int, *, seed: int = 0) -> Plan:
+    return make_plan(make_pool(K, J), calls=K * n_slots, n_independent=0, seed=seed)
+
+
+def means(plan: Plan, answer: Floats) -> Floats:
+    agent = np.append(plan.first, plan.second)
+    return np.bincount(agent, np.tile(answer, 2), plan.n_agents) / np.bincount(agent, minlength=plan.n_agents)
+
+
+def contributions(plan: Plan, answer: Floats) -> ItemContributions:
+    ones = np.ones(len(plan))
+    return item_contributions(
+        plan.first,
+        plan.second,
+        plan.item,
+        answer,
+        ability=means(plan, answer),
+        first_weight=ones,
+        second_weight=ones,
+        n_items=plan.n_items,
+    ).matrices()
+
+
+def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
+    of = contributions(plan, answer)
+    return covariance_over_clusters(of.by_item, of.weight)
+
+
+def on_these_items(plan: Plan, answer: Floats, *, n_items: int | None = None) -> CentredCovariance:
+    ones = np.ones(len(plan))
+    return covariance_on_these_items(
+        plan.first,
+        plan.second,
+        plan.item,
+        plan.slot,
+        answer,
+        ability=means(plan, answer),
+        first_weight=ones,
+        second_weight=ones,
+        n_items=n_items or plan.n_items,
+    )
+
+
+def dense_answers(K: int, J: int, *, cell: float, pair: float, noise: float, seed: int) -> Floats:
+    """D float[J, K, K] without a main effect of agents."""
+    rng = np.random.default_rng(seed)
+    c = cell * rng.standard_normal((J, K))
+    noisy = noise * rng.standard_normal((J, K, K)) + rng.standard_normal((J, 1, 1))
+    return np.asarray(c[:, :, None] + c[:, None, :] + pair * rng.standard_normal((K, K)) + noisy)
+
+
+def dense_ability(D: Floats) -> Floats:
+    K = D.shape[1]
+    D = np.where(np.eye(K, dtype=bool), 0.0, D)
+    return np.asarray((D.sum(axis=(0, 1)) + D.sum(axis=(0, 2))) / (2 * (K - 1) * len(D)))
+
+
+def test_the_covariance_is_that_of_clusters_shrunk_to_independent_agents_of_the_average_variance() -> None:
+    rng = np.random.default_rng(0)
+    U = rng.choice([-0.01, 0.01], (5, 40))
+    found = covariance_over_clusters(U, np.full((5, 40), 1 / 40))
+    g = (U - U.mean(axis=0)) / np.sqrt(1 - 1 / 40)
+    own = np.diag(g @ g.T)
+    expected = np.zeros((5, 5))
+    hidden = unseen_square(g * 40, np.full(5, 40))
+    for i in range(5):
+        for k in range(5):
+            apart = 1.0 if i == k else -1 / 4
+            prior = apart * (6 / 45 * own.mean() + 3.54 / 2 * np.sqrt(hidden[i] * hidden[k]) / 40**2)
+            expected[i, k] = 39 / 45 * (g[i] @ g[k]) + prior
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(found.freedom, np.full(5, 45.0))
+
+
+def test_what_the_ridge_of_a_fit_with_gaps_leaves_moves_nobody_and_hides_as_much_as_nothing() -> None:
+    rng = np.random.default_rng(0)
+    score = np.full((5, 12), -0.9)
+    score[rng.random(score.shape) < 0.7] = np.nan
+    error = ClippedLinear().fit(score).centred_covariance.error
+    assert (~np.isnan(error)).any()
+    assert np.nanmin(error) > 0.1
+
+
+def test_what_few_items_move_hides_more_of_its_kind_and_what_all_move_hides_none() -> None:
+    few, all_ = np.zeros((1, 50)), np.full((1, 50), 0.5)
+    few[0, :2] = 0.5
+    hidden_few, hidden_all, hidden_none = (float(unseen_square(m, np.array([50]))[0]) for m in (few, all_, 0 * few))
+    assert hidden_few == pytest.approx((1 + 2 * 0.25) / 3 * (1 - 6 / 50))
+    assert hidden_all == 0
+    assert hidden_none == 1
+
+
+def test_an_agent_that_was_never_asked_has_no_error_and_one_agent_alone_is_refused() -> None:
+    U, p = np.random.default_rng(0).normal(size=(5, 9)), np.full((5, 9), 1 / 9)
+    U[2], p[2] = 0, 0
+    found = covariance_over_clusters(U, p)
+    assert np.isnan(found.covariance[2]).all()
+    assert np.isfinite(np.delete(found.error, 2)).all()
+    with pytest.raises(StatisticsError, match="cluster-agents"):
+        covariance_over_clusters(U[:1], p[:1])
+    with pytest.raises(StatisticsError, match="cluster-shape"):
+        covariance_over_clusters(U, p[:2])
+
+
+def test_dense_cells_and_a_cyclic_plan_of_every_pair_give_the_same_width_on_the_same_answers() -> None:
+    K, J = 6, 20
+    plan = cyclic(K, J, J * (K - 1))
+    D = np.clip(dense_answers(K, J, cell=0.1, pair=0.05, noise=0.2, seed=1) * 0.3, -1, 1)
+    score = (np.where(np.eye(K, dtype=bool), 0, D).sum(axis=1) + np.where(np.eye(K, dtype=bool), 0, D).sum(axis=2)).T
+    model = ClippedLinear().fit(score / (2 * (K - 1)))
+    cells = item_covariance(np.ones((K, J)), model.residual_, component=model.component_)
+    trials = over_items(plan, D[plan.item, plan.first, plan.second])
+    np.testing.assert_allclose(cells.half_width(), trials.half_width(), rtol=0.02)
+
+
+def test_cells_with_gaps_hold_the_nominal_share_over_items_of_the_kind() -> None:
+    K, J = 8, 60
+    theta, covered = np.linspace(-0.2, 0.2, K), []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        score = theta[:, None] + 0.15 * rng.standard_normal((K, J)) + 0.1 * rng.standard_normal(J)
+        score[rng.random((K, J)) < 0.5] = np.nan
+        model = ClippedLinear().fit(np.clip(score, -1, 1))
+        seen = ~np.isnan(score)
+        found = item_covariance(seen.astype(float), np.where(seen, model.residual_, 0), component=model.component_)
+        covered.append(np.abs(model.ability_ - model.ability_.mean() - theta) <= found.half_width())
+    assert 0.93 <= np.mean(covered) <= 0.975
+
+
+def test_a_cell_design_of_two_parts_has_an_error_within_each_and_none_across() -> None:
+    rng = np.random.default_rng(0)
+    weight = np.zeros((8, 30))
+    weight[:4, :15] = weight[4:, 15:] = 1
+    component = np.repeat([0, 1], 4).astype(np.int32)
+    found = item_covariance(weight, weight * rng.normal(size=weight.shape) / 10, component=component)
+    assert np.isfinite(found.covariance[:4, :4]).all()
+    assert np.isfinite(found.covariance[4:, 4:]).all()
+    assert np.isnan(found.covariance[:4, 4:]).all()
+
+
+@pytest.mark.parametrize(("cell", "pair"), [(0.3, 0.0), (0.0, 0.5), (0.2, 0.2)])
+def test_on_these_items_what_balance_makes_no_error_is_taken_out_and_the_rest_still_covers(
+    cell: float, pair: float
+) -> None:
+    K, J = 8, 30
+    plan = cyclic(K, J, 63)
+    covered, ratio = [], []
+    for seed in range(150):
+        D = dense_answers(K, J, cell=cell, pair=pair, noise=0.4, seed=seed)
+        answer, truth = D[plan.item, plan.first, plan.second], dense_ability(D)
+        off = means(plan, answer) - truth
+        half = on_these_items(plan, answer).half_width()
+        covered.append(np.abs(off - off.mean()) <= half)
+        old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+        ratio.append(half.mean() / ((old.high - old.low).mean() / 2))
+    assert 0.93 <= np.mean(covered) <= 0.98
+    assert np.mean(ratio) < 0.95
+
+
+def test_with_fewer_slots_than_shifts_items_still_average_out() -> None:
+    K, J, n_slots = 12, 20, 9
+    plan = cyclic(K, J, n_slots)
+    covered, width = [], []
+    for seed in range(80):
+        D = dense_answers(K, J, cell=0.4, pair=0.1, noise=0.3, seed=seed)
+        answer, truth = D[plan.item, plan.first, plan.second], dense_ability(D)
+        off = means(plan, answer) - truth
+        half = on_these_items(plan, answer).half_width()
+        covered.append(np.abs(off - off.mean()) <= half)
+        plain = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+        width.append(2 * half.mean() / (plain.high - plain.low).mean())
+    assert 0.93 <= np.mean(covered) <= 0.98
+    assert np.mean(width) < 0.95
+
+
+def test_with_fewer_slots_than_shifts_and_nothing_of_items_the_plain_form_stands() -> None:
+    K, J, n_slots = 12, 40, 8
+    plan = cyclic(K, J, n_slots)
+    answer = np.random.default_rng(0).random(len(plan))
+    old = trial_mean(plan.first, plan.second, plan.slot, answer, n_agents=K, n_population=K * (K - 1) * J)
+    found = on_these_items(plan, answer)
+    width = found.half_width() / ((old.high - old.low) / 2)
+    assert width.min() > 0.85
+    assert np.median(width) < 1.01
+
+
+def test_trials_without_a_slot_are_refused() -> None:
+    plan = cyclic(5, 6, 6)
+    none = np.full(len(plan), -1, dtype=np.int32)
+    ones = np.ones(len(plan))
+    with pytest.raises(StatisticsError, match="slot-missing"):
+        covariance_on_these_items(
+            plan.first,
+            plan.second,
+            plan.item,
+            none,
+            ones,
+            ability=np.ones(5),
+            first_weight=ones,
+            second_weight=ones,
+            n_items=6,
+        )
+
+
+@pytest.mark.parametrize("n_slots", [12, 48])
+def test_no_interval_has_zero_width_where_all_answers_are_the_same_or_everything_was_asked(n_slots: int) -> None:
+    plan = cyclic(5, 12, n_slots)
+    same = np.ones(len(plan))
+    assert over_items(plan, same).half_width().min() > 0.05
+    assert on_these_items(plan, same).half_width().min() > 0
+    assert on_these_items(plan, np.random.default_rng(0).random(len(plan))).half_width().min() > 0
+
+
+def test_twelve_agreements_of_twelve_allow_a_quarter_and_pass_no_gate_before_72_items() -> None:
+    plan = cyclic(5, 12, 12)
+    alike = quiet_difference(contributions(plan, np.ones(len(plan))), 0, 1)
+    assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
+    assert items_that_decide(alike, margin=0.05, alpha=0.025) == 72
+    assert alike.half_width(0.025, n_items=72) < 0.05 <= alike.half_width(0.025, n_items=71)
+
+
+def test_agents_that_differ_on_every_item_keep_the_interval_of_the_variance() -> None:
+    plan = cyclic(6, 40, 80)
+    of = contributions(plan, np.random.default_rng(0).random(len(plan)))
+    found = quiet_difference(of, 0, 1)
+    plain = student.ppf(0.975, found.n_items - 1) * found.variance**0.5
+    assert plain <= found.half_width(0.025) < 1.05 * plain
+
+
+def test_a_gate_at_its_margin_passes_rarely_where_whole_items_fail_and_the_difference_is_covered() -> None:
+    K, J, rate = 5, 60, 0.05 * 4 / 3
+    plan = cyclic(K, J, J)
+    passed, covered = 0, 0
+    for seed in range(300):
+        bad = np.random.default_rng(seed).random(J) < rate
+        answer = np.where(bad[plan.item] & ((plan.first == 0) | (plan.second == 0)), 0.0, 1.0)
+        found = quiet_difference(contributions(plan, answer), 0, 1)
+        passed += found.value - found.half_width(0.025) > -0.05
+        covered += abs(found.value + 0.05) <= found.half_width(0.025)
+    assert passed <= 15
+    assert covered >= 279
+
+
+def test_items_that_decide_are_fewer_the_clearer_the_difference_and_none_are_promised_beyond_a_million() -> None:
+    near, far = QuietDifference(-0.02, 1e-3, 50, 50.0, 0.0), QuietDifference(-0.1, 1e-3, 50, 50.0, 0.0)
+    slow = items_that_decide(near, margin=0.05, alpha=0.025)
+    fast = items_that_decide(far, margin=0.05, alpha=0.025)
+    assert slow is not None
+    assert fast is not None
+    assert fast < slow
+    assert items_that_decide(QuietDifference(0.0, 10.0, 5, 5.0, 1.0), margin=1e-3, alpha=0.025) is None
+    with pytest.raises(StatisticsError, match="decision-error"):
+        items_that_decide(near, margin=0.0, alpha=0.025)
+
+
+def covariance(variance: float, K: int, *, correlation: float = 0.0) -> CentredCovariance:
+    C = variance * ((1 - correlation) * np.eye(K) + correlation)
+    return CentredCovariance(C, np.full(K, 1e6))
+
+
+def test_two_agents_are_told_apart_by_their_difference_where_their_intervals_still_overlap() -> None:
+    of, ability = covariance(0.01**2, 3), np.array([0.5, 0.47, 0.0])
+    half = of.half_width()
+    assert ability[0] - half[0] < ability[1] + half[1]
+    found = differences(ability, of)
+    assert found.above.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+    assert found.best == 0
+    assert found.places.low.tolist() == found.places.high.tolist() == [1, 2, 3]
+
+
+def test_covariances_count_in_the_error_of_a_difference() -> None:
+    found = differences(np.array([0.1, 0.0, -0.1]), covariance(0.01, 3, correlation=0.9))
+    assert found.error[0, 1] == pytest.approx(np.sqrt(2 * 0.01 * 0.1))
+    assert np.isnan(np.diag(found.error)).all()
+
+
+def test_means_that_differ_in_the_16th_decimal_are_ties_of_which_none_is_best() -> None:
+    ability = np.array([0.7, 0.7 + 1e-16, 0.7 - 1.2e-16, 0.1])
+    found = differences(ability, covariance(1e-36, 4))
+    assert tied_places(ability).tolist() == [1, 1, 1, 4]
+    assert found.best is None
+    assert found.places.low.tolist() == [1, 1, 1, 4]
+    assert found.value[0, 1] == 0
+    assert bool(same_value(ability[:1], ability[1:2])[0])
+
+
+def test_an_agent_without_an_estimate_holds_any_place_and_nobody_is_best_over_it() -> None:
+    found = differences(np.array([0.5, 0.2, np.nan]), covariance(1e-6, 3))
+    assert found.best is None
+    assert (found.places.low[2], found.places.high[2]) == (1, 3)
+    assert found.places.low.tolist() == [1, 2, 1]
+
+
+def test_where_agents_hardly_differ_the_best_still_stands_first_and_nobody_beyond_its_place_of_all_at_once() -> None:
+    K = 20
+    covariance = CentredCovariance(np.eye(K) - 1 / K, np.full(K, 35.0))
+    ahead, ends = np.zeros((2, K))
+    ahead[0] = 3.2
+    ends[[0, -1]] = 2.9, -2.9
+    found = differences(ahead, covariance)
+    assert found.best == 0
+    assert found.places.high[0] == 1
+    assert (found.places.low[1:] == 2).all()
+    one_by_one, at_once = differences(ends, covariance).places, places_at_once(differences(ends, covariance))
+    assert at_once.high[0] == K - 1
+    assert (at_once.low <= one_by_one.low).all()
+    assert (one_by_one.high <= at_once.high).all()
+
+
+def test_places_all_at_once_are_wider_than_one_by_one_and_wider_still_with_few_clusters() -> None:
+    ability = np.linspace(0.3, -0.3, 12)
+    of = covariance(0.03**2, 12)
+    few = CentredCovariance(of.covariance, np.full(12, 4.0))
+    one = differences(ability, of).places
+    many, fewer = (places_at_once(differences(ability, c)) for c in (of, few))
+    widths = [int((r.high - r.low).sum()) for r in (one, many, fewer)]
+    assert widths[0] < widths[1] < widths[2]
+
+
+def test_where_all_agents_are_alike_their_places_still_hold_one_by_one_and_all_at_once() -> None:
+    K, J, one, every = 12, 40, [], []
+    plan = cyclic(K, J, 80)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        c = 0.2 * rng.standard_normal((J, K))
+        answer = c[plan.item, plan.first] + c[plan.item, plan.second] + 0.35 * rng.standard_normal(len(plan))
+        found = differences(means(plan, answer), over_items(plan, answer))
+        one.append((found.places.low == 1) & (found.places.high == K))
+        at_once = places_at_once(found)
+        every.append((at_once.low == 1).all() and (at_once.high == K).all())
+    assert np.mean(one) >= 0.95
+    assert np.mean(every) >= 0.93
+
+
+def test_of_two_equal_leaders_one_is_wrongly_called_best_in_at_most_one_of_twenty() -> None:
+    rng, ability, of = np.random.default_rng(0), np.array([0.3, 0.3, 0.0, -0.3]), covariance(0.05**2, 4)
+    named = [differences(ability + 0.05 * rng.standard_normal(4), of).best is not None for _ in range(2000)]
+    assert 0.035 <= np.mean(named) <= 0.065
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_uncertainty_runs(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    script = [sys.executable, str(ROOT / "benchmarks" / "uncertainty.py"), "--smoke", "--out", str(out)]
+    subprocess.run([*script, "--shared", str(tmp_path)], check=True, capture_output=True)
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["intervals"]["kind, simulated 8 × 12, 20 %"]["covered"] > 0.5
+    assert all(0 <= row["covered"] <= 1 for row in found["nearly_alike"].values())
+
+
+def test_weights_count_for_the_finite_population_by_what_they_are_worth() -> None:
+    """Trials of unequal weight are fewer than they are: as many of equal weight as leave the same variance."""
+    K, J = 6, 8
+    plan = cyclic(K, J, 36)
+    answer = np.random.default_rng(0).random(len(plan))
+    errors = []
+    for few in (1.0, 6.0):
+        weight = np.where(plan.slot % 6 == 0, few, 1.0)
+        total = np.bincount(np.append(plan.first, plan.second), np.tile(weight * answer, 2), K)
+        ability = total / np.bincount(np.append(plan.first, plan.second), np.tile(weight, 2), K)
+        columns = (plan.first, plan.second, plan.item, plan.slot, answer)
+        one, thrice = (
+            covariance_on_these_items(
+                *columns, ability=ability, first_weight=times * weight, second_weight=times * weight, n_items=J
+            ).error
+            for times in (1.0, 3.0)
+        )
+        np.testing.assert_allclose(one, thrice)
+        errors.append(one.mean())
+    assert errors[1] > 1.5 * errors[0]
+
+
+def test_errors_that_fall_on_trials_of_great_weight_count_with_that_weight() -> None:
+    """Slots of weight 4 that are noisy or quiet, the others the other way round: as many errors, but not as heavy ones."""
+    K, J = 10, 40
+    plan = cyclic(K, J, 3 * J)
+    heavy = plan.slot % 4 == 0
+    weight = np.where(heavy, 4.0, 1.0)
+    agent, twice = np.append(plan.first, plan.second), np.tile(weight, 2)
+    drawn = np.random.default_rng(0).standard_normal(len(plan))
+    errors = []
+    for noisy in (heavy, ~heavy):
+        answer = drawn * np.where(noisy, 0.4, 0.1)
+        ability = np.bincount(agent, twice * np.tile(answer, 2), K) / np.bincount(agent, twice, K)
+        columns = (plan.first, plan.second, plan.item, plan.slot, answer)
+        found = covariance_on_these_items(
+            *columns, ability=ability, first_weight=weight, second_weight=weight, n_items=J
+        )
+        expected = np.sqrt(np.bincount(agent, twice**2 * np.tile(np.where(noisy, 0.4, 0.1) ** 2, 2), K))
+        errors.append(float(np.mean(found.error * np.bincount(agent, twice, K) / expected)))
+    assert max(errors) / min(errors) < 1.25, errors

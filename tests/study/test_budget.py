@@ -1,0 +1,243 @@
+"""The budget study: figures are those of the plans it draws, and the words follow the figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from commands import Youden
+from pools import answer_with, make_pool
+from worlds import dense_world, verdicts, write_run
+from youden.cli import youden
+from youden.data.importers.peer_prediction import import_results
+from youden.errors import ConfigError, PlanError, StatisticsError
+from youden.nouns import PAIRED
+from youden.protocol.plan import make_plan
+from youden.protocol.scores import tally, train_scores
+from youden.run.ability import TrialMean
+from youden.stats.base.metrics import spearman
+from youden.study.budget_curves import BudgetRow, BudgetStudy, Halves, study_budget, top_recall
+from youden.study.budget_goals import budget_json, budget_words, parse_goal, recommend
+from youden.study.replaying import World, imagine, make_world, open_world, read_dense_or_imagine, read_world, replay
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return dense_world()
+
+
+def test_a_dense_replay_gives_the_run_itself(world: World) -> None:
+    plan = make_plan(world.pool, design="dense", holdout=0)
+    again = tally(replay(plan, world))
+    assert again.digest == world.rates.digest
+
+
+def test_what_the_run_never_saw_is_missing_not_zero() -> None:
+    result = verdicts(make_pool(6, 8), design="cyclic", percent=40)
+    pilot = make_world(tally(result), difference_only=False)
+    assert 0 < pilot.observed < 0.9
+    replayed = replay(make_plan(pilot.pool, design="dense", holdout=0), pilot)
+    assert replayed.answered[replayed.plan.arm == 0].mean() == pytest.approx(pilot.observed)
+    assert np.isnan(replayed.answer[~replayed.answered]).all()
+
+
+def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
+    study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
+    dense = train_scores(world.rates).value.mean(axis=1)
+    rho, inside = [], []
+    for seed in range(3):
+        plan = make_plan(world.pool, design="cyclic", percent=20, holdout=0, seed=seed)
+        means = TrialMean().fit(plan, replay(plan, world))
+        rho.append(spearman(means.ability_, dense).value)
+        shift = means.ability_.mean() - dense.mean()
+        inside += [((means.low_ <= dense + shift) & (dense + shift <= means.high_)).mean()]
+    row = study.designs["cyclic"][0]
+    assert row.calls == len(plan)
+    assert row.rho_mean == pytest.approx(np.mean(rho))
+    assert row.rho_sd == pytest.approx(np.std(rho, ddof=1))
+    assert row.coverage == pytest.approx(np.mean(inside))
+
+
+@pytest.mark.parametrize("target", ["row", "symmetric"])
+@pytest.mark.parametrize("design", ["dense", "cyclic", "row", "column", "hybrid", "nlogn"])
+def test_every_design_reaches_the_dense_ranking_with_every_call(world: World, design: str, target: str) -> None:
+    study = study_budget(world, designs=[design], percents=[200], n_seeds=2, target=target, top=3)
+    row = study.designs[design][0]
+    assert row.rho_mean == pytest.approx(1.0, abs=0.03)
+    assert row.recall == pytest.approx(1.0, abs=0.2)
+    assert row.cells == 160
+
+
+def test_a_budget_no_design_fits_is_an_error_and_one_that_some_fit_says_why(world: World) -> None:
+    with pytest.raises(PlanError) as caught:
+        study_budget(world, designs=["dense"], percents=[1], n_seeds=2)
+    assert caught.value.slug == "budget-none-fits"
+    study = study_budget(world, designs=["dense", "cyclic"], percents=[30], n_seeds=2)
+    assert study.designs["dense"][0].rho_mean is None
+    assert "dense design takes" in str(study.designs["dense"][0].why)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slug"), [({"n_seeds": 0}, "study-seeds"), ({"top": 8}, "budget-top"), ({"top": 0}, "budget-top")]
+)
+def test_bad_arguments_are_refused(world: World, arguments: dict[str, int], slug: str) -> None:
+    with pytest.raises(StatisticsError) as caught:
+        study_budget(world, **arguments)
+    assert caught.value.slug == slug
+
+
+def made_up(**rows: list[tuple[float, float]]) -> BudgetStudy:
+    return BudgetStudy(
+        target="symmetric",
+        dense_calls=1000,
+        halves=Halves(0.96, 0.01, {1: 0.9, 3: 0.8, 5: 0.7}),
+        fpr=0.0,
+        r2=0.6,
+        top=5,
+        tops=(1, 3, 5),
+        n_seeds=20,
+        designs={
+            name: tuple(
+                BudgetRow(
+                    percent=calls / 10, asked=f"{calls / 10:g} %", calls=calls, rho_mean=rho, slots=20, coverage=0.95
+                )
+                for calls, rho in found
+            )
+            for name, found in rows.items()
+        },
+    )
+
+
+def test_the_cheapest_that_meets_the_goal_is_recommended() -> None:
+    study = made_up(cyclic=[(10, 0.9), (50, 0.98)], nlogn=[(40, 0.95), (100, 0.99)])
+    assert recommend(study, parse_goal("0.94")).row == study.designs["nlogn"][0]
+    assert recommend(study, parse_goal("rho=0.97")).row == study.designs["cyclic"][1]
+
+
+def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:
+    study = made_up(cyclic=[(10, 0.9), (50, 0.961)])
+    words = budget_words(study, parse_goal("rho=0.97"))
+    assert words[0].startswith("Short of the goal mean ρ ≥ 0.97: the best tried is cyclic at 5 %")
+    assert "0.960" in words[0]
+    assert "more items are needed" in words[0]
+    assert budget_json(study, parse_goal("rho=0.97"))["recommended"] is None
+
+
+@pytest.mark.parametrize("text", ["", "rho", "rho=2", "tau=0.9", "0", "rho=nan"])
+def test_a_goal_nobody_can_read_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_goal(text)
+    assert caught.value.slug == "goal"
+
+
+def test_a_goal_in_what_no_design_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match="State a goal in rho"):
+        recommend(made_up(cyclic=[(10, 0.9)]), parse_goal("halfwidth=0.1"))
+
+
+def test_few_slots_and_odd_coverage_are_said() -> None:
+    study = made_up(cyclic=[(10, 0.9)])
+    row = BudgetRow(percent=1, asked="1 %", calls=10, rho_mean=0.9, slots=8, coverage=0.8)
+    words = " ".join(budget_words(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
+    assert "8 slots" in words
+    doubtful = {**vars(study), "fpr": 0.1, "r2": 0.3}
+    more = " ".join(budget_words(BudgetStudy(**doubtful), parse_goal("0.5")))
+    assert "false-positive rate is 10.0%" in more
+    assert "explains 30%" in more
+    assert "too narrow" in words
+    few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
+    said = " ".join(budget_words(BudgetStudy(**few), parse_goal("0.5")))
+    assert "too narrow" not in said
+    assert "With 3 seeds nothing is said of how often intervals hold; that takes 20." in said
+
+
+def test_a_pilot_is_imagined_whole_with_abilities_shrunk_not_stretched(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "pilot", n_items=40, design="cyclic", percent=10)
+    with pytest.raises(StatisticsError) as caught:
+        open_world(folder)
+    assert caught.value.slug == "replay-pilot"
+    whole = read_dense_or_imagine(folder, seed=0)
+    assert whole.observed == 1
+    assert any("pilot" in line for line in whole.words)
+    truth = np.linspace(0.4, -0.4, 8) / 2
+    found = whole.scores("symmetric").mean(axis=1)
+    assert np.corrcoef(found, truth)[0, 1] > 0.9
+    assert 0.5 < found.std() / (truth.std() * 6 / 7 + truth.std() / 7) < 1.5
+    assert imagine(read_world(folder), seed=0).rates.digest == whole.rates.digest
+
+
+def test_a_pilot_with_many_false_positives_is_imagined_within_the_range_of_scores() -> None:
+    plan = make_plan(make_pool(5, 10), percent=50, independent="pooled:30", holdout=0, seed=0)
+    hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
+    answer = np.where(plan.arm == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
+    whole = imagine(make_world(tally(answer_with(plan, answer)), difference_only=False), seed=0)
+    assert np.nanmin(whole.paired - whole.independent) >= -1
+    study = study_budget(whole, n_seeds=2)
+    assert all(row.rho_mean is not None for rows in study.designs.values() for row in rows)
+
+
+def test_budgets_nobody_named_fit_the_pool() -> None:
+    world = dense_world(8, 40)
+    study = study_budget(world, n_seeds=1)
+    percents = {design: tuple(row.percent for row in rows) for design, rows in study.designs.items()}
+    assert percents == {"cyclic": (5, 10, 20), "nlogn": (10, 20, 50)}
+    assert all(row.why is None for rows in study.designs.values() for row in rows)
+    whole = study_budget(dense_world(5, 6), designs=["dense"], n_seeds=1)
+    assert [row.percent for row in whole.designs["dense"]] == [100]
+
+
+def test_recall_by_hand() -> None:
+    found, dense = np.array([0.9, 0.1, 0.8, 0.7]), np.array([0.9, 0.8, 0.7, np.nan])
+    assert [top_recall(found, dense, k) for k in (1, 2, 3)] == [1, 0.5, pytest.approx(2 / 3)]
+
+
+def test_recall_stands_beside_the_correlation_with_what_halves_of_the_items_find(world: World) -> None:
+    study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
+    row = study.designs["cyclic"][0]
+    assert set(row.recalls or {}) == {1, 3, 5}
+    assert row.recall == (row.recalls or {})[5]
+    words = " ".join(budget_words(study, parse_goal("0.5")))
+    assert f"{row.recalls[5]:.2f} of the top 5 ({study.halves.recalls[5]:.2f})" in words
+    assert study_budget(dense_world(4, 20), designs=["cyclic"], percents=[50], n_seeds=1).tops == (1, 3)
+
+
+def test_the_command_prints_the_agreed_json(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")
+    options = ["--design", "cyclic,nlogn", "--percent", "10,30", "--seeds", "2", "--json"]
+    done = CliRunner().invoke(youden, ["study", "budget", str(folder.path), *options], catch_exceptions=False)
+    budget = json.loads(done.stdout)["budget"]
+    assert {"target", "dense_calls", "ceiling", "designs"} <= set(budget)
+    assert budget["dense_calls"] == 2 * 8 * 7 * 20
+    assert set(budget["designs"]) == {"cyclic", "nlogn"}
+    for row in budget["designs"]["cyclic"]:
+        assert {"percent", "calls", "rho_mean", "rho_sd", "coverage", "halfwidth", "top5_recall"} <= set(row)
+    table = CliRunner().invoke(youden, ["study", "budget", str(folder.path), *options[:-1]], catch_exceptions=False)
+    assert "cyclic" in table.stdout
+    assert "ceiling" in table.stdout
+
+
+def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction: Path) -> None:
+    rates = import_results(peer_prediction / "eval_results" / "pubmed_200_config_results").rates
+    study = study_budget(make_world(rates, difference_only=True), designs=["cyclic"], percents=[2], n_seeds=6)
+    row = study.designs["cyclic"][0]
+    assert study.halves.rho == pytest.approx(0.976, abs=0.005)
+    assert row.calls == 6940
+    assert row.rho_mean == pytest.approx(0.973, abs=0.009)
+    assert 0.93 <= (row.coverage or 0) <= 0.995
+
+
+def test_budgets_are_asked_for_as_trials_and_as_widths_too(youden: Youden, tmp_path: Path) -> None:
+    write_run(tmp_path / "dense", n_agents=6, n_items=30)
+    ended = youden("study", "budget", "dense", "--trials", "40,80", "--width", "0.08", "--seeds", "3", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)["budget"]["designs"]
+    assert [row["asked"] for row in found["cyclic"]] == ["40 trials", "80 trials", "± 0.08"]
+    assert [row["trials"] for row in found["cyclic"][:2]] == [40, 80]
+    assert found["cyclic"][2]["halfwidth"] < 0.085
+    assert "cannot ask until a width is there" in found["nlogn"][2]["why"]
+    shown = youden("study", "budget", "dense", "--trials", "40", "--design", "cyclic", "--seeds", "2")
+    assert "cyclic at 40 trials (40 trials an agent, 220 calls" in " ".join(shown.out.split())

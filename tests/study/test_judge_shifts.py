@@ -1,0 +1,186 @@
+"""Families and judges: a preference is claimed where it is shown, and every other case is said in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pools import answer_with, make_pool
+from youden.cli.results import show_judges
+from youden.errors import ConfigError
+from youden.nouns import PAIRED, Plan
+from youden.nouns.pool import plain_fields
+from youden.protocol.plan import make_plan
+from youden.protocol.scores import tally
+from youden.study.agreement import study_judges
+from youden.study.judge_shifts import JudgeShifts, judge_shifts, shift_words
+from youden.study.judged_runs import JudgedRun, SideBySide, side_by_side, with_families
+
+POOL = make_pool(12, 20)
+FAMILIES = {f"a{i}": "Own" if i in (1, 4, 7, 10) else "rest" for i in range(12)}
+OWN = np.array([FAMILIES[f"a{i}"] == "Own" for i in range(12)])
+
+
+def plan_of(*, calls: int = 1300) -> Plan:
+    return make_plan(POOL, design="cyclic", calls=calls, n_independent=40, seed=1)
+
+
+def judged(
+    plan: Plan, name: str, *, seed: int, favour: float = 0.0, family: str | None = None, better: float = 0.0
+) -> JudgedRun:
+    """Yes with chance .3 and more for better agents, `favour` more for each agent of the family Own, which is `better`."""
+    rng = np.random.default_rng(seed)
+    ability = np.linspace(0.2, 0, 12) + better * OWN
+    chance = 0.3 + ability[plan.first] + ability[plan.second]
+    chance += favour * (OWN[plan.first].astype(float) + OWN[plan.second])
+    result = answer_with(plan, np.where(plan.arm == PAIRED, rng.random(len(plan)) < chance, 0.0).astype(float))
+    return JudgedRun(name, plan.pool_digest, tally(result), result, FAMILIES, family)
+
+
+def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> SideBySide:
+    plan = plan_of()
+    return side_by_side([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
+
+
+def words(shifts: JudgeShifts) -> str:
+    return " ".join(shift_words(shifts))
+
+
+def test_a_judge_that_favours_its_own_family_is_found_out_and_the_claim_is_relative() -> None:
+    found = judge_shifts(both(favour=0.15, other="own "), 0, 1)
+    own = next(row for row in found.families if row.family == "Own")
+    assert own.favoured_by == ("B",)
+    assert own.judges == ("B",)
+    assert own.n_agents == 4
+    assert own.low is not None
+    assert own.low > 0
+    assert "B favours agents of its own family Own (4)" in words(found)
+    assert "A third judge would tell" in words(found)
+    assert "A's own family is not known" in words(found)
+
+
+def test_the_same_shift_counts_against_the_first_judges_family_the_other_way_round() -> None:
+    found = judge_shifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
+    assert {row.family: row.favoured_by for row in found.families} == {"Own": (), "rest": ()}
+    assert {row.level for row in found.families} == {0.95}
+    turned = judge_shifts(both(favour=0.15, one="rest"), 0, 1)
+    assert {row.family: row.favoured_by for row in turned.families} == {"Own": (), "rest": ("A",)}
+    assert {row.level for row in turned.families} == {0.9}
+
+
+def test_judges_that_agree_on_every_trial_leave_a_preference_room() -> None:
+    plan = plan_of()
+    found = judge_shifts(side_by_side([judged(plan, name, seed=1, family=name) for name in ("A", "Own")]), 0, 1)
+    own = next(row for row in found.families if row.family == "Own")
+    assert own.low is not None
+    assert own.high is not None
+    assert own.low < -0.003
+    assert own.high > 0.003
+    assert min(agent.high - agent.low for agent in found.agents) > 0.02
+    assert "ρ = 1.00 (no interval: what both answered leaves no other order)." in words(found)
+
+
+def test_without_a_preference_none_is_claimed() -> None:
+    found = judge_shifts(both(other="Own"), 0, 1)
+    assert all(row.favoured_by == () for row in found.families)
+    assert "No self-preference of B is shown" in words(found)
+    assert "No agent moves beyond chance" in words(found)
+    assert found.rho is not None
+    assert found.rho.low <= found.rho.rho <= found.rho.high <= 1
+
+
+def test_a_family_at_one_end_of_the_ranking_cannot_be_told_apart_from_a_curve() -> None:
+    strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
+    found = judge_shifts(replace(both(favour=0.15, other="Own"), families=strongest), 0, 1)
+    own = next(row for row in found.families if row.family == "Own")
+    assert not own.told_apart
+    assert own.curve_share is not None
+    assert own.curve_share > 0.25
+    assert own.favoured_by == ()
+    assert "cannot be told apart from a curved relation" in words(found)
+
+
+def test_errors_of_abilities_excuse_no_preference_for_a_family_that_stands_low() -> None:
+    """They flatten the curve: a strong family seems to get more and a weak one less than it does, never the reverse."""
+    plan, claimed = plan_of(calls=900), {}
+    for better, favour in ((-0.08, 0.13), (0.08, 0.0)):
+        claimed[better] = 0
+        for seed in range(8):
+            one = judged(plan, "A", seed=2 * seed, better=better)
+            other = judged(plan, "B", seed=2 * seed + 1, better=better, favour=favour, family="Own")
+            families = judge_shifts(side_by_side([one, other]), 0, 1).families
+            claimed[better] += next(row for row in families if row.family == "Own").favoured_by == ("B",)
+    assert claimed[-0.08] >= 6
+    assert claimed[0.08] == 0
+
+
+@pytest.mark.slow
+def test_a_judge_that_lets_all_strong_agents_pass_hides_a_curve(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ICLR's strongest ten, whom the first judge hardly tells from the next; nobody is favoured. 13 of 148 replays claimed it; in
+    these the family stands together by the second judge's answers alone."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from recorded import world_of
+    from rejudge import Case, simulate
+
+    world = world_of("ICLR", shared)
+    case = Case(domain="ICLR", plant="none", family=10, own_sd=0.0, noise="hard steps", place="strongest")
+    for seed in (81007, 81033, 81047):
+        found = simulate(case, world, seed=seed)
+        assert found["curve_share"] < 0.1
+        assert not found["claimed"]
+        assert found["not_told_apart"]
+
+
+def test_what_cannot_be_tested_is_said() -> None:
+    assert "No agent both judged is of B's family, other" in words(judge_shifts(both(other="other"), 0, 1))
+    shared = words(judge_shifts(both(favour=0.3, one="own", other="Own"), 0, 1))
+    assert shared.count("are of one family, Own: a preference they share cannot be seen") == 1
+    assert "favours" not in shared
+    nobody = replace(both(other="Own"), families=(None,) * 12)
+    assert "agents of two families or more are needed" in words(judge_shifts(nobody, 0, 1))
+    alone = replace(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
+    single = judge_shifts(alone, 0, 1)
+    assert all(row.favoured_by == () for row in single.families)
+    assert "too few on one side to claim a preference" in words(single)
+
+
+def test_of_three_agents_no_shift_can_be_asked_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = make_plan(make_pool(3, 30), design="cyclic", percent=50, n_independent=20, seed=1)
+    runs = []
+    for name, seed in (("A", 1), ("B", 2)):
+        result = answer_with(plan, np.random.default_rng(seed).integers(0, 2, len(plan)).astype(float))
+        runs.append(JudgedRun(name, plan.pool_digest, tally(result), result))
+    study = study_judges(side_by_side(runs))
+    said = " ".join(study.words)
+    assert "Nothing is said of single agents between A and B: 3 agents" in said
+    assert "moves beyond chance" not in said
+    show_judges(study)
+    assert "nan" not in capsys.readouterr().out
+
+
+def test_families_can_be_named_on_the_spot_for_judges_that_are_there() -> None:
+    named = with_families(both(favour=0.15), {"B": "Own"})
+    assert judge_shifts(named, 0, 1).families[0].favoured_by == ("B",)
+    with pytest.raises(ConfigError) as caught:
+        with_families(named, {"C": "Own"})
+    assert caught.value.slug == "judge-family"
+
+
+def test_the_study_carries_shifts_as_json_and_says_why_there_are_none() -> None:
+    study = study_judges(both(favour=0.15, other="Own"))
+    said = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
+    assert said["n_trials"] == (plan_of().arm == PAIRED).sum()
+    assert {agent["agent"] for agent in said["agents"]} == set(FAMILIES)
+    assert said["families"][0]["favoured_by"] == ["B"]
+    assert any("B favours" in line for line in study.words)
+    plan = plan_of(calls=100)
+    few = study_judges(side_by_side([judged(plan, "A", seed=1), judged(plan, "B", seed=2)]))
+    assert few.shifts == () or few.shifts[0].n_trials >= 24
+    answers = answer_with(plan, np.full(len(plan), 0.5), missing=np.arange(len(plan)) > 12)
+    none = study_judges(side_by_side([judged(plan, "A", seed=1), JudgedRun("B", None, tally(answers), answers)]))
+    assert none.shifts == ()
+    assert any("shifts of agents need 4 trials each" in line for line in none.words)

@@ -1,0 +1,130 @@
+"""Transforms are pure, named, composable, and leave something to see."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from youden.errors import ConfigError
+from youden.text.sentences import first_pieces, pieces, sentences
+from youden.text.transforms import TRANSFORMS, Step, apply_steps
+from youden.text.words import synonyms, words
+
+TEXT = (
+    "The river rose in 1953. Two bridges fell at night! Nobody was hurt. The town built new houses, quickly and well."
+)
+
+
+def made(name: str, text: str = TEXT, seed: int = 0, **options: object) -> str:
+    return Step(name, options)(text, np.random.default_rng(seed))  # type: ignore[arg-type]
+
+
+def seen(text: str) -> str:
+    return "".join(character for character in text if not character.isspace())
+
+
+@pytest.mark.parametrize("name", list(TRANSFORMS))
+@given(text=st.text(max_size=60), seed=st.integers(0, 9))
+@settings(max_examples=12, deadline=None)
+def test_a_transform_repeats_itself_by_seed_and_is_never_empty_unless_that_is_its_work(
+    name: str, text: str, seed: int
+) -> None:
+    result = made(name, text, seed)
+    assert result == made(name, text, seed)
+    if text.strip() and name != "empty":
+        assert result.strip()
+
+
+@given(text=st.text(max_size=80), n=st.integers(0, 12))
+@settings(max_examples=25, deadline=None)
+def test_cutting_keeps_all_that_can_be_seen(text: str, n: int) -> None:
+    assert seen("".join(sentences(text))) == seen("".join(pieces(text))) == seen(text)
+    assert pieces(first_pieces(text, n)) == pieces(text)[:n]
+
+
+def test_reorder_moves_sentences_and_loses_none() -> None:
+    result = made("reorder")
+    assert result != TEXT
+    assert sorted(sentences(result)) == sorted(sentences(TEXT))
+
+
+def test_omit_drops_half_and_keeps_the_order() -> None:
+    kept = sentences(made("omit"))
+    assert len(kept) == 2
+    assert kept == [part for part in sentences(TEXT) if part in kept]
+
+
+def test_truncate_takes_words_or_a_share_and_one_character_of_chinese_is_a_word() -> None:
+    assert made("truncate", words=5) == "The river rose in 1953."
+    assert len(pieces(made("truncate", share=0.5))) == len(pieces(TEXT)) // 2
+    assert made("truncate", "河水上涨。", words=2) == "河水"
+
+
+def test_synonyms_change_words_and_keep_capitals_and_the_rest() -> None:
+    result = made("synonyms", "River towns are OLD, 1953.", share=1.0)
+    assert result != "River towns are OLD, 1953."
+    assert result[0].isupper()
+    assert result.endswith(", 1953.")
+    assert "river" not in synonyms("river")
+    assert synonyms("zzzz") == ()
+
+
+def test_filler_and_padding_only_add() -> None:
+    assert sentences(made("filler"))[::2] == sentences(TEXT)
+    padded = made("pad", share=2.0)
+    assert padded.startswith(TEXT)
+    assert len(pieces(padded)) >= 3 * len(pieces(TEXT))
+    assert made("pad", share=0) == TEXT
+
+
+def test_extracts_are_sentences_of_the_text_in_its_order() -> None:
+    for name in ("lead", "pick", "textrank"):
+        parts = sentences(made(name, n=2))
+        assert len(parts) == 2
+        assert parts == [part for part in sentences(TEXT) if part in parts]
+    assert made("lead", n=1, skip=2) == "Nobody was hurt."
+
+
+def test_textrank_takes_the_sentence_that_shares_most_with_the_others() -> None:
+    text = "Apples grow red. Apples and pears grow red in orchards. Pears in orchards ripen. Fish swim."
+    assert made("textrank", text, n=1) == "Apples and pears grow red in orchards."
+
+
+def test_template_differs_by_its_topic_only_and_random_words_are_nobodys() -> None:
+    one, two = made("template", "river river bank"), made("template", "bread bread oven")
+    assert one.replace("river", "bread") == two
+    assert len(pieces(made("random"))) == len(pieces(TEXT))
+    assert not set(words(made("random"))) & set(words(TEXT))
+
+
+def test_case_bullets_repeat_clone_and_dump() -> None:
+    assert made("case", to="upper") == TEXT.upper()
+    assert made("bullets").splitlines()[2] == "- Nobody was hurt."
+    assert Counter(words(made("repeat", times=3))) == Counter({w: 3 * n for w, n in Counter(words(TEXT)).items()})
+    assert made("clone") == made("dump") == TEXT
+
+
+def test_steps_are_applied_in_turn() -> None:
+    steps = [Step("truncate", {"words": 3}), Step("case", {"to": "lower"}), Step("repeat")]
+    assert apply_steps(TEXT, steps, np.random.default_rng(0)) == "the river rose the river rose"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "slug"),
+    [
+        ("reverse", {}, "unknown-transform"),
+        ("truncate", {"word": 3}, "transform-option"),
+        ("truncate", {"words": 0}, "transform-option"),
+        ("omit", {"share": 2.0}, "transform-option"),
+        ("case", {"to": "camel"}, "transform-option"),
+        ("truncate", {"words": "three"}, "transform-option"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused(name: str, options: dict[str, object], slug: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        made(name, **options)
+    assert caught.value.slug == slug

@@ -1,0 +1,240 @@
+"""The viewer over its socket: who may ask, what it answers, and that it only reads."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from report_runs import judged
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import ConfigError, RunFolderError
+from youden.practice.labels import open_labels, validate
+from youden.report.data.trial_rows import KINDS
+from youden.view.app import Serving, make_app, prepare
+from youden.view.shown import Runs, find_runs, state_of
+
+TOKEN = secrets.token_urlsafe(8)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    judged(root / "one", missing=lambda plan: np.arange(len(plan)) % 10 == 3)
+    judged(root / "two", answers=lambda plan: np.linspace(0, 1, len(plan)))
+    (root / "half").mkdir()
+    pool = RunFolder(root / "one").file("pool.json").read_bytes()
+    (root / "half" / "pool.json").write_bytes(pool)
+    (root.parent / "secret.txt").write_text("secret", encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def serving(root: Path) -> Iterator[Serving]:
+    serving = prepare(Runs(root), port=0, token=TOKEN)
+    thread = threading.Thread(target=serving.run)
+    thread.start()
+    while not serving.server.started:
+        time.sleep(0.01)
+    yield serving
+    serving.server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def base(serving: Serving) -> str:
+    return serving.url.split("/?")[0]
+
+
+@pytest.fixture
+def client(base: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=base, trust_env=False, follow_redirects=True, timeout=300) as client:
+        assert client.get("/", params={"token": TOKEN}).status_code == 200
+        yield client
+
+
+def test_it_listens_on_this_machine_only(serving: Serving) -> None:
+    assert serving.listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%00"])
+def test_without_the_token_nothing_is_shown(base: str, query: str) -> None:
+    for path in ("/", "/run/one", "/run/one/trials", "/nowhere"):
+        answer = httpx.get(base + path + query, trust_env=False)
+        assert answer.status_code == 403
+        assert "one" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1.evil.example", ""])
+def test_other_hosts_are_refused_even_with_the_token(base: str, client: httpx.Client, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code in (400, 421)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_writes_are_refused(client: httpx.Client, method: str) -> None:
+    assert client.request(method, "/run/one").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/run/..%2Fsecret.txt",
+        "/run/%2e%2e/%2e%2e/secret.txt",
+        "/run/one%2F..%2F..%2Fsecret.txt",
+        "/run/%2Fetc%2Fpasswd",
+        "/../secret.txt",
+        "/run/one/trials?against=..%2Fone",
+        "/compare?one=..&two=one",
+    ],
+)
+def test_no_path_leads_out_of_the_runs(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "secret" not in answer.text
+
+
+def test_the_token_leaves_the_address_and_never_leads_to_another_host(base: str) -> None:
+    for path in ("/run/one", "//evil.example/x"):
+        answer = httpx.get(f"{base}{path}?token={TOKEN}&a=b", trust_env=False)
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/{path.lstrip('/')}?a=b"
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+
+
+def test_the_list_shows_every_run_and_its_state(client: httpx.Client) -> None:
+    page = client.get("/").text
+    for expected in ('href="/run/one"', 'href="/run/two"', "half", "unfinished", 'action="/compare"'):
+        assert expected in page
+
+
+def test_a_report_is_the_same_page_with_its_trials_asked_for(client: httpx.Client) -> None:
+    page = client.get("/run/one").text
+    assert 'data-live="/run/one/trials"' in page
+    assert "connect-src 'self'" in html.unescape(page)
+    assert "Who is best, and how sure are we?" in page
+
+
+def test_a_report_is_drawn_once_and_again_where_the_runs_files_have_changed(tmp_path: Path) -> None:
+    folder = judged(tmp_path / "runs" / "kept")
+    app = make_app(Runs(tmp_path / "runs"), token=TOKEN, port=8000)
+
+    async def page() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            client.cookies.update((await client.get("/", params={"token": TOKEN})).cookies)
+            return await client.get("/run/kept")
+
+    first = asyncio.run(page())
+    assert first.status_code == 200
+    items = folder.file("items.csv").read_bytes()
+    folder.file("items.csv").unlink()
+    assert asyncio.run(page()).text == first.text, "nothing was read again"
+    folder.file("items.csv").write_bytes(items)
+    pool = folder.read_pool()
+    labels = tmp_path / "labels.csv"
+    labels.write_text("agent,score\n" + "".join(f"{agent},{n}\n" for n, agent in enumerate(pool.agent_ids)))
+    validate(folder, open_labels(labels, pool.agent_ids))
+    assert asyncio.run(page()).text != first.text
+
+
+def test_all_trials_are_there_page_by_page(client: httpx.Client) -> None:
+    first = client.get("/run/one/trials").json()
+    assert first["total"] == 320
+    kinds = [KINDS.index(line["kind"]) for line in first["lines"]]
+    assert kinds == sorted(kinds)
+    seen = [
+        line["row"]
+        for page in range(32)
+        for line in client.get("/run/one/trials", params={"page": page, "by": "row"}).json()["lines"]
+    ]
+    assert seen == list(range(320))
+    missing = client.get("/run/one/trials", params={"answer": "missing"}).json()
+    assert missing["total"] == 32
+    one = client.get("/run/one/trials/0").json()
+    assert one["first"].startswith("agent ")
+    assert one["raw"] is None
+
+
+def test_two_runs_stand_side_by_side_with_the_other_judges_answers(client: httpx.Client) -> None:
+    page = client.get("/compare", params={"one": "one", "two": "two"}).text
+    assert "Do the rankings agree?" in page
+    assert "data-against" in page
+    lines = client.get("/run/one/trials", params={"against": "two", "kind": "judges differ"}).json()["lines"]
+    assert lines
+    assert all(line["hard"] != (line["against"] == 1) for line in lines)
+
+
+@pytest.mark.parametrize(
+    "query", ["by=nothing", "page=-1", "page=x", "answer=perhaps", f"agent={'a' * 201}", "page=99999999999999999999"]
+)
+def test_a_question_that_makes_no_sense_is_a_clear_refusal(client: httpx.Client, query: str) -> None:
+    assert client.get(f"/run/one/trials?{query}").status_code == 400
+    assert client.get("/run/one/trials/320").status_code == 404
+
+
+def test_a_run_without_a_file_says_which(client: httpx.Client) -> None:
+    answer = client.get("/run/half")
+    assert answer.status_code == 409
+    assert "[run-file-missing]" in answer.text
+
+
+def test_looking_changes_no_file(client: httpx.Client, root: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    for path in ("/", "/run/one", "/run/one/trials", "/run/one/trials/3", "/compare?one=one&two=two", "/run/one/live"):
+        assert client.get(path).status_code == 200
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_runs_of_the_same_name_are_told_apart_and_a_path_that_is_none_is_refused(root: Path, tmp_path: Path) -> None:
+    judged(tmp_path / "one")
+    runs = find_runs([root / "one", tmp_path / "one"], root=root)
+    assert list(runs.all()) == ["one", "one (2)"]
+    assert list(find_runs([], root=root).all()) == ["half", "one", "two"]
+    assert find_runs([], root=root / "none").all() == {}
+    with pytest.raises(RunFolderError, match=r"\[run-missing\]"):
+        find_runs([tmp_path], root=root)
+    assert state_of(RunFolder(root / "one")) == "fitted"
+
+
+def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
+    with pytest.raises(ConfigError, match=r"\[view-port\]"):
+        prepare(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
+
+
+@pytest.mark.parametrize("name", ["arm", "kind", "answer"])
+def test_a_filter_that_means_nothing_is_refused(client: httpx.Client, name: str) -> None:
+    refused = client.get("/run/one/trials", params={name: "' OR 1=1"})
+    assert (refused.status_code, refused.text.startswith(f"{name} is one of: ")) == (400, True)
+
+
+def test_every_filter_that_means_something_is_taken(client: httpx.Client) -> None:
+    for kind in KINDS:
+        assert client.get("/run/one/trials", params={"kind": kind}).status_code == 200
+    arms = [client.get("/run/one/trials", params={"arm": arm}).json()["total"] for arm in ("paired", "independent")]
+    assert sum(arms) == client.get("/run/one/trials").json()["total"]
+    assert min(arms) > 0
+
+
+def test_trials_are_searched_by_words_in_their_texts_agents_and_items(client: httpx.Client) -> None:
+    def found(words: str) -> list[dict[str, object]]:
+        answer = client.get("/run/one/trials", params={"text": words}).json()
+        assert answer["total"] >= len(answer["lines"])
+        lines: list[dict[str, object]] = answer["lines"]
+        return lines
+
+    assert all(1 in (line["first"], line["second"]) for line in found("AGENT 1 says"))
+    assert all(3 in (line["item"], line["other_item"]) for line in found("of item 3"))
+    assert found("a2")
+    assert found("no such words") == []
+    assert client.get("/run/one/trials", params={"text": "x" * 201}).status_code == 400
+    assert client.get("/run/one/trials/0").json()["line"]["row"] == 0

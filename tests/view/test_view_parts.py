@@ -1,0 +1,223 @@
+"""The viewer on a run in parts: any trial is reached by paging, and a page reads only the parts that it needs."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from browsers import chromium, complaints, drawn, serious, until
+from pools import make_pool
+from report_runs import judged
+from youden.data.folder import trial_tables
+from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.trial_tables import TrialBlock
+from youden.nouns import Plan
+from youden.nouns.pool import Floats
+from youden.report.data.trial_rows import KINDS, Chosen, TrialBook, TrialLine, TrialRows
+from youden.view.app import prepare
+from youden.view.shown import Runs, TrialParts
+
+K, J, N = 6, 40, 400
+
+
+def answers(plan: Plan) -> Floats:
+    return np.random.default_rng(0).random(len(plan)).round(2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trial_tables, "ROWS_OF_A_PART", 60)
+        return judged(
+            tmp_path_factory.mktemp("parts") / "wide",
+            pool=make_pool(K, J),
+            answers=answers,
+            missing=lambda plan: np.arange(len(plan)) % 7 == 3,
+            design="cyclic",
+            calls=N,
+        )
+
+
+@pytest.fixture(scope="module")
+def in_memory(run: RunFolder) -> TrialRows:
+    book = TrialBook(run.read_verdicts(run.read_plan()))
+    return TrialRows(book.columns, book.plan)
+
+
+@pytest.fixture(scope="module")
+def all_lines(run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
+    return [in_memory.line(row) for row in range(len(run.read_plan()))]
+
+
+@pytest.fixture(scope="module")
+def columns() -> dict[tuple[int, str], Any]:
+    return {}
+
+
+@pytest.fixture
+def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of a part is read from its file once for all tests."""
+    read = TrialBlock._read
+
+    def once(block: TrialBlock, name: str) -> Any:
+        key = block.start, name
+        if key not in columns:
+            columns[key] = read(block, name)
+        return columns[key]
+
+    monkeypatch.setattr(TrialBlock, "_read", once)
+
+
+def test_the_run_lies_in_parts(run: RunFolder) -> None:
+    assert len(list(run.file("verdicts.parquet").glob("*.parquet"))) > 5
+
+
+@pytest.mark.usefixtures("read_once")
+@pytest.mark.parametrize("by", ["row", "item", "first", "second", "arm", "answer", "kind"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_pages_are_those_of_all_trials_sorted_in_memory(
+    run: RunFolder, in_memory: TrialRows, all_lines: list[TrialLine], by: Any, descending: bool
+) -> None:
+    parts = TrialParts(run)
+    cells = np.random.default_rng(1).random((K, J)) < 0.1
+    for chosen in (
+        Chosen(),
+        Chosen(agents=frozenset({2})),
+        Chosen(items=frozenset({3, 5}), answer="no"),
+        Chosen(arm="independent", kind="independent yes"),
+        Chosen(answer="missing"),
+        Chosen(words="some", cells=cells),
+        Chosen(items=frozenset()),
+    ):
+        expected = in_memory.find(chosen, by=by, descending=descending).tolist()
+        pages = [
+            parts.page(chosen, by=by, descending=descending, start=start, stop=start + 250)
+            for start in range(0, len(expected) + 1, 250)
+        ]
+        assert {page.total for page in pages} == {len(expected)}
+        lines = list(itertools.chain.from_iterable(page.lines for page in pages))
+        assert [line.row for line in lines] == expected
+        assert lines == [all_lines[row] for row in expected]
+
+
+def test_a_page_reads_only_the_parts_of_its_trials(run: RunFolder, tmp_path: Path) -> None:
+    import shutil
+
+    copy = RunFolder(tmp_path / "copy")
+    shutil.copytree(run.path, copy.path)
+    parts = TrialParts(copy)
+    files = sorted(copy.file("verdicts.parquet").glob("*.parquet"))
+    for file in files[1:]:
+        file.unlink()
+    assert [line.row for line in parts.page(Chosen(), by="row", descending=False, start=20, stop=30).lines] == list(
+        range(20, 30)
+    )
+    with pytest.raises(Exception, match="run-file-damaged"):
+        parts.line(len(parts) - 1)
+
+
+@pytest.fixture(scope="module")
+def url(run: RunFolder) -> Iterator[str]:
+    serving = prepare(Runs(run.path.parent), port=0, token=secrets.token_urlsafe(8))
+    thread = threading.Thread(target=serving.run)
+    thread.start()
+    while not serving.server.started:
+        time.sleep(0.01)
+    yield serving.url
+    serving.server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def client(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(
+        base_url=url.split("/?", maxsplit=1)[0], trust_env=False, follow_redirects=True, timeout=300
+    ) as client:
+        assert client.get(url).status_code == 200
+        yield client
+
+
+@pytest.mark.slow
+def test_every_trial_is_reached_by_paging_and_named(run: RunFolder, client: httpx.Client) -> None:
+    plan = run.read_plan()
+    rows = []
+    for page in itertools.count():
+        said = client.get("/run/wide/trials", params={"page": page, "by": "item"}).json()
+        rows += [line["row"] for line in said["lines"]]
+        assert all(said["items"][str(line["item"])] == plan.item_ids[line["item"]] for line in said["lines"])
+        if not said["lines"]:
+            break
+    assert sorted(rows) == list(range(len(plan)))
+    last = client.get(f"/run/wide/trials/{len(plan) - 1}").json()
+    assert last["line"]["kind"] in KINDS
+    assert last["first"].startswith("agent ")
+    assert set(last["agents"].values()) == {plan.agent_ids[last["line"][side]] for side in ("first", "second")}
+
+
+def test_the_page_lists_no_names_and_the_viewer_offers_those_that_match(client: httpx.Client) -> None:
+    page = client.get("/run/wide").text
+    assert page.count("<option") < 20
+    offered = client.get("/run/wide/names", params={"of": "item", "like": "3"}).json()
+    assert len(offered) == 13
+    assert all("3" in name for name in offered)
+    assert len(client.get("/run/wide/names", params={"of": "item"}).json()) == 20
+    assert client.get("/run/wide/names", params={"of": "judge"}).status_code == 400
+    assert client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
+
+
+def test_what_no_part_alone_can_tell_is_refused_and_not_called_none(client: httpx.Client) -> None:
+    refused = client.get("/run/wide/trials", params={"kind": "answers differ"})
+    assert (refused.status_code, "lies in parts" in refused.text) == (400, True)
+
+
+def test_an_agent_is_found_by_its_name_or_a_part_of_it(client: httpx.Client) -> None:
+    def total(**asked: str) -> int:
+        return int(client.get("/run/wide/trials", params=asked).json()["total"])
+
+    assert 0 < total(agent="A2") < total(agent="a") == total()
+    assert total(agent="nobody") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_a_run_in_parts_is_searched_with_the_keyboard_alone(run: RunFolder, url: str) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    def where() -> str:
+        return str(browser.find_element("id", "trials-where").text)
+
+    item = run.read_plan().item_ids[33]
+    with chromium() as browser:
+        browser.get(url)
+        browser.get(url.split("/?", maxsplit=1)[0] + "/run/wide")
+        drawn(browser)
+        total = len(run.read_plan())
+        until(lambda: where() == f"1–10 of {total:,}")
+        field = browser.find_element("css selector", "#trial-filters [name=item]")
+        field.send_keys(item[:-1])
+        offered = "return [...document.querySelectorAll('#known-item option')].map((one) => one.value)"
+        until(lambda: item in browser.execute_script(offered))
+        field.send_keys(item[-1])
+        cells = "return [...document.querySelectorAll('#trial-table td:nth-child(2)')].map((one) => one.textContent)"
+        until(lambda: all(item in cell for cell in browser.execute_script(cells) or [""]))
+        assert serious(browser) == []
+        field.send_keys(Keys.TAB)
+        assert browser.switch_to.active_element.get_attribute("name") == "arm"
+        browser.find_element("css selector", "#trial-table tbody button").send_keys(Keys.ENTER)
+        opened = until(lambda: browser.find_elements("css selector", "dialog[open] .text"))
+        assert f"of item {item[1:]}" in opened[0].text + opened[1].text
+        browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+        until(lambda: not browser.find_elements("css selector", "dialog[open]"))
+        field.clear()
+        field.send_keys("no such item")
+        until(lambda: where() == "No trial fits.")
+        assert complaints(browser) == []
