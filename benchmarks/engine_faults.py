@@ -105,7 +105,7 @@ def main() -> None:
     """Print the matrix; end with 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="a few faults: whether it all runs")
-    parser.add_argument("--only", nargs="+", choices=fuzzing.BACKENDS, default=list(fuzzing.BACKENDS))
+    parser.add_argument("--only", nargs="+", choices=fuzzing.ASKED_BY, default=list(fuzzing.ASKED_BY))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     found: dict[str, dict[str, Measured]] = {}
