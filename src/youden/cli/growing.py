@@ -20,7 +20,6 @@ from youden.cli import UNDECIDED, options, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
 from youden.cli.results import show_judges
-from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 from youden.text.sentences import counted
 
@@ -309,6 +308,7 @@ def rejudge_command(
     like any other. Nothing that its store holds is asked again; the same command resumes.
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import plain_fields
     from youden.practice.rejudge import compare_rejudged, plan_rejudge
     from youden.run.pipeline import fit_run, judge_run
     from youden.run.precision import expected_of

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.cli import options, progress, show
-from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 from youden.text.sentences import items_compared, signed, with_interval
 
@@ -132,6 +131,7 @@ def compare_command(
     pool's agents).
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import plain_fields
     from youden.study.agreement import study_judges
     from youden.study.judged_runs import read_judged, side_by_side, with_families
 

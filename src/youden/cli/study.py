@@ -21,7 +21,6 @@ import click
 from youden.cli import options, show
 from youden.cli.options import Loading, Number, words
 from youden.cli.progress import progress_bar
-from youden.nouns.pool import plain_fields
 from youden.text.sentences import items_compared
 from youden.text.tables import Table
 
@@ -61,6 +60,7 @@ def links_command(
     transformed scores, with the R² of the additive fit.
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import plain_fields
     from youden.study.link_curl import partners_share, study_links
 
     folder = RunFolder(run)
@@ -130,6 +130,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     peer_review….
     """
     from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import plain_fields
     from youden.study.agreement import study_judges
     from youden.study.judged_runs import read_judged, side_by_side
     from youden.study.paper import by_domain, study_paper

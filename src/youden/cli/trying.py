@@ -15,7 +15,6 @@ import click
 
 from youden.cli import options, show
 from youden.cli.progress import progress_bar
-from youden.nouns.pool import plain_fields
 from youden.text.printable import printable
 from youden.text.tables import Table, two_sided
 
@@ -200,6 +199,7 @@ def stress_command(
     --max-cost holds for all attacks together; where they would cost more, nothing is asked. Packages add attacks by the
     entry-point group youden.attacks. The same command resumes.
     """
+    from youden.nouns.pool import plain_fields
     from youden.practice.planned_stress import plan_stress
     from youden.practice.stressing import asked_in_words, stress
 
