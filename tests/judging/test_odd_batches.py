@@ -21,7 +21,7 @@ from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
 from toy_engine import run_batch
 from wire_server import Reply, well_behaved
-from youden.errors import ShortRunError
+from youden.errors import JudgeError, ShortRunError
 from youden.judging.asking.terms import Asking, Batching, Books, Limits
 from youden.judging.engine import judge_plan
 from youden.judging.outside import openai_batches
@@ -137,6 +137,26 @@ async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(st
         assert len(noted_batches(store.place)) == 1
         assert (await all_that_is_asked(server, store)).answered.all()
         assert sent(server) == {1}
+
+
+async def test_a_batch_that_perhaps_began_and_is_refused_since_names_the_way_to_give_it_up(store: Store) -> None:
+    async with BatchServer(faults={"create": ["reset", "400", "400"]}) as server:
+        for _ in range(2):
+            with pytest.raises(JudgeError, match=r"stays noted.*--forget ") as caught:
+                await ask(server, store)
+            (noted,) = noted_batches(store.place)
+            assert noted.id in str(caught.value)
+        assert (await all_that_is_asked(server, store)).answered.all()
+        assert sent(server) == {1}
+
+
+async def test_an_upload_that_is_answered_with_no_json_is_said_in_words_and_tried_again(store: Store) -> None:
+    async with BatchServer(odd={"upload": lambda said: b"<html>hello"}) as server:
+        with pytest.raises(ShortRunError, match=r"no id of the file.*Nothing of it was begun"):
+            await ask(server, store, outage=0.05)
+        assert noted_batches(store.place) == []
+        server.odd = {}
+        assert (await all_that_is_asked(server, store)).answered.all()
 
 
 ASKS = """

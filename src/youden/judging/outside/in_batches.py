@@ -44,7 +44,14 @@ def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: 
             slug="batch-unknown",
         )
     if error.kind != "retry":
-        return ends_the_run(error, judge=config.name, address=config.address)
+        ended = ends_the_run(error, judge=config.name, address=config.address)
+        if job is None or job.batch is not None:
+            return ended
+        return JudgeError(
+            f"{ended.message} An earlier try may have begun this batch of {len(job.keys):,} requests, so it stays noted; to give "
+            f"it up and send them once more: `youden store batches {noted_in} --forget {job.id}`.",
+            slug=ended.slug,
+        )
     if job is None:
         return ShortRunError(
             f"A batch of '{config.name}' could not be sent to {config.address}: {error.reason} Nothing of it was begun; run the "

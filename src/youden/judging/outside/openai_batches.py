@@ -53,7 +53,8 @@ class OpenAIBatches:
         async def once() -> str:
             files = self._client.files
             file = await files.create(file=("youden.jsonl", text), purpose="batch", timeout=_TRANSFER_SECONDS)
-            return _id(vars(file), "the file")
+            # a reply that is no JSON comes out of the SDK as text
+            return _id({} if isinstance(file, str) else vars(file), "the file")
 
         return await self._tried(once)
 
