@@ -164,6 +164,7 @@ class Loop:
                 self._routing.elsewhere[call.key] = call
             return
         self._n_in_flight += 1
+        call.last_usd = 0.0  # its last try is booked already
         try:
             if self._caller.outage.is_stuck(call.tries):
                 await self._look_with_another(call)
