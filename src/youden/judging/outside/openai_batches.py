@@ -52,9 +52,9 @@ class OpenAIBatches:
 
         async def once() -> str:
             files = self._client.files
-            file = await files.create(file=("youden.jsonl", text), purpose="batch", timeout=_TRANSFER_SECONDS)
             # a reply that is no JSON comes out of the SDK as text
-            return _id({} if isinstance(file, str) else vars(file), "the file")
+            said: object = await files.create(file=("youden.jsonl", text), purpose="batch", timeout=_TRANSFER_SECONDS)
+            return _id({} if isinstance(said, str) else vars(said), "the file")
 
         return await self._tried(once)
 
