@@ -67,6 +67,44 @@ RESULTS = {
 }
 
 
+def nearly_always_right(**plan: object) -> Verdicts:
+    """Six agents that are the same source on nearly every item, the last two of them on 4 items of 5; never on others' items."""
+    made = make_plan(make_pool(6, 40), **{"holdout": 0.0, "seed": 2, **plan})
+    slips = np.random.default_rng(4).random((6, 40)) < np.array([0, 0, 0.02, 0.02, 0.2, 0.2])[:, None]
+    slipped = slips[made.first, made.item] | slips[made.second, made.item]
+    return answer_with(made, ((made.arm == PAIRED) & ~slipped).astype(float))
+
+
+AT_THE_TOP = {
+    "everything": {"design": "dense"},
+    "a fifth held out": {"design": "dense", "holdout": 0.2},
+    "slots": {"design": "cyclic", "percent": 60},
+    "cells": {"design": "nlogn"},
+    "rounds": {"design": "adaptive", "percent": 60},
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_TOP)
+def test_all_designs_agree_on_the_level_and_no_ability_leaves_its_range(name: str) -> None:
+    every = nearly_always_right(design="dense")
+    truth = float(every.answer[every.plan.arm == PAIRED].mean())
+    result = nearly_always_right(**AT_THE_TOP[name])
+    table = youden.rank(result.plan, result)
+    assert table["ability"].between(-1, 1).all()
+    assert table["ability"].mean() == pytest.approx(truth, abs=1e-9 if name == "everything" else 0.02)
+
+
+def test_the_level_of_agents_that_nothing_links_is_that_of_their_own_answers() -> None:
+    whole = nearly_always_right(design="dense")
+    plan, left = whole.plan, whole.plan.first < 3
+    across = (plan.arm == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
+    table = youden.rank(plan, answer_with(plan, whole.answer, missing=across)).set_index("agent")["ability"]
+    for agents, rows in (([0, 1, 2], left), ([3, 4, 5], ~left)):
+        asked = rows & (plan.arm == PAIRED) & ~across
+        assert table[[plan.agent_ids[i] for i in agents]].mean() == pytest.approx(whole.answer[asked].mean(), abs=0.02)
+    assert table.between(-1, 1).all()
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_rank_says_what_the_whole_analysis_says(name: str) -> None:
     result = RESULTS[name]()

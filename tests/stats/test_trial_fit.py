@@ -56,6 +56,7 @@ def test_where_every_pair_was_asked_abilities_are_means() -> None:
     found = fitted(PairBlock(first, second, item, value, np.ones(len(item)), np.zeros(len(item)), J), K)
     mean = np.bincount(np.append(first, second), np.tile(value, 2), K) / (2 * (K - 1) * J)
     np.testing.assert_allclose(found.ability, mean - mean.mean(), atol=1e-12)
+    np.testing.assert_allclose(found.item_level, [value[item == j].mean() for j in range(J)], atol=1e-12)
     # nothing is left to ask on these items; no interval has zero width
     assert (found.left > 0).all()
     assert (found.left < 0.02).all()

@@ -166,6 +166,11 @@ class ApartSums:
         """The mean answer; None where there is none."""
         return self.total_all / self.n_trials if self.n_trials else None
 
+    @property
+    def clean_rate(self) -> float:
+        """The mean answer of those that a training score may read; 0 where there is none."""
+        return self.clean_total / self.clean_n if self.clean_n else 0.0
+
 
 @dataclass(frozen=True, eq=False)
 class Tallied:
@@ -216,11 +221,11 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
         squares += (times**2).sum(axis=1)
         held_out = split.holdout[rates.first, rates.item] | split.holdout[rates.second, rates.item]
         pairs.add(rates, learned=(rates.n_paired > 0) & ~held_out, n_cells=int(seen[:, block.items].sum()))
-    clean = apart.clean_total / apart.clean_n if apart.clean_n else 0.0
     pooled = plan.independent == "pooled"
+    less = apart.clean_rate if pooled else 0.0
     return Tallied(
-        row=row.scores("train", less=clean if pooled else 0.0),
-        symmetric=symmetric.scores("train", less=clean if pooled else 0.0),
+        row=row.scores("train", less=less),
+        symmetric=symmetric.scores("train", less=less),
         holdout=None if held is None else held.scores("holdout", less=(apart.rate or 0.0) if pooled else 0.0),
         apart=apart,
         item_trials=item_trials,

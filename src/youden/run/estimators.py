@@ -41,7 +41,12 @@ class Fitted(NamedTuple):
 
 
 def fit_rates(
-    rates: Rates, split: Split | None = None, *, target: Target = "items-like-these", with_items: bool = False
+    rates: Rates,
+    split: Split | None = None,
+    *,
+    target: Target = "items-like-these",
+    with_items: bool = False,
+    n_first: int | None = None,
 ) -> Fitted:
     """Of rates in memory, as `fitted_abilities`. Raises: as `train_scores` and `ClippedLinear.fit`."""
     from youden.stats.additive.clipped_linear import ClippedLinear
@@ -49,7 +54,7 @@ def fit_rates(
     scores = train_scores(rates, split)
     model, answers = ClippedLinear().fit(scores), answers_of(rates, split)
     fpr = pooled_fpr(rates)
-    found = fitted_abilities(model, scores, answers, fpr=fpr, target=target, with_items=with_items)
+    found = fitted_abilities(model, scores, answers, fpr=fpr, target=target, with_items=with_items, n_first=n_first)
     return Fitted(scores, model, found)
 
 
@@ -61,20 +66,22 @@ def fitted_abilities(
     fpr: float | None,
     target: Target = "items-like-these",
     with_items: bool = False,
+    n_first: int | None = None,
 ) -> Abilities:
-    """By `trial_fit` of `answers`, on the level of `model`, fitted to `scores`; by `cell_abilities` where it gives None.
+    """By `trial_fit` of `answers`; by `cell_abilities` of `model`, fitted to `scores`, where it gives None.
 
+    Their mean is what the average agent scores on the average item, of the first `n_first` items or of all.
     fpr: the rate that was taken off the answers, None where unknown. with_items: whether `by_item` is made.
     """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
     if found is None:
-        return cell_abilities(model, scores, fpr=fpr, target=target)
+        return cell_abilities(model, scores, fpr=fpr, target=target, n_first=n_first)
     covariance, method = found.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
         covariance, method = covariance.scaled_apart(found.left), f"{method}, finite population"
     return Abilities(
-        found.ability + float(np.nanmean(model.ability_)),
+        np.clip(found.ability + np.nanmean(found.item_level[:n_first]), -1, 1),
         covariance,
         found.weight.astype(np.int32),
         fpr or 0.0,
@@ -127,10 +134,17 @@ def _by_item(found: TrialFit) -> ByItem:
 
 
 def cell_abilities(
-    model: ClippedLinear, scores: Scores, *, fpr: float | None, target: Target = "items-like-these"
+    model: ClippedLinear,
+    scores: Scores,
+    *,
+    fpr: float | None,
+    target: Target = "items-like-these",
+    n_first: int | None = None,
 ) -> Abilities:
     """Abilities where cells rank, from `model` fitted to `scores`. fpr: the rate that was taken off them, None where unknown.
 
+    The model's abilities may lie beyond ±1, for a prediction may overshoot a score of ±1. Agents that trials link stand around
+    the mean of their clipped predictions, on their items among the first `n_first`.
     On these items: the covariance over items × 1 − T_i/(PJ + 1), T_i answered trials of i, P = 2(K−1). That is too wide where
     most cells were asked: what an agent has of its own on an item then falls out.
     """
@@ -146,7 +160,14 @@ def cell_abilities(
         share = (weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[at.agent])[kept]
         residual = model.residual_cells_
         by_item = ByItem(residual.at, residual.value * share, share)
-    return Abilities(model.ability_, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
+    ability, predicted = model.ability_.copy(), model.predict()[:, :n_first]
+    for one in range(model.n_components_):
+        agents = model.component_ == one
+        items = np.isin(np.arange(at.n_items), at.item[agents[at.agent]])[:n_first]
+        if items.any():
+            ability[agents] += predicted[np.ix_(agents, items)].mean() - ability[agents].mean()
+    ability = np.clip(ability, -1, 1)
+    return Abilities(ability, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
 
 
 MOST_LOST = 0.05
@@ -259,16 +280,9 @@ def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abil
     part, n_items = complete_part(result), extensions_of(result.plan).items
     found = abilities_of(part, target=target)
     if found is None:
-        return _fitted(part, n_items, target)
+        return fit_rates(tally(part), part.plan.split, target=target, with_items=True, n_first=n_items).found
     first_items = (part.plan.arm == PAIRED) & part.answered & (part.plan.item < n_items)
     if part.plan.n_items == n_items or not first_items.any():
         return found
     level = float(part.answer[first_items].mean()) - found.fpr
     return found._replace(ability=found.ability + (level - float(np.nanmean(found.ability))))
-
-
-def _fitted(part: Verdicts, n_items: int, target: Target) -> Abilities:
-    _, model, found = fit_rates(tally(part), part.plan.split, target=target, with_items=True)
-    if part.plan.n_items == n_items:
-        return found
-    return found._replace(ability=found.ability - float(np.nanmean(model.difficulty_[:n_items])))

@@ -52,7 +52,7 @@ def extended_abilities(result: Verdicts, anchors: Abilities) -> Abilities:
     freedom[same] = anchors.covariance.freedom[same]
     n_trials = np.where(now > 0, n, _padded(anchors.n_trials.astype(np.float64), n_new))
     return Abilities(
-        ability,
+        np.clip(ability, -1, 1),
         CentredCovariance(covariance, freedom),
         n_trials.astype(np.int32),
         anchors.fpr,

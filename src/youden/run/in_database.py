@@ -75,7 +75,7 @@ def fit_in_database(
             if by_trials:
                 found = _abilities(means(blocks(connection, plan), sums), sums, target)
             else:
-                answers = partial(_answers, connection, plan)
+                answers = partial(_answers, connection, plan, sums.apart.clean_rate)
                 found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=target)
             calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.said.models, measured=of.said.measured)
             rung = alarms(connection, plan.n_agents)
@@ -107,10 +107,12 @@ def fit_in_database(
         tables.write(fresh, sign(tables.facts, parts), run=folder.path.resolve().name)
 
 
-def _answers(connection: DuckDBPyConnection, plan: Plan) -> Iterator[PairBlock]:
-    """What `answers_of` gives, block by block."""
+def _answers(connection: DuckDBPyConnection, plan: Plan, pooled: float) -> Iterator[PairBlock]:
+    """What `answers_of` gives, block by block. pooled: the rate that is taken off where pairs have none of their own."""
+    twins = plan.independent == "twin"
     for block in blocks(connection, plan):
-        yield from answers_of(block.rates(clean=True), block.split, drawn=plan.independent == "twin")()
+        for one in answers_of(block.rates(clean=True), block.split, drawn=twins)():
+            yield one if twins else one._replace(value=one.value - pooled)
 
 
 def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:

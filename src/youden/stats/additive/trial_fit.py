@@ -57,9 +57,11 @@ class ItemMoves(NamedTuple):
 class TrialFit:
     """ability: float[K], centred, NaN for an agent without a trial; weight: float[K], of its trials; covariance: of the θ_i − θ̄,
     for items like these. left: float[K], the share of its variances that is left on these items. moves: what items do, in blocks.
+    item_level: float[J], what the average agent scores on an item, NaN where nobody was asked.
     """
 
     ability: Floats
+    item_level: Floats
     weight: Floats
     covariance: CentredCovariance
     left: Floats
@@ -94,7 +96,7 @@ def trial_fit(blocks: Blocks, *, n_agents: int, n_items: int) -> TrialFit | None
     inverse[np.ix_(seen, seen)] = (vector[:, told] / value[told]) @ vector[:, told].T
     effect = inverse @ sums.right
     shrink = (K - 2) / (K - 1)
-    parts = _Parts(n_agents)
+    parts = _Parts(n_agents, n_items)
     whole = np.where(seen, sums.weight, 1.0)
     moves = partial(_moves, blocks, _Solved(effect, inverse, whole, shrink))
     covariance = covariance_of_blocks(
@@ -105,7 +107,7 @@ def trial_fit(blocks: Blocks, *, n_agents: int, n_items: int) -> TrialFit | None
     )
     ability = np.where(seen, shrink * (effect - effect[seen].mean()), np.nan)
     left = parts.left(sums, whole, n_all=2 * (K - 1) * n_items, n_items=n_items)
-    return TrialFit(ability, sums.weight, covariance, left, moves)
+    return TrialFit(ability, parts.item_level, sums.weight, covariance, left, moves)
 
 
 @dataclass(eq=False)
@@ -155,7 +157,8 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
         A = _by_cell(block, w, K)
         m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
         error = block.value - effect[i] - effect[k]
-        error = error - (np.bincount(j, w * error, block.n_items) / m)[j]
+        level = np.bincount(j, w * error, block.n_items) / m
+        error = error - level[j]
         across = inverse @ (A / m)
         middle = ((A / m) * across).sum(axis=0)
         spread = own[i] + own[k] + 2 * inverse[i, k] - 2 * (across[i, j] + across[k, j]) + middle[j]
@@ -164,16 +167,23 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
         moving = np.where(free, w * error / np.sqrt(np.where(free, 1 - leverage, 1.0)), 0.0)
         if parts is not None:
             parts.add(block, error, free, K)
+            parts.add_items(np.where(A.any(axis=0), level, np.nan))
         E = _by_cell(block, moving, K)
         yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], A)
 
 
 class _Parts:
-    """What residuals vary by: what an agent has of its own on an item, and the rest."""
+    """What residuals vary by: what an agent has of its own on an item, and the rest; and what items are fitted to."""
 
-    def __init__(self, K: int) -> None:
+    def __init__(self, K: int, J: int) -> None:
         self._products, self._n_products, self._squares, self._n = np.zeros((4, K))
         self._rates = np.zeros(3)
+        self._n_items, self.item_level = 0, np.full(J, np.nan)
+
+    def add_items(self, level: Floats) -> None:
+        """Of the items that follow those added before: float[B]."""
+        self.item_level[self._n_items : self._n_items + len(level)] = level
+        self._n_items += len(level)
 
     def add(self, block: PairBlock, error: Floats, free: Bools, K: int) -> None:
         kept = np.where(free & (np.abs(error) > NOTHING), error, 0.0)
