@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
@@ -9,17 +10,27 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import psycopg
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
 from commands import Youden, write_config, write_pool
 from judged import KEY
-from wire_server import Reply, in_a_thread
+from postgres import Cluster
+from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
+from wire_server import Reply, in_a_thread, running
 from youden.cli.progress import Bar, Tally
 from youden.errors import ConfigError
 from youden.judging.asking.progress_log import EventLog
 from youden.judging.backend_records import BACKENDS
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.judging.call.reply import trusted
+from youden.judging.call.secrets import SHORTEST
+from youden.nouns import Completion
 
 WORD = "pässword-planted"
 
@@ -151,3 +162,103 @@ def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_ou
         ]
         assert {event["event"] for event in events} == {"start", "call", "failure", "stop"}
         assert b"***" in everything_written(tmp_path / "out")
+
+
+def _echo(field: str, secret: str, body: Body) -> Sent:
+    """A good answer in which `field` repeats a secret."""
+    reply = reply_to(body, said="YES")
+    choice, said = reply["choices"][0], f"YES ({secret})"
+    match field:
+        case "content" | "refusal":
+            choice["message"][field] = said
+        case "long model":
+            reply["model"] = f"{'m' * 195}{secret}"
+        case "json":
+            choice["message"]["content"] = f"YES {json.dumps(secret)}"
+        case "url":
+            choice["message"]["content"] = f"YES https://host/?key={quote(secret, safe='')}"
+        case "base64":
+            choice["message"]["content"] = f"YES {base64.b64encode(f'me:{secret}'.encode()).decode()}"
+        case "finish_reason":
+            choice[field] = said
+        case "token":
+            choice["logprobs"]["content"][0]["top_logprobs"][1]["token"] = secret
+        case "model" | "system_fingerprint":
+            reply[field] = said
+        case "header":
+            return sent(reply, headers={"X-Quoted": secret, "Set-Cookie": f"a={secret}"})
+        case "error":
+            return Sent(json.dumps({"error": {"message": f"{said}{'.' * 400}", "code": said}}).encode(), status=400)
+        case "inside":
+            return Sent(json.dumps({"error": {"message": said, "code": 400, "type": said}}).encode())
+    return sent(reply)
+
+
+ECHOES = (
+    "content",
+    "refusal",
+    "long model",
+    "json",
+    "url",
+    "base64",
+    "finish_reason",
+    "token",
+    "model",
+    "system_fingerprint",
+    "header",
+    "error",
+    "inside",
+)
+
+
+def _tables(folder: Path) -> str:
+    """What is packed in files of columns."""
+    return "".join(str(pq.read_table(path).to_pydict()) for path in folder.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("backend", [one for one, of in BACKENDS.items() if of.batches])
+def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Cluster, backend: str
+) -> None:
+    key, other = 'sk-"planted"/+of-the-run', "another-planted-token"
+    secrets = (key, other, Cluster.PASSWORD)
+
+    def quoting_all(n: int, _key: str, body: Body) -> Sent:
+        return _echo(ECHOES[n % len(ECHOES)], secrets[n // len(ECHOES) % 3], body)
+
+    url = postgres.new()
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("SOME_TOKEN", other)
+    with running(UnrulyServer(quoting_all)) as server:
+        judge = {"backend": backend, "model": "m", "price": 1, "backoff": 0.001, "base_url": server.url, "max_tries": 1}
+        write_pool(tmp_path / "mine.csv", n_agents=4, n_items=12)
+        write_config(tmp_path / "mine.yaml", pool="mine.csv", judge=judge, max_cost=1.0, max_missing=0.5)
+        words = ("--store", url, "--log", "log.jsonl", "--out", "out")
+        ended = [youden("run", "mine.yaml", *words)]
+    assert (ended[0].code, server.n_requests > 3 * len(ECHOES)) == (0, True), ended[0].err
+    monkeypatch.setenv("YOUDEN_STORE", url)
+    ended += [youden("report", "out"), youden("cassette", "export", "out", "--out", "c.jsonl")]
+    ended += [youden("cassette", "export", "out", "--out", "redacted.jsonl", "--redact")]
+    ended += [youden("export", "out", "tables.csv"), youden("export", "out", "eee", "--format", "eee")]
+    assert [one.code for one in ended] == [0] * len(ended), ended
+    with psycopg.connect(url) as connection:
+        stored = [connection.execute(f"SELECT * FROM youden.{name}").fetchall() for name in ("answers", "failures")]
+    texts = [*(one.out + one.err for one in ended), _tables(tmp_path), str(stored)]
+    said = "".join(texts).encode() + everything_written(tmp_path)
+    assert b"***" in said
+    for secret in secrets:
+        for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""), repr(secret)[1:-1]):
+            assert form.encode() not in said, form
+        for before in (b"", b":", b"me:"):
+            assert base64.b64encode(before + secret.encode())[5:17] not in said, secret
+
+
+@pytest.mark.parametrize("said", ["YES", "NO. The word is YES", '{"answer": "YES"}', "same source"])
+def test_a_password_that_is_a_word_of_answers_changes_none(said: str) -> None:
+    Connection("judge", "http://host/v1", 1.0, api_key=said[: SHORTEST - 1], secrets=("YES", "NO", "answer", "source"))
+    assert trusted(Completion(said, "stop", "m", 1, 1)).text == said
+
+
+def test_an_error_says_no_secret_that_another_connection_of_this_process_keeps() -> None:
+    Connection("judge", "http://host/v1", 1.0, api_key="kept-by-another-one")
+    assert CallError(f"{'a' * 290}kept-by-another-one", kind="retry").reason == f"{'a' * 290}***"

@@ -22,6 +22,7 @@ import orjson
 
 from youden.judging.call.failures import CallError, Failure, fate, in_words
 from youden.judging.call.reply import checked
+from youden.judging.call.secrets import forms_of, keep_secret
 from youden.nouns import Completion, Finding, Judge, Request
 
 _SHORTEST_PART = 8
@@ -49,11 +50,7 @@ def masked(text: str, secrets: tuple[str, ...]) -> str:
 @cache
 def _pieces(secrets: tuple[str, ...]) -> frozenset[str]:
     """Every part of `_SHORTEST_PART` characters of the secrets as they are, and in base64 wherever they stand in it."""
-    forms = set(secrets)
-    for secret in secrets:
-        for before in range(3):
-            encoded = base64.b64encode(bytes(before) + secret.encode()).decode().rstrip("=")[before and before + 1 :]
-            forms |= {encoded, encoded.replace("+", "-").replace("/", "_")}
+    forms = {form for secret in secrets for form in forms_of(secret)}
     return frozenset(
         form[start : start + _SHORTEST_PART] for form in forms for start in range(len(form) - _SHORTEST_PART + 1)
     )
@@ -104,11 +101,17 @@ class Connection:
     authorization: str | None = field(default=None, repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
+    def __post_init__(self) -> None:
+        keep_secret(self._all_secrets())
+
     def redact(self, text: str) -> str:
         """`text` with every secret of this connection, any part of one, and either in base64, replaced by `***`."""
+        return masked(text, self._all_secrets())
+
+    def _all_secrets(self) -> tuple[str, ...]:
         basic = (self.authorization or "").removeprefix("Basic ")
         secrets = (self.api_key or "", self.authorization or "", basic, *self.secrets)
-        return masked(text, tuple(sorted(filter(None, secrets), key=len, reverse=True)))
+        return tuple(sorted(filter(None, secrets), key=len, reverse=True))
 
     def redacted(self, error: CallError) -> CallError:
         """`error` without a secret in its reason."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from youden.errors import JudgeError
+from youden.judging.call.secrets import hidden
 
 FailureKind = Literal["retry", "rejected", "stop"]
 
@@ -46,6 +47,7 @@ class CallError(Exception):
         retry_after: float | None = None,
         free: bool = False,
     ) -> None:
+        reason = hidden(reason)
         self.reason = reason if len(reason) <= _LONGEST_REASON else reason[: _LONGEST_REASON - 1] + "…"
         self.kind = kind
         self.status = status

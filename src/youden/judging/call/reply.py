@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from youden.judging.call.failures import CallError, fate
+from youden.judging.call.secrets import hidden
 from youden.nouns import Completion, Request
 
 MOST_BYTES = 16_000_000
@@ -153,18 +154,18 @@ def checked(reply: object, *, seconds: float) -> Completion:
 
 
 def trusted(said: Completion) -> Completion:
-    """`said` with every field of its type: for what was stored before replies were checked, too.
+    """`said` with every field of its type, and without a secret of this process: for what was stored before, too.
 
     Raises: CallError, to be tried again, where its text or its odds are not what they should be.
     """
     if _is_plain(said):
-        return said
+        return _without_secrets(said)
     if not isinstance(said.text, str):
         raise _broken(f"the content is {_kind(said.text)}")
     tokens_in, tokens_out = _count(said.tokens_in), _count(said.tokens_out)
     if tokens_in is None or tokens_out is None:
         tokens_in = tokens_out = 0
-    return Completion(
+    typed = Completion(
         text=_sendable(said.text),
         finish_reason=_name(said.finish_reason) or "unknown",
         model=_name(said.model) or "",
@@ -174,6 +175,26 @@ def trusted(said: Completion) -> Completion:
         fingerprint=_name(said.fingerprint),
         refusal=_sendable(said.refusal) if isinstance(said.refusal, str) else None,
         top_logprobs=_odds(said.top_logprobs),
+    )
+    return _without_secrets(typed)
+
+
+def _without_secrets(said: Completion) -> Completion:
+    """`said` with secrets masked in every text of it, `said` itself where there are none."""
+    texts = (said.text, said.finish_reason, said.model, said.fingerprint, said.refusal)
+    shown = tuple(text if text is None else hidden(text) for text in texts)
+    odds = tuple((hidden(token), logprob) for token, logprob in said.top_logprobs)
+    if shown == texts and odds == said.top_logprobs:
+        return said
+    text, reason, model, build, refusal = shown
+    return replace(
+        said,
+        text=text or "",
+        finish_reason=reason or "",
+        model=model or "",
+        fingerprint=build,
+        refusal=refusal,
+        top_logprobs=odds,
     )
 
 
@@ -300,7 +321,7 @@ def _count(value: object) -> int | None:
 
 
 def _name(value: object) -> str | None:
-    return _sendable(value)[:LONGEST_NAME] if isinstance(value, str) else None
+    return hidden(_sendable(value))[:LONGEST_NAME] if isinstance(value, str) else None
 
 
 def _sendable(text: str) -> str:

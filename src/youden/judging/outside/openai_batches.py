@@ -16,6 +16,7 @@ import orjson
 from youden.judging.backends.openai import call_errors, sdk_client
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, RetryPolicy, Tries
+from youden.judging.call.secrets import hidden
 from youden.judging.outside.batch_providers import BatchState, LineError
 from youden.judging.outside.lines import ENDPOINT
 
@@ -161,8 +162,8 @@ def _state(said: Mapping[str, Any], batch: str) -> BatchState:
 def _line_error(said: Mapping[str, Any]) -> LineError:
     code, message, line = said.get("code"), said.get("message"), said.get("line")
     return LineError(
-        code if isinstance(code, str) else None,
-        message if isinstance(message, str) and message else "no reason given",
+        hidden(code) if isinstance(code, str) else None,
+        hidden(message) if isinstance(message, str) and message else "no reason given",
         line if isinstance(line, int) else None,
     )
 
@@ -180,7 +181,7 @@ def _read(said: object) -> Mapping[str, Any]:
 
 def _id(said: Mapping[str, Any], what: str) -> str:
     found = said.get("id")
-    if not isinstance(found, str) or not found:
+    if not isinstance(found, str) or not found or hidden(found) != found:
         raise _odd(f"no id of {what}")
     return found
 

@@ -19,6 +19,7 @@ import psycopg
 from psycopg import errors
 
 from youden.errors import ConfigError, JudgeError
+from youden.judging.call.secrets import keep_secret
 from youden.judging.store.contract import (
     TABLES,
     VERSION,
@@ -254,7 +255,9 @@ class PostgresPlace:
         options: dict[str, Any] = {**_ALIVE, "application_name": "youden"}
         if os.name == "posix":
             options["tcp_user_timeout"] = 30_000
-        return psycopg.connect(self._place, autocommit=True, **options)
+        made = psycopg.connect(self._place, autocommit=True, **options)
+        keep_secret([made.info.password])
+        return made
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:
         if connection.info.server_version < OLDEST:
