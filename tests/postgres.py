@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import psycopg
 import pytest
@@ -126,6 +129,56 @@ class Cluster:
             return None
         names = {one.pw_name for one in pwd.getpwall()}
         return "postgres" if "postgres" in names else "nobody"
+
+
+class Hole:
+    """`with Hole(url) as hole`: the same database at `hole.url`, until `hole.shut` is set: from then on nothing comes through,
+    and no connection breaks."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._port = int(re.findall(r":(\d+)/", url)[0])
+        self.shut = threading.Event()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = url.replace(f":{self._port}/", f":{self._listening.getsockname()[1]}/")
+
+    def __enter__(self) -> Self:
+        self._open: list[socket.socket] = [self._listening]
+        self._threads: list[threading.Thread] = []
+        self._go(self._let_in)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shut.clear()
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in self._open:
+            one.close()
+
+    def _go(self, work: Callable[..., None], *between: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=work, args=between, daemon=True))
+        self._threads[-1].start()
+
+    def _let_in(self) -> None:
+        with suppress(OSError):
+            while True:
+                mine = self._listening.accept()[0]
+                theirs = socket.create_connection(("127.0.0.1", self._port))
+                self._open += [mine, theirs]
+                self._go(self._pass_on, mine, theirs)
+                self._go(self._pass_on, theirs, mine)
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while said := one.recv(65536):
+                while self.shut.is_set():
+                    time.sleep(0.05)
+                other.sendall(said)
+        with suppress(OSError):
+            other.shutdown(socket.SHUT_WR)
 
 
 @contextmanager

@@ -7,13 +7,12 @@ import os
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import click
 
 from youden.cli.options import Loading
+from youden.cli.stopping import Stopped, stoppable
 from youden.errors import YoudenError
 from youden.text.printable import printable, without_passwords
 
@@ -62,16 +61,6 @@ IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
 UNDECIDED = 3
 """What a gate ends with that could not tell; it is no error."""
-STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""What stops a command beside Ctrl-C; it ends with 128 and the signal's number."""
-
-
-class Stopped(KeyboardInterrupt):
-    """SIGTERM or SIGHUP came: the same end as after Ctrl-C, with a code of its own."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
 
 
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -114,7 +103,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with _stoppable():
+        with stoppable(_last_words):
             code = youden.main(standalone_mode=False)
     except YoudenError as error:
         _complain(str(error))
@@ -141,30 +130,14 @@ def main() -> None:
         came = stop if isinstance(stop, Stopped) else stop.__cause__
         number = came.number if isinstance(came, Stopped) else signal.SIGINT
         with suppress(OSError):
-            _say(
-                f"Stopped ({signal.Signals(number).name}). What was answered is kept; the same command resumes: {_command()}"
-            )
+            click.echo(_last_words(number), err=True)
         sys.exit(128 + number)
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise `Stopped`, unless they are ignored, as under nohup."""
-
-    def stop(number: int, _frame: object) -> None:
-        raise Stopped(number)
-
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in STOPS:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                before[number] = signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+def _last_words(number: int) -> str:
+    what = f"Stopped ({signal.Signals(number).name}). What was answered is kept; the same command resumes: {_command()}"
+    return printable(what)
 
 
 def _command() -> str:

@@ -34,13 +34,12 @@ from youden.judging.store.contract import (
     names_of,
     other_form,
 )
+from youden.judging.store.silence import DEADLINE, NoSignError, Silence, ending, patience
 from youden.text.printable import shown, without_secret
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-AWAY = 60.0
-"""Seconds that a server which was there may be away before the run stops."""
 OLDEST = 130000
 
 _SCHEMA = (
@@ -52,7 +51,13 @@ _SCHEMA = (
     "CREATE TABLE youden.writers (writer text PRIMARY KEY, n bigint NOT NULL)",
 )
 
-_ALIVE: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_ALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_TOO_LONG = (errors.QueryCanceled, errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
+_CONNECTING = 10
+"""Seconds for a connection to be made."""
+_BOUNDS = "SELECT set_config(name, %s, false) FROM unnest(%s::text[]) AS t (name)"
+_BOUNDED = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"]
+"""After a client's deadline, or while a process stands still, the server ends what it began and lets others go on."""
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 _KNOWN = """
@@ -108,6 +113,20 @@ DELETE FROM youden.claims WHERE key IN
 """
 
 
+class _Bounded(Connection):
+    """A connection that is closed where the server gives no sign for too long."""
+
+    silence: Silence
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """As psycopg's. Raises: OperationalError, the connection closed, beyond the deadline."""
+        try:
+            return super().wait(self.silence.bounded(gen), *args, **options)
+        except NoSignError:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"it gave no sign for {DEADLINE:g} s") from None
+
+
 class PostgresPlace:
     """The database at `postgresql://…`; its tables are made where there are none, unless `read_only`.
 
@@ -120,7 +139,10 @@ class PostgresPlace:
         self._place = place
         self._writer, self._n = uuid.uuid4().hex, 0
         self._lock = RLock()
+        self._silence = Silence(self.name)
+        self._gone: JudgeError | None = None
         try:
+            self._silence.begin()
             self._connection = self._connected()
         except psycopg.OperationalError as error:
             raise self._away(error) from None
@@ -231,32 +253,47 @@ class PostgresPlace:
         self._do(lambda connection: connection.execute(query.encode(), values))
 
     def _do(self, work: Callable[[Connection], T]) -> T:
-        """What `work` brings; again where the connection broke or two stood in each other's way. Raises: JudgeError."""
+        """What `work` brings; again where the connection broke, the server took too long or two stood in each other's way.
+
+        Raises: JudgeError; at once, where the server was away as the process was to end.
+        """
         with self._lock:
-            until = 0.0
-            while True:
+            self._silence.begin()
+            away = 0.0
+            while self._gone is None:
                 try:
                     if self._connection.closed:
                         self._connection = self._connected()
-                    return work(self._connection)
+                    done = work(self._connection)
                 except (errors.DeadlockDetected, errors.SerializationFailure):
                     continue
                 except psycopg.OperationalError as error:
-                    if not self._connection.closed:
+                    if not self._connection.closed and not isinstance(error, _TOO_LONG):
                         raise self._explained(error) from None
-                    until = until or time.monotonic() + AWAY
-                    if time.monotonic() > until:
+                    away = away or time.monotonic()
+                    self._silence.look()
+                    if time.monotonic() - away > patience():
+                        if ending.is_set():
+                            self._gone = self._away(error)
                         raise self._away(error) from None
                     time.sleep(0.25)
                 except psycopg.Error as error:
                     raise self._explained(error) from None
+                else:
+                    self._silence.over()
+                    return done
+            raise self._gone
 
     def _connected(self) -> Connection:
         options: dict[str, Any] = {**_ALIVE, "application_name": "youden"}
         if os.name == "posix":
             options["tcp_user_timeout"] = 30_000
-        made = psycopg.connect(self._place, autocommit=True, **options)
+        with self._silence.watched():
+            seconds = int(min(_CONNECTING, patience()))
+            made = _Bounded.connect(self._place, autocommit=True, connect_timeout=seconds, **options)
+        made.silence = self._silence
         keep_secret([made.info.password])
+        made.execute(_BOUNDS.encode(), (f"{DEADLINE:g}s", _BOUNDED))
         return made
 
     def _prepare(self, connection: Connection, *, read_only: bool) -> None:

@@ -1,0 +1,107 @@
+"""A database that gives no sign: it is said, it is waited for with bounds, and a second signal ends the process at once."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from postgres import Cluster, Hole
+from stops import AT_RISK, Size, bench
+from unruly_server import UnrulyServer
+from youden.errors import JudgeError
+from youden.judging.store.answers import open_store
+from youden.judging.store.silence import AWAY, DEADLINE, SAID_AFTER, ending
+from youden.nouns import Completion
+
+SMALL = Size(calls=300, slowest=0.2)
+GRACE = 8.0
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("at", [0, 100, SMALL.calls - 20])
+async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
+    tmp_path: Path, postgres: Cluster, at: int, how: signal.Signals
+) -> None:
+    url = postgres.new()
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=SMALL)
+        with Hole(url) as hole:
+            if not at:
+                hole.shut.set()
+            process = await run.start("run", "r.yaml", "--store", hole.url)
+            assert await run.until(at, process)
+            hole.shut.set()
+            await asyncio.sleep(SAID_AFTER + 4)
+            with suppress(ProcessLookupError):
+                process.send_signal(how)
+                await asyncio.sleep(0.5)
+                process.send_signal(how)
+            began = time.monotonic()
+            ended = await run.end(process, within=10)
+        assert time.monotonic() - began < 1.5
+        assert (ended.code, "has not answered for 5 s" in ended.said) == (128 + how, True), ended.said
+        assert Cluster.PASSWORD not in ended.said
+        with psycopg.connect(url) as connection:
+            known = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
+            kept = connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0] if known else 0
+        assert server.n_requests - kept <= AT_RISK
+        again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
+        assert (again.code, server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
+
+
+@pytest.mark.parametrize("how", STOPS)
+async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
+    tmp_path: Path, postgres: Cluster, how: signal.Signals
+) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=SMALL)
+        with Hole(postgres.new()) as hole:
+            process = await run.start("run", "r.yaml", "--store", hole.url)
+            assert await run.until(100, process)
+            hole.shut.set()
+            await asyncio.sleep(1)
+            process.send_signal(how)
+            ended = await run.end(process, within=GRACE + DEADLINE + 5)
+        assert ended.code in (1, 2, 128 + how), ended.said
+        assert "Traceback" not in ended.said
+
+
+async def test_a_database_that_is_silent_for_a_minute_is_waited_for(tmp_path: Path, postgres: Cluster) -> None:
+    url = postgres.new()
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=SMALL)
+        with Hole(url) as hole:
+            process = await run.start("run", "r.yaml", "--store", hole.url)
+            assert await run.until(100, process)
+            hole.shut.set()
+            await asyncio.sleep(60)
+            hole.shut.clear()
+            ended = await run.end(process, within=120)
+        assert (ended.code, "answers again" in ended.said) == (0, True), ended.said
+        assert server.bill.n_paid_twice == 0
+
+
+def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again(postgres: Cluster) -> None:
+    with Hole(postgres.new()) as hole, open_store(hole.url) as store:
+        store.add("a", Completion("YES", "stop", "m", 1, 1), waits=False)
+        hole.shut.set()
+        ending.set()
+        try:
+            for most in (DEADLINE + 6, 0.1):
+                began = time.monotonic()
+                with pytest.raises(JudgeError, match="cannot be reached"):
+                    store.flush()
+                assert time.monotonic() - began < most < AWAY
+        finally:
+            hole.shut.clear()
+            store.place._gone = None
+            ending.clear()
