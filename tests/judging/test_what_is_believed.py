@@ -23,7 +23,7 @@ from youden.judging.backend_records import BACKENDS, calling_judge
 from youden.judging.call.budget import Budget
 from youden.judging.call.connection import Backend, Connection, masked
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import MOST_BYTES
+from youden.judging.call.reply import MOST_BYTES, ROOM, TOKEN
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.nouns import Message, Request, Verdicts
@@ -55,6 +55,56 @@ async def test_use_that_cannot_be_is_booked_at_the_most_it_can_cost_and_said(tok
     assert [warning for warning in result.warnings if warning.says.startswith("5 answers did not say how many tokens")]
     honest = await judged(lambda _n, _key, body: sent(reply_to(body)), tmp_path / "w.db")
     assert not [warning for warning in honest.warnings if warning.slug == "bill"]
+
+
+def long(what: str, n: int, body: Body) -> dict[str, Any]:
+    """A reply of `n` bytes more than a word."""
+    reply = reply_to(body)
+    choice = reply["choices"][0]
+    match what:
+        case "text":
+            choice["message"]["content"] += " é" * (n // 3)
+        case "refusal":
+            choice["message"]["refusal"] = "x" * n
+        case "odds":
+            choice["logprobs"]["content"][0]["top_logprobs"] = [
+                {"token": f"{k}" * (n // 20), "logprob": -9} for k in range(20)
+            ]
+    return reply
+
+
+@pytest.mark.parametrize("what", ["text", "refusal", "odds"])
+@pytest.mark.parametrize("bound", [TOKEN * 8 + ROOM, 1_000_000])
+async def test_an_answer_longer_than_was_asked_for_is_a_failure_and_never_cut(
+    what: str, bound: int, tmp_path: Path
+) -> None:
+    n_long, n_short = bound + 100, 1000
+    lengths = [n_short, n_long] * len(PLAN)
+
+    def babbles(n: int, _key: str, body: Body) -> Sent:
+        return sent(long(what, lengths[n], body))
+
+    async with UnrulyServer(babbles) as server:
+        config = judge_config(server.url, price=1000, concurrency=1, max_tokens=8)
+        with open_store(tmp_path / "v.db") as store:
+            terms = Asking(max_cost=1000, max_missing=1.0)
+            said = await judge_plan(PLAN, POOL, config=config, store=store, environment=ENVIRONMENT, asking=terms)
+        assert server.n_requests == len(PLAN)
+        assert said.usd is not None
+        assert server.bill.usd(1000) <= said.usd.sum() + 1e-9
+    with closing(sqlite3.connect(tmp_path / "v.db")) as stored:
+        kept = [len(text) for (text,) in stored.execute("SELECT completion FROM answers")]
+        reasons = {reason for (reason,) in stored.execute("SELECT reason FROM failures")}
+    assert len(kept) == len(PLAN) // 2
+    assert max(kept) < 2 * n_short
+    assert len(reasons) == 1
+    assert "where 8 tokens were asked for: it is not kept" in reasons.pop()
+
+
+async def test_an_answer_may_be_as_long_as_was_asked_for(tmp_path: Path) -> None:
+    bound = TOKEN * 1000 + ROOM - len("YES")
+    result = await judged(lambda _n, _key, body: sent(long("text", bound, body)), tmp_path / "v.db", max_tokens=1000)
+    assert result.answered.all()
 
 
 async def test_a_store_that_holds_a_reply_nobody_can_trust_opens_and_asks_it_again(tmp_path: Path) -> None:

@@ -104,6 +104,10 @@ def _status(code: str | int) -> int | None:
 LONGEST_TOKEN = 128
 """Bytes. No known tokenizer has a longer token, so fewer tokens than bytes / 128 cannot be true."""
 
+TOKEN, ROOM = 64, 4096
+"""Bytes that an answer may have for each token that was asked for, and beside: a longer one was not bounded by its server.
+Log-probabilities have `ROOM` of their own."""
+
 BEYOND = 4
 """A host may add a template or think beyond a limit: so many times the most that a request shows is believed."""
 
@@ -203,6 +207,8 @@ def believed(completion: Completion, request: Request, *, answer_limit: int | No
 
     Fewer tokens than any tokenizer makes of the request's bytes, or of the answer's, are no count of this call; nor are more
     than BEYOND times the most there can be. answer_limit: the most tokens of an answer, None where nothing bounds it.
+
+    Raises: CallError, rejected, where the answer is longer than so many tokens can be. It is never cut.
     """
     n_bytes = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
     return believed_of(completion, n_bytes=n_bytes, n_messages=len(request.messages), answer_limit=answer_limit)
@@ -210,17 +216,32 @@ def believed(completion: Completion, request: Request, *, answer_limit: int | No
 
 def believed_of(completion: Completion, *, n_bytes: int, n_messages: int, answer_limit: int | None) -> Usage:
     """As `believed`, of a request whose messages have so many bytes in UTF-8."""
+    _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
     if not n_in and not n_out:
         return Usage(0, 0)
     most_in = BEYOND * (n_bytes + 8 * n_messages + 8)
     most_out = MOST_TOKENS if answer_limit is None else BEYOND * max(answer_limit, 64)
-    least_out = math.ceil(len(completion.text.encode("utf-8", "replace")) / LONGEST_TOKEN)
+    least_out = math.ceil(_n_bytes(completion.text) / LONGEST_TOKEN)
     if not max(1, n_bytes // LONGEST_TOKEN) <= n_in <= most_in or not least_out <= n_out <= most_out:
         return Usage(
             0, 0, f"it says {n_in:,} tokens in and {n_out:,} out of a request of {n_bytes:,} bytes, which cannot be"
         )
     return Usage(n_in, n_out)
+
+
+def _check_length(said: Completion, answer_limit: int | None) -> None:
+    most = MOST_BYTES if answer_limit is None else TOKEN * answer_limit + ROOM
+    text = _n_bytes(said.text) + _n_bytes(said.refusal or "")
+    odds = sum(_n_bytes(token) for token, _ in said.top_logprobs)
+    for n, bound in ((text, most), (odds, ROOM)):
+        if n > bound:
+            asked = "" if answer_limit is None else f" where {answer_limit:,} tokens were asked for"
+            raise CallError(f"The answer has {n:,} bytes{asked}: it is not kept.", kind="rejected")
+
+
+def _n_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def with_usage(completion: Completion, usage: Usage) -> Completion:

@@ -284,11 +284,12 @@ class _Taking:
     def take(self, rows: Sequence[Row]) -> None:
         """Keep what may be new in these rows."""
         failures: dict[str, Failure] = {}
-        for key, judge, n_bytes, outcome in self._known(rows):
+        for key, judge, n_bytes, said in self._known(rows):
+            outcome = self._believed(said, judge, n_bytes) if isinstance(said, Completion) else said
             if key in self._answers:
                 self._taken.there += 1
             elif isinstance(outcome, Completion):
-                self._answers[key] = judge, self._believed(outcome, judge, n_bytes)
+                self._answers[key] = judge, outcome
                 self._any_answer = True
             elif outcome.kind == "stop":
                 self._taken.unasked += 1
@@ -359,9 +360,12 @@ class _Taking:
             else:
                 yield names[2 * BYTES * n : 2 * BYTES * (n + 1)], whose, size, row.outcome
 
-    def _believed(self, said: Completion, judge: int, n_bytes: int) -> Completion:
+    def _believed(self, said: Completion, judge: int, n_bytes: int) -> Completion | CallError:
         asked = self.asked[judge]
-        usage = believed_of(said, n_bytes=n_bytes, n_messages=asked.n_messages, answer_limit=self._limits[judge])
+        try:
+            usage = believed_of(said, n_bytes=n_bytes, n_messages=asked.n_messages, answer_limit=self._limits[judge])
+        except CallError as error:
+            return error
         self._taken.doubted += usage.doubt is not None
         return said if usage.doubt is None else with_usage(said, usage)
 

@@ -350,11 +350,15 @@ class InBatches:
     def _keep(self, call: Call, outcome: Completion | CallError, *, worst: float) -> float:
         """USD spent on it. `worst`: taken where the provider does not say what was used, or did the work and lost it."""
         if isinstance(outcome, Completion):
-            usage = believed(outcome, call.request, answer_limit=self._config.answer_limit)
-            outcome, said = with_usage(outcome, usage), bool(usage.tokens_in or usage.tokens_out)
-            usd = price(self._config, usage.tokens_in, usage.tokens_out) if said else worst
-            if not said:
-                self.unsaid.count(worst, usage.doubt)
+            try:
+                usage = believed(outcome, call.request, answer_limit=self._config.answer_limit)
+            except CallError as error:
+                outcome, usd = error, worst
+            else:
+                outcome, said = with_usage(outcome, usage), bool(usage.tokens_in or usage.tokens_out)
+                usd = price(self._config, usage.tokens_in, usage.tokens_out) if said else worst
+                if not said:
+                    self.unsaid.count(worst, usage.doubt)
         else:
             usd = 0.0 if outcome.free else worst
         call.usd += usd
