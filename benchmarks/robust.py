@@ -1,7 +1,8 @@
 """What the robust and the family-balanced ranking do on recorded matrices, real models and few calls, with and without attack.
 
 `python benchmarks/robust.py [--draws 100] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON: clones of the
-worst agent and rings of the lowest (places, dense), false links in random half pools and in cyclic draws at 2 % of the calls,
+worst agent and rings of the lowest (places, dense), false links in random half pools, and in cyclic draws at 1, 2 and 5 % of the
+calls, of graded answers and of those cut at .5 to yes or no,
 what is found at 2 % with further calls on suspected pairs, how often the intervals of a ring counted as one, of three families
 and of a trusted panel of eight hold when items are drawn anew, and MT-Bench by families.
 """
@@ -19,7 +20,7 @@ from scipy.stats import rankdata, spearmanr
 import youden
 from recorded import DOMAINS, SHARED, rates_of
 from youden.nouns import Agent, Item, PartnerRules, Pool, Rates
-from youden.nouns.pool import Floats, Ids
+from youden.nouns.pool import Floats, Ids, Positions
 from youden.protocol.scores import tally
 from youden.run.ability import TRIALS, Abilities
 from youden.run.analysis import analyse
@@ -128,17 +129,25 @@ def followed(D: Floats, of: PairedAnswers, *, seed: int) -> tuple[Linked, float]
     return links(now, K), len(now.value) / len(of.value) - 1
 
 
-def sparse(D: Floats, members: list[int], *, draws: int) -> dict[str, float]:
+def sparse(D: Floats, members: list[int], *, draws: int, percent: float = 2.0, first: int = 0) -> dict[str, float]:
     """Share of members in one cluster before and after further calls, draws in which anybody else is linked, further calls."""
     rows = []
-    for seed in range(draws):
-        of = cyclic(D, percent=2.0, seed=seed)
+    for seed in range(first, first + draws):
+        of = cyclic(D, percent=percent, seed=seed)
         before = links(of, D.shape[1])
         after, extra = followed(D, of, seed=seed)
         others = [set(cluster) - set(members) for cluster in after.clusters]
         rows.append((together(before, members), together(after, members), bool(any(others)), extra))
     names = ("found_before", "found", "others_linked", "extra_calls")
     return dict(zip(names, np.mean(rows, axis=0).round(3).tolist(), strict=True))
+
+
+def honest(D: Floats, halves: list[Positions], *, percent: float, draws: int) -> dict[str, float]:
+    """Share of draws, of the whole pool and of half ones at as many trials an agent, in which anybody is linked at the end."""
+    whole = sparse(D, [], draws=draws, percent=percent)["others_linked"]
+    parts = (D[:, half][:, :, half] for half in halves[:draws])
+    half = [sparse(part, [], draws=1, percent=2 * percent, first=seed) for seed, part in enumerate(parts)]
+    return {"whole": whole, "half": round(float(np.mean([one["others_linked"] for one in half])), 3)}
 
 
 def together(found: Linked, members: list[int]) -> float:
@@ -166,7 +175,9 @@ def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
         np.mean([bool(links(dense(D[:, half][:, :, half]), K // 2).clusters) for half in halves])
     )
     said["no attack, dense, a link"] = bool(links(dense(D), K).clusters)
-    said["no attack, 2 %"] = sparse(D, [], draws=draws)
+    for kind, answers in (("graded", D), ("yes or no", np.where(np.isnan(D), np.nan, D >= 0.5))):
+        for percent in (1.0, 2.0, 5.0):
+            said[f"no attack, {kind}, {percent:g} %"] = honest(answers, halves, percent=percent, draws=draws)
     return {**said, **intervals(D, draws=draws)}
 
 

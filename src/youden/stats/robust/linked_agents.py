@@ -8,7 +8,8 @@ Pairs of agents that agree far beyond their abilities, and the clusters they for
 
 Two honest agents may be alike, and two good ones agree; a pair is linked only where both its agreement and its residual from
 a_i + a_k are extreme. What honest agents reach, over half pools of four recorded domains: a residual of .57, and then an
-agreement of at most .60.
+agreement of at most .60. The two bars on answers that are few, `RESIDUAL` and `SURE`, were chosen on yes/no answers of these
+domains at 1 to 5 % of the calls (`benchmarks/robust.py`).
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _least_squares(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> 
     return effects_of_pairs(weight, total.astype(np.float64))
 
 
-RESIDUAL = 0.4
+RESIDUAL = 0.5
 """A pair is not linked below this residual, however like each other all others are."""
 SPREADS = 4.0
 """Nor below this many times the median absolute residual, what sampling adds to it taken off."""
@@ -155,7 +156,7 @@ QUANTILE = 0.7
 """Nor where its agreement lies below this quantile of pairs whose residual is no more than usual, or below `AGREEMENT`."""
 AGREEMENT = 0.7
 """The most that is asked of the agreement: where all agree on nearly everything, a copy with faults stays below the quantile."""
-SLACK, SURE = 0.1, 2.0
+SLACK, SURE = 0.1, 2.5
 """The agreement has to lie this many standard errors above the bar less the slack, errors of answers that are yes or no with
 that chance: few answers prove no agreement."""
 FEWEST = 5
@@ -191,7 +192,7 @@ class Linked:
 
 
 def linked_pairs(of: PairMeans, *, known: Bools | None = None) -> Linked:
-    """Links i and k where m_ik − a_i − a_k > max(.4, 4 MAD, 4.5 errors) and m_ik is above the 70th percentile of usual pairs.
+    """Links i and k where m_ik − a_i − a_k > max(.5, 4 MAD, 4.5 errors) and m_ik is above the 70th percentile of usual pairs.
 
     That percentile counts as .7 where it is more.
 
