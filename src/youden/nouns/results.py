@@ -22,7 +22,7 @@ Target = Literal["items-like-these", "these-items"]
 """What intervals describe: more items like these, or these items alone, all their comparisons asked."""
 ABOUT: dict[Target, str] = {
     "items-like-these": "more items like these",
-    "these-items": "these items alone, as if every comparison of them had been asked",
+    "these-items": "these items alone, as if every comparison had been asked this judge once",
 }
 """What a target is about, to be put into a sentence."""
 
