@@ -18,7 +18,7 @@ from report_runs import by_ability, judged
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
-from youden.nouns import INDEPENDENT, PAIRED, Agent, Plan, RankingRow, Trials
+from youden.nouns import INDEPENDENT, PAIRED, Agent, ChoiceFacts, Plan, RankingRow, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
@@ -56,14 +56,22 @@ def test_places_and_bars_are_those_of_the_ranking() -> None:
     ]
 
 
-def said(rows: Sequence[RankingRow], *, best: str | None = None) -> str:
-    return headline(rank_agents(rows, POOL), best=best, level=0.95)
+def said(rows: Sequence[RankingRow], *, choice: ChoiceFacts | None = None) -> str:
+    return headline(rank_agents(rows, POOL), choice=choice, level=0.95)
 
 
-def test_the_headline_calls_best_only_whom_the_fit_told_apart_from_everybody() -> None:
-    assert said(ROWS, best="a") == (
-        "a is best: it is told apart from every other agent by their difference, with an error of at most 5%."
+def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_be() -> None:
+    alone = ChoiceFacts(("a",), 0.0, 0.95, (), 0.7, 0.9)
+    assert said(ROWS, choice=alone) == (
+        "Take a: it is told apart from every other agent, with an error of at most 5%. "
+        "Its ability, allowing for its having come first: 0.700 … 0.900."
     )
+    assert said(ROWS, choice=replace(alone, within=0.0123, as_good=tuple("bcdef"))).startswith(
+        "Take a. No other agent is better by more than 0.012 (95%). As good may be: b, c, d and 2 more. Its ability"
+    )
+
+
+def test_where_some_cannot_be_compared_the_headline_says_who_may_be_first() -> None:
     assert said(ROWS).startswith("a and b can each be first: nobody is told apart from everybody at 95%")
     assert said(ROWS[3:]).startswith("No agent has an interval")
     assert said([replace(ROWS[0], agent=name) for name in "abcde"]).startswith("a, b, c and 2 more can each be first")
@@ -100,7 +108,8 @@ def test_means_that_differ_by_rounding_are_ties_and_nobody_is_best(tmp_path: Pat
 
     data = build_report(judged(tmp_path / "run", answers=answers))
     assert data.summary.facts.best is None
-    assert "can each be first" in data.summary.headline
+    assert data.summary.facts.choice is not None
+    assert len(data.summary.facts.choice.as_good) == 4
     for line in data.summary.ranking:
         assert line.places == line.places_at_once == "1–5"
         assert line.low is not None

@@ -197,6 +197,7 @@ def show_result(data: Summary, *, as_json: bool) -> None:
             }
         )
         return
+    click.echo(printable(data.headline))
     show_ranking(data)
     for line in data.standings:
         click.echo(printable(line))

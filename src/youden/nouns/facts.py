@@ -325,6 +325,37 @@ class PartnerFacts:
 
 
 @dataclass(frozen=True)
+class ChoiceFacts:
+    """Which agent to take, by the ranking that heads the run.
+
+    agents: the one that came first; within: how much better another can be at most, with `level`, 0 where it is told apart from
+    everybody; as_good: others that may be the best, by ability. low, high: an interval of its ability that allows for its
+    having come first. In units of abilities.
+    """
+
+    agents: tuple[str, ...]
+    within: float
+    level: float
+    as_good: tuple[str, ...]
+    low: float
+    high: float
+
+    @property
+    def words(self) -> str:
+        """What a reader who has to choose needs to know, in three sentences at most."""
+        first, others = f"Take {', '.join(self.agents)}", self.as_good
+        if not others:
+            said = f"{first}: it is told apart from every other agent, with an error of at most {1 - self.level:.0%}."
+        else:
+            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            said = (
+                f"{first}. No other agent is better by more than {self.within:.3f} ({self.level:.0%}). "
+                f"As good may be: {', '.join(others[:3])}{more}."
+            )
+        return f"{said} Its ability, allowing for its having come first: {self.low:.3f} … {self.high:.3f}."
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """The whole of `fit.json`.
 
@@ -334,7 +365,7 @@ class RunFacts:
     where too few agents were compared.
 
     target: what intervals are about; best: the agent told apart from everybody, None where there is none; told_apart: pairs of
-    agents whose difference is told from 0.
+    agents whose difference is told from 0. choice: which agent to take, None where some cannot be compared.
 
     ranked_by: the ranking that heads the run, which best, told_apart and the order of `ranking.csv` follow. standings: the
     rankings beside the plain one; families, trusted: what two of them were made from.
@@ -359,6 +390,7 @@ class RunFacts:
     target: Target
     best: str | None
     told_apart: int
+    choice: ChoiceFacts | None = None
     growth: ExtensionFacts | None = None
     partners: PartnerFacts | None = None
     ranked_by: RankedBy = "plain"

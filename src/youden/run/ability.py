@@ -19,12 +19,15 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.nouns import FOLLOW_UP, INDEPENDENT, PAIRED, PROBE, Plan, Target, Verdicts
 from youden.nouns.cells import CellIndex
+from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats.base.clusters import CentredCovariance, covariance_over_cells
 from youden.stats.base.estimator import check_level, uneven_columns
+from youden.stats.trials.choice import choice
 from youden.stats.trials.comparisons import Differences, differences, places_at_once
 from youden.stats.trials.false_positives import own_rates
 from youden.stats.trials.trial_errors import covariance_on_these_items, item_contributions
+from youden.streams import own_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,6 +250,15 @@ def told_apart(found: Abilities, *, component: Ids) -> Differences:
     same = component[:, None] == component
     covariance = np.where(same, found.covariance.covariance, np.nan)
     return differences(found.ability, CentredCovariance(covariance, found.covariance.freedom), level=LEVEL)
+
+
+def choice_of(found: Abilities, agent_ids: Sequence[str], *, apart: Differences) -> ChoiceFacts | None:
+    """Which agent to take, and how much better another may be; None where some cannot be compared."""
+    made = choice(found.ability, found.covariance, apart, rng=own_stream(0))
+    if made is None:
+        return None
+    as_good = tuple(agent_ids[k] for k in made.as_good)
+    return ChoiceFacts((agent_ids[made.agent],), made.within, made.level, as_good, made.low, made.high)
 
 
 def ranking_table(

@@ -39,7 +39,7 @@ from youden.nouns import (
 from youden.nouns.pool import Positions, or_none
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.ability import Groups, ranking_table
+from youden.run.ability import Groups, choice_of, ranking_table
 from youden.run.extension import extension_facts
 from youden.run.ranking import Estimated, learn, ranking_warnings
 from youden.run.standings import (
@@ -177,7 +177,8 @@ def assembled(
     """
     ids, model, found = of.scores.agent_ids, of.model, of.found
     links = link_facts({"row": row, "symmetric": of.scores})
-    head = next((one.apart for one in made if one.name == rules.ranked_by and one.apart is not None), of.apart)
+    heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
+    leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, of.apart))
     ranking = with_standings(ranking_table(found, ids, apart=of.apart, groups=groups), made, ids)
     cells = of.scores.cells
     return Analysis(
@@ -216,6 +217,7 @@ def assembled(
             target=found.target,
             best=None if head.best is None else ids[head.best],
             told_apart=int(head.above.sum()),
+            choice=choice_of(leading, ids, apart=head),
             ranked_by=rules.ranked_by,
             standings=standings,
             families=dict(rules.families),

@@ -20,7 +20,7 @@ from youden.nouns import INDEPENDENT, Finding, Plan, Rates, Scores, Split, Targe
 from youden.nouns.pool import Ids
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
-from youden.run.ability import Abilities, Groups, ranking_table, told_apart
+from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
 from youden.run.estimators import abilities_of, answers_of, fit_rates, fitted_abilities
 from youden.run.extended import learned_from
 from youden.run.standings import answers_with_follow_ups, standing_findings, standings_of, with_standings
@@ -44,7 +44,8 @@ def rank(
     count as one partner and do not score each other.
 
     target: what all this is about: `items-like-these` (more items of this kind) or `these-items` (these items alone, all their
-    comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody.
+    comparisons asked). `attrs["warnings"]` says what a reader has to know, `attrs["best"]` who is told apart from everybody,
+    `attrs["choice"]` which agent to take and how much better another may be (`ChoiceFacts`), None where some cannot be compared.
     groups: agent → group, for the column `group`.
 
     A row an agent; abilities, errors and ends are in units of the answers, [−1, 1].
@@ -67,6 +68,7 @@ def rank(
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
     table = with_standings(table, made, plan.agent_ids)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
+    table.attrs["choice"] = choice_of(found, plan.agent_ids, apart=apart)
     table.attrs["warnings"] = [
         *ranking_warnings(result, message=message),
         *standing_findings({one.name: one.facts for one in made}),

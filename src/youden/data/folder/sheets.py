@@ -30,22 +30,22 @@ from youden.nouns import (
     Target,
 )
 from youden.nouns.columns import Field, TableColumn, columns_of
-from youden.nouns.facts import STANDING, STANDINGS
+from youden.nouns.facts import STANDING, STANDINGS, ChoiceFacts
 from youden.nouns.pool import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart")
+_OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart", "choice")
 
 
 class RankingFile(BaseModel):
     """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
 
-    ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of, and best: who
-    is told apart from everybody, as in `fit.json`. agents: the columns of `ranking.csv`; standings: in the rankings beside the
-    plain one. signature: everything the numbers depend on; digest: of all of it.
+    ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of; best: who is
+    told apart from everybody; choice: which agent to take, both as in `fit.json`. agents: the columns of `ranking.csv`;
+    standings: in the rankings beside the plain one. signature: everything the numbers depend on; digest: of all of it.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -59,6 +59,7 @@ class RankingFile(BaseModel):
     target: Target
     best: str | None
     told_apart: int
+    choice: ChoiceFacts | None
     agents: list[dict[str, JsonValue]]
     signature: str
     digest: str

@@ -18,6 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
 from youden.nouns import Finding, Json, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
+from youden.nouns.facts import ChoiceFacts
 from youden.report.data.evidence import ReportTexts, Told
 from youden.stats.base.metrics import ranks
 from youden.text.printable import printable
@@ -122,16 +123,13 @@ def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAg
     return tuple(RankedAgent(**vars(row), length_place=lengths.get(row.agent), bar=bar(row)) for row in rows)
 
 
-def headline(ranking: Sequence[RankedAgent], *, best: str | None, level: float) -> str:
-    """Who is best and how sure that is, in one sentence."""
+def headline(ranking: Sequence[RankedAgent], *, choice: ChoiceFacts | None, level: float) -> str:
+    """Which agent to take and how sure that is; where some cannot be compared, who may be first."""
+    if choice is not None:
+        return choice.words
     sure = [agent for agent in ranking if agent.low is not None and agent.high is not None]
     if not sure:
         return "No agent has an interval, so nobody can be called best."
-    if best is not None:
-        return (
-            f"{best} is best: it is told apart from every other agent by their difference, with an error of at most "
-            f"{1 - level:.0%}."
-        )
     first = [agent.agent for agent in sure if agent.place_range[0] == 1]
     if len(first) == 1:
         return f"{first[0]} may be first, but is not told apart from all others, so nobody is called best."

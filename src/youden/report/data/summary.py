@@ -204,7 +204,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         n_missing_cells=pool.n_missing,
         headline=" ".join(
             [
-                headline(ranking, best=facts.best, level=facts.level),
+                headline(ranking, choice=facts.choice, level=facts.level),
                 *(one.leader for one in facts.standings.values() if one.leader and facts.ranked_by == "plain"),
             ]
         ),

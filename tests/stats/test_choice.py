@@ -1,0 +1,73 @@
+"""Which agent to take: the bound against simulated truths, the interval of the leader, and who cannot be compared."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from youden.nouns.pool import Floats
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.trials.choice import Choice, choice
+from youden.stats.trials.comparisons import differences
+
+
+def chosen(ability: Floats, covariance: Floats, *, freedom: float = 60.0) -> Choice | None:
+    K = len(ability)
+    centre = np.eye(K) - 1 / K
+    of = CentredCovariance(centre @ covariance @ centre, np.full(K, freedom))
+    return choice(ability, of, differences(ability, of), rng=np.random.default_rng(0))
+
+
+def spread(K: int, error: Floats, correlation: float) -> Floats:
+    return np.asarray(np.outer(error, error) * (correlation + (1 - correlation) * np.eye(K)))
+
+
+TRUTHS = {
+    "all alike": np.zeros(12),
+    "a leader": np.append(0.06, np.zeros(11)),
+    "two leaders": np.append([0.08, 0.08], np.zeros(10)),
+    "a slope": np.linspace(0, 0.2, 12),
+    "three agents": np.array([0.0, 0.0, -0.1]),
+}
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+@pytest.mark.parametrize("name", TRUTHS)
+def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correlation: float) -> None:
+    truth = TRUTHS[name]
+    K, rng = len(truth), np.random.default_rng(3)
+    covariance = spread(K, np.linspace(0.01, 0.03, K), correlation)
+    root, n = np.linalg.cholesky(covariance), 200
+    lost = left_out = 0
+    for _ in range(n):
+        ability = truth + root @ rng.standard_normal(K)
+        found = chosen(ability, covariance)
+        assert found is not None
+        lost += truth.max() - truth[found.agent] > found.within
+        own = truth[found.agent] - truth.mean() + ability.mean()
+        left_out += not found.low <= own <= found.high
+    # a share of .05 gives 18 of 200 or more in .008 of cases
+    assert lost <= 17
+    assert left_out <= 17
+
+
+def test_where_one_is_told_apart_nobody_else_is_as_good() -> None:
+    found = chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0))
+    assert found is not None
+    assert (found.agent, found.within, found.as_good) == (0, 0.0, ())
+
+
+def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number() -> None:
+    few, many = (chosen(np.zeros(K), spread(K, np.full(K, 0.02), 0.0)) for K in (3, 20))
+    assert few is not None
+    assert many is not None
+    assert many.as_good == tuple(range(1, 20))
+    # Dunnett's one-sided quantiles of 2 and 19 comparisons with correlation ½, times √2 errors
+    assert few.within == pytest.approx(1.92 * 0.02 * 2**0.5, rel=0.08)
+    assert many.within == pytest.approx(2.65 * 0.02 * 2**0.5, rel=0.08)
+
+
+def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
+    assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
+    apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
+    assert choice(np.zeros(3), apart, differences(np.zeros(3), apart), rng=np.random.default_rng(0)) is None
