@@ -20,7 +20,7 @@ import youden
 from youden.nouns import INDEPENDENT, PAIRED, Agent, Item, Plan, Pool, Verdicts
 
 K, J = 30, 200
-BAR_MS = 15
+BAR_MS = 20
 
 
 def judged(design: str) -> Verdicts:

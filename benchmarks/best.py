@@ -1,0 +1,113 @@
+"""Which agent is taken, what that loses, and whether the bound on it and the leader's interval hold after looking.
+
+Cyclic plans of 1, 2, 5 and 10 % of the dense calls (100 of them independent) on the paper's four domains, answers as recorded and
+cut at ½ to yes or no, a run's items drawn anew from the domain's; and on simulated pools (normal answers with effects of cells,
+items and pairs): all alike, one leader, two, ten, a long slope, heavy pairs, few items, 4 to 300 agents. regret: by how much the
+best is better than the agent taken, by the abilities of all items; right: how often it is the best; false: how often another is
+better by more than said; within: what is said, on average; wide: over what known variances (those of the draws) would say; plain,
+allowed: how often the leader's interval of the ranking, and the one that allows for its having come first, hold its ability;
+half, allowed_half: their half-widths.
+
+`python benchmarks/best.py [--seeds 200] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from recorded import DOMAINS, SHARED, answers_of
+from uncertainty import domain_draw, found_of, plan_of, shape_draw
+from youden.nouns.pool import Floats
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.trials.choice import choice
+from youden.stats.trials.comparisons import differences
+
+Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
+KNOWN = 1e6
+"""Degrees of freedom where variances are known."""
+POOLS = {
+    "30 × 200, all alike": (30, 200, 0.0, 30),
+    "30 × 200, a long slope": (30, 200, 0.02, 1),
+    "30 × 200, two leaders": (30, 200, 0.02, 2),
+    "30 × 200, ten leaders": (30, 200, 0.02, 10),
+    "30 × 200, heavy pairs": (30, 200, 0.15, 1),
+    "30 × 12, few items": (30, 12, 0.02, 1),
+    "4 × 100": (4, 100, 0.02, 1),
+    "12 × 40, two leaders": (12, 40, 0.02, 2),
+    "100 × 100": (100, 100, 0.02, 1),
+}
+
+
+def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
+    """Means over seeds."""
+    rows, abilities, regrets = [], [], []
+    for seed in range(n_seeds):
+        rng = np.random.default_rng([seed, round(10 * percent)])
+        D, truth = draw(rng)
+        found = found_of(D, plan_of(D.shape, percent, rng))
+        taken = choice(found.ability, found.kind, differences(found.ability, found.kind), rng=np.random.default_rng(0))
+        assert taken is not None
+        regret = float(truth.max() - truth[taken.agent])
+        own, half = truth[taken.agent] + found.ability.mean(), found.kind.half_width()[taken.agent]
+        abilities.append(found.ability - found.ability.mean() - truth)
+        regrets.append((found.ability, taken.within))
+        rows.append(
+            (
+                regret,
+                regret == 0,
+                regret > taken.within,
+                taken.within,
+                abs(found.ability[taken.agent] - own) <= half,
+                taken.low <= own <= taken.high,
+                half,
+                (taken.high - taken.low) / 2,
+            )
+        )
+    names = ("regret", "right", "false", "within", "plain", "allowed", "half", "allowed_half")
+    made = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
+    C = np.cov(np.array(abilities).T)
+    known = CentredCovariance(C, np.full(len(C), KNOWN))
+    told = [choice(a, known, differences(a, known), rng=np.random.default_rng(0)) for a, _ in regrets]
+    least = float(np.mean([one.within for one in told if one is not None]))
+    return {**made, "wide": round(made["within"] / least, 3) if least else float("nan")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--pools", type=int, default=200)
+    parser.add_argument("--shared", type=Path, default=SHARED)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--smoke", action="store_true", help="One domain, one pool, few seeds.")
+    said = parser.parse_args()
+    table: dict[str, dict[str, float]] = {}
+
+    def tell(name: str, draw: Draw, *, percent: float, n_seeds: int) -> None:
+        table[f"{name}, {percent:g} %"] = found = figures(draw, percent=percent, n_seeds=n_seeds)
+        line = ", ".join(f"{key} {value:.4g}" for key, value in found.items())
+        print(f"{name}, {percent:g} %: {line}", file=sys.stderr, flush=True)
+
+    for name in ["SAMSum"] if said.smoke else DOMAINS:
+        graded = answers_of(name, said.shared)
+        for kind, D in (("graded", graded), ("yes or no", (graded >= 0.5).astype(np.float64))):
+            for percent in (2.0,) if said.smoke else (1.0, 2.0, 5.0, 10.0):
+                draw = domain_draw(D, "kind")
+                tell(f"{name}, {kind}", draw, percent=percent, n_seeds=8 if said.smoke else said.seeds)
+    for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if said.smoke else POOLS.items():
+        percent = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J))
+        draw = shape_draw(K, J, pairs, leaders, "kind")
+        tell(name, draw, percent=round(percent, 1), n_seeds=8 if said.smoke else said.pools)
+    text = json.dumps(table, indent=1)
+    print(text)
+    if said.out is not None:
+        said.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
