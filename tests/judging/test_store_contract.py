@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from postgres import Cluster
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, Payment, Store, open_store
-from youden.judging.store.claims import LEASE, Job
+from youden.judging.store.claims import LEASE, Claims, Job, is_gone, new_owner
 from youden.judging.store.contract import Batch
 from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Completion
@@ -28,13 +29,12 @@ def answer(text: str = "YES") -> Completion:
 
 @pytest.fixture
 def later(place: str) -> Callable[[float], None]:
-    """Lets all that ends in time end so many seconds earlier."""
+    """Lets those who ask a run end so many seconds earlier."""
 
     def pass_by(seconds: float) -> None:
         with open_store(place) as store:
             schema = "youden." if "://" in place else ""
-            for table in ("claims", "members"):
-                store.place._connection.execute(f"UPDATE {schema}{table} SET expires = expires - {seconds}")
+            store.place._connection.execute(f"UPDATE {schema}members SET expires = expires - {seconds}")
 
     return pass_by
 
@@ -53,6 +53,15 @@ def test_answers_and_failures_come_back_as_they_went_in(place: str) -> None:
         store.add("b", answer("NO"))
     with open_store(place) as store:
         assert store.known(KEYS) == {"a": answer(), "b": answer("NO")}
+
+
+@pytest.mark.parametrize("said", ["host=db dbname=x password=s3cret", "dbname=x", " user = me"])
+def test_a_connection_string_is_no_file(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="postgresql://USER@HOST/DATABASE") as caught:
+        open_store(said)
+    assert "s3cret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_read_only_cannot_be_written_and_what_is_not_there_not_read(place: str) -> None:
@@ -114,33 +123,61 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
 
 
-def test_claims_are_one_askers_until_given_up_answered_or_past_their_end(
-    place: str, later: Callable[[float], None]
-) -> None:
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:
+    clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = one.claims(), two.claims()
+        first, second = (Claims(store.place, now=clock) for store in (one, two))
         assert first.take(KEYS) == set(KEYS)
         assert second.take([*KEYS, "d"]) == {"d"}
         first.finish(["a"])
         one.add("b", answer())
         one.flush()
         assert second.take(KEYS) == {"a", "b"}
-        later(LEASE + 1)
+        clock.now += LEASE + 1
         assert second.take(KEYS) == set(KEYS)
         assert first.take(KEYS) == set()
 
 
-def test_claims_that_are_renewed_hold(place: str, later: Callable[[float], None]) -> None:
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_claims_that_are_renewed_hold_whatever_the_clocks_of_their_place_are_set_to(place: str, hours: int) -> None:
+    clock = Clock()
     with open_store(place) as one, open_store(place) as two:
-        first, second = one.claims(), two.claims()
+        first, second = (Claims(store.place, now=clock) for store in (one, two))
         first.take(KEYS)
-        later(LEASE * 0.9)
-        first._renewed -= LEASE * 0.9
+        assert second.take(KEYS) == set()
+        schema = "youden." if "://" in place else ""
+        two.place._connection.execute(f"UPDATE {schema}claims SET expires = expires - {3600 * hours}")
+        clock.now += LEASE * 0.9
+        assert second.take(KEYS) == set()
         assert first.doubtful
         first.renew()
         assert not first.doubtful
-        later(LEASE * 0.9)
+        clock.now += LEASE * 0.9
         assert second.take(KEYS) == set()
+        clock.now += LEASE * 1.1
+        assert second.take(KEYS) == set(KEYS)
+
+
+@pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").is_file(), reason="only Linux says when it started")
+def test_a_process_that_is_gone_is_one_of_this_machine_since_it_started() -> None:
+    machine, number, _ = new_owner().split(" ")
+    started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert is_gone(f"{machine} {ended.pid} x")
+    assert not is_gone(f"{machine} {number} x")
+    # a host of the same name, whose first container has the same number
+    assert not is_gone(f"{machine.replace(started, 'another')} {ended.pid} x")
 
 
 def test_whoever_follows_sees_every_row_once_whatever_order_transactions_end_in(place: str) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -78,9 +79,18 @@ STORES: Registry[Callable[..., Place]] = Registry(
 )
 
 
+_LIBPQ = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|connect_timeout)\s*=")
+
+
 def open_place(place: str | Path, *, read_only: bool) -> Place:
     """Open it. Raises: ConfigError [store-url], [store-package]; as the kind of place does."""
     text = _with_password(str(place))
+    if _LIBPQ.match(text) and not Path(text).exists():
+        raise ConfigError(
+            f"A store's place begins with '{text.partition('=')[0]}=', as a connection string of PostgreSQL does, which would "
+            "become a local file of that name. Give a path, or postgresql://USER@HOST/DATABASE.",
+            slug="store-url",
+        )
     kind = "sqlite" if "://" not in text else text.partition("://")[0]
     if kind not in STORES or (kind == "sqlite" and not is_file(text)):
         raise ConfigError(

@@ -3,7 +3,8 @@
 Who asks what: a key is claimed in the store before its request is sent, so that nobody pays for the same answer twice.
 
 A claim is a row with an owner and an end. It ends when the answer is written, when its owner gives it up, or in time: an owner
-that lives renews it. That of a process of this machine that is gone is free at once.
+that lives renews it, and who has seen it unchanged for a whole lease, on a clock that nobody sets, may take it. The end itself is
+compared with no clock: clocks of hosts differ and are set. That of a process of this machine that is gone is free at once.
 
 Batches that were sent and not yet merged, noted in the store, so that any later process of any host can go on.
 
@@ -21,6 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -32,6 +34,11 @@ LEASE = 30.0
 """Seconds that a claim holds unless it is renewed."""
 LOOKS_EVERY = 0.25
 """Seconds between two looks whether owners of this machine are gone."""
+
+
+def steady() -> float:
+    """Seconds on a clock that nobody sets; it goes on while the machine sleeps, where there is one that does."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def new_owner() -> str:
@@ -47,7 +54,7 @@ class Claims:
         place: Place,
         *,
         seconds: float = LEASE,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = steady,
     ) -> None:
         self._place = place
         self._seconds = seconds
@@ -55,7 +62,8 @@ class Claims:
         self._owner = new_owner()
         self._renewed = now()
         self._looked = -LOOKS_EVERY
-        self._gone: list[str] = []
+        self._seen: dict[str, tuple[float, float]] = {}
+        self._free: list[str] = []
 
     @property
     def doubtful(self) -> bool:
@@ -64,10 +72,14 @@ class Claims:
 
     def take(self, keys: Sequence[str]) -> set[str]:
         """Those of `keys` that are this asker's now; somebody else asks the others."""
-        if time.monotonic() - self._looked >= LOOKS_EVERY:
-            self._gone = [owner for owner in self._place.owners() if owner != self._owner and is_gone(owner)]
-            self._looked = time.monotonic()
-        return self._place.take(keys, self._owner, seconds=self._seconds, gone=self._gone)
+        now = self._now()
+        if now - self._looked >= LOOKS_EVERY:
+            self._looked, before = now, self._seen
+            ends = {owner: end for owner, end in self._place.owners().items() if owner != self._owner}
+            unchanged = {owner for owner, end in ends.items() if owner in before and before[owner][0] == end}
+            self._seen = {owner: before[owner] if owner in unchanged else (end, now) for owner, end in ends.items()}
+            self._free = [o for o, (_, since) in self._seen.items() if now - since > self._seconds or is_gone(o)]
+        return self._place.take(keys, self._owner, seconds=self._seconds, gone=self._free)
 
     def renew(self) -> None:
         """Hold what is held for another lease; call it often, it writes every quarter of one."""
@@ -84,11 +96,16 @@ class Claims:
 
 @cache
 def _machine() -> str:
-    """This machine, and on Linux the container in it: where a process's number means that process."""
+    """This machine since it started, and on Linux the container in it: where a process's number means that process.
+
+    Hosts may share a name, and the first container of every Linux has one number: what tells them apart is the machine's start.
+    """
     inside = ""
     with suppress(OSError):
-        inside = os.readlink("/proc/self/ns/pid")
-    return "/".join(f"{platform.node()}/{inside}".split())
+        inside = (
+            f"{os.readlink('/proc/self/ns/pid')}/{Path('/proc/sys/kernel/random/boot_id').read_text(encoding='ascii')}"
+        )
+    return "/".join(f"{platform.node()}/{inside or uuid.getnode()}".split())
 
 
 def is_gone(owner: str) -> bool:

@@ -146,11 +146,11 @@ class Place(Protocol):
         ...
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
-        """Claim `keys` for `owner`. Returns those that are its now: they were free, its own, past their end, or of one `gone`."""
+        """Claim `keys` for `owner`. Returns those that are its now: they were free, its own, or of one `gone`."""
         ...
 
-    def owners(self) -> list[str]:
-        """Who holds claims."""
+    def owners(self) -> dict[str, float]:
+        """Who holds claims, and until when by the place's clock: a number that changes whenever they are renewed."""
         ...
 
     def renew(self, owner: str, *, seconds: float) -> None:

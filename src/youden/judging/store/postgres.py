@@ -105,7 +105,7 @@ SELECT key FROM fresh
 _TAKE = f"""
 INSERT INTO youden.claims SELECT key, %(owner)s, {_NOW} + %(seconds)s FROM unnest(%(keys)s::text[]) AS k (key) ORDER BY key
 ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
-WHERE claims.expires < {_NOW} OR claims.owner = excluded.owner OR claims.owner = ANY(%(gone)s) RETURNING key
+WHERE claims.owner = excluded.owner OR claims.owner = ANY(%(gone)s) RETURNING key
 """
 _RELEASE = """
 DELETE FROM youden.claims WHERE key IN
@@ -192,8 +192,8 @@ class PostgresPlace:
         values = {"keys": sorted(set(keys)), "owner": owner, "seconds": seconds, "gone": list(gone)}
         return {key for (key,) in self._rows(_TAKE, values)}
 
-    def owners(self) -> list[str]:
-        return [owner for (owner,) in self._rows("SELECT DISTINCT owner FROM youden.claims")]
+    def owners(self) -> dict[str, float]:
+        return dict(self._rows("SELECT owner, max(expires) FROM youden.claims GROUP BY owner"))
 
     def renew(self, owner: str, *, seconds: float) -> None:
         self._run(f"UPDATE youden.claims SET expires = {_NOW} + %s WHERE owner = %s", (seconds, owner))

@@ -48,7 +48,7 @@ INSERT INTO paid VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (payer, key) DO UPDATE SE
 _TAKE = """
 INSERT INTO claims SELECT value, :owner, :expires FROM json_each(:keys) WHERE true
 ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
-WHERE claims.expires < :now OR claims.owner = excluded.owner OR claims.owner IN (SELECT value FROM json_each(:gone))
+WHERE claims.owner = excluded.owner OR claims.owner IN (SELECT value FROM json_each(:gone))
 RETURNING key
 """
 _AMONG = "IN (SELECT value FROM json_each(?))"
@@ -127,13 +127,12 @@ class SqlitePlace:
         return self._read("SELECT key, usd, tokens_in, tokens_out, seconds FROM paid WHERE payer = ?", payer)
 
     def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
-        now = self.now()
-        values = {"owner": owner, "expires": now + seconds, "now": now, "keys": _json(keys), "gone": _json(gone)}
+        values = {"owner": owner, "expires": self.now() + seconds, "keys": _json(keys), "gone": _json(gone)}
         with self._writing() as do:
             return {key for (key,) in do.execute(_TAKE, values).fetchall()}
 
-    def owners(self) -> list[str]:
-        return [owner for (owner,) in self._read("SELECT DISTINCT owner FROM claims")]
+    def owners(self) -> dict[str, float]:
+        return dict(self._read("SELECT owner, max(expires) FROM claims GROUP BY owner"))
 
     def renew(self, owner: str, *, seconds: float) -> None:
         with self._writing() as do:
