@@ -322,6 +322,43 @@ async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path,
     assert len(billed) == len(PLAN)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(tmp_path: Path, seed: int) -> None:
+    """The server behind it works on all of them, and bills them."""
+    dice, billed = random.Random(seed), list[float]()
+
+    def script(request: Request) -> Completion:
+        tokens_in, tokens_out = dice.randint(20, 250), dice.randint(1, 8)
+        billed.append((tokens_in * 3 + tokens_out * 10) / 1e6)
+        if dice.random() < 2 / 3:
+            raise CallError("gateway timeout", kind="retry", status=504)
+        return Completion(say(request), "stop", "m", tokens_in, tokens_out)
+
+    cap = 0.02
+    with open_store(tmp_path / "v.db") as store, pytest.raises(BudgetError):
+        await scripted(Scripted(script), store, changes={"price_in": 3, "price_out": 10, "max_tries": 50}, max_cost=cap)
+    assert 0.1 * cap < sum(billed) <= cap
+
+
+async def test_what_calls_without_a_reply_are_booked_at_is_said_with_the_most_they_can_cost(store: Store) -> None:
+    script = iter([504] * 3)
+
+    def ask(request: Request) -> Completion:
+        if (status := next(script, None)) is not None:
+            raise CallError("gateway timeout", kind="retry", status=status)
+        return say_with_usage(request)
+
+    def say_with_usage(request: Request) -> Completion:
+        return Completion(say(request), "stop", "m", 100, 1)
+
+    verdicts = await scripted(Scripted(ask), store, changes={"price_in": 3, "price_out": 10, "max_tries": 50})
+    assert verdicts.answered.all()
+    (said,) = [one for one in verdicts.warnings if one.slug == "bill"]
+    assert said.facts["n"] == 3
+    assert 0 < said.facts["usd"] <= said.facts["most"]
+    assert "3 calls were sent and got no reply" in str(said)
+
+
 async def test_the_end_of_the_budget_says_what_was_spent_and_what_remains(store: Store) -> None:
     with pytest.raises(BudgetError, match=r"of 240 trials are done and \d+ remain") as caught:
         await scripted(Scripted(say), store, changes={"price": 3}, max_cost=0.02)

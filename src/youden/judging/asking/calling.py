@@ -200,6 +200,7 @@ class Caller:
             self.budget.settle(worst, spent)
             if booked is None:
                 booked = price(self.config, *self._usual.at_most(most_in, most_out)) if spent else 0.0
+                self.unsaid.lose(booked, worst if spent else 0.0)
             call.last_usd = booked
             call.usd += booked
         self.concurrency.succeeded()
@@ -231,11 +232,23 @@ class Caller:
 
 @dataclass
 class Unsaid:
-    """Counts answers that did not say what they used, or said what cannot be: they are booked at the most they can cost."""
+    """Counts answers that did not say what they used, or said what cannot be: they are booked at the most they can cost.
+
+    And calls whose reply got lost: n_lost, with usd_lost as booked, what such calls usually cost, and most_lost at most.
+    """
 
     n: int = 0
     usd: float = 0.0
     doubt: str | None = None
+    n_lost: int = 0
+    usd_lost: float = 0.0
+    most_lost: float = 0.0
+
+    def lose(self, booked: float, worst: float) -> None:
+        """A call that was sent and brought nothing; where it surely cost nothing, both are 0."""
+        self.n_lost += worst > 0
+        self.usd_lost += booked
+        self.most_lost += worst
 
     def count(self, usd: float, doubt: str | None) -> None:
         """One more, booked at `usd`. doubt: what it said instead, None where it said nothing."""
@@ -245,14 +258,24 @@ class Unsaid:
 
     def warnings(self) -> tuple[Finding, ...]:
         """What to say of the bill; nothing where answers cost nothing."""
-        if not self.usd > 0:
-            return ()
+        found = [self._of_answers()] if self.usd > 0 else []
+        if self.n_lost:
+            said = (
+                f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
+                f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.most_lost:.6g} USD, which is "
+                "what the cap counts."
+            )
+            facts = {"n": self.n_lost, "usd": self.usd_lost, "most": self.most_lost}
+            found.append(Finding("bill", said, facts=facts))
+        return tuple(found)
+
+    def _of_answers(self) -> Finding:
         such = "" if self.doubt is None else f" (one of them: {self.doubt})"
         said = (
             f"{self.n:,} answers did not say how many tokens they used, or said what cannot be{such}. Their "
             f"{self.usd:.6g} USD are the most they can have cost: look at the provider's own bill."
         )
-        return (Finding("bill", said, facts={"n": self.n, "usd": self.usd}),)
+        return Finding("bill", said, facts={"n": self.n, "usd": self.usd})
 
 
 def worst_price(config: JudgeConfig, request: Request) -> float:

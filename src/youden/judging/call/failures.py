@@ -22,6 +22,8 @@ from youden.judging.call.secrets import hidden
 FailureKind = Literal["retry", "rejected", "stop"]
 
 _LONGEST_REASON = 300
+_PERHAPS_WORKED_ON = {408, 504, 524}
+"""What a gateway says that waited in vain: behind it the call may go on, and be billed."""
 _OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _NO_SUCH_MODEL = {"model_not_found", "invalid_model"}
 _TRY_AGAIN = {408, 409, 429}
@@ -35,7 +37,7 @@ class CallError(Exception):
     kind: `retry` may go better next time; `rejected` is this trial's failure; `stop` would befall every trial.
     reason: a line without secrets. status: the HTTP status, None where no reply came.
     retry_after: seconds the server asked to wait, None where it did not say.
-    free: whether it surely cost nothing: the server turned it down, or never got it.
+    free: whether it surely cost nothing: the server turned it down, or never got it; not where a gateway waited in vain.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class CallError(Exception):
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
-        self.free = free or status is not None
+        self.free = free or (status is not None and status not in _PERHAPS_WORKED_ON)
         super().__init__(self.reason)
 
 

@@ -79,7 +79,9 @@ STORES: Registry[Callable[..., Place]] = Registry(
 )
 
 
-_LIBPQ = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|connect_timeout)\s*=")
+_LIBPQ = re.compile(
+    r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|connect_timeout)\s*="
+)
 
 
 def open_place(place: str | Path, *, read_only: bool) -> Place:
