@@ -155,7 +155,7 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[max-cost-needed]")
-    assert re.search(r"250 calls .* about [\d,]+ tokens in .* cost \$0\.\d\d with gpt-4o-mini", ended.err)
+    assert re.search(r"340 calls .* about [\d,]+ tokens in .* cost \$0\.\d\d with gpt-4o-mini", ended.err)
     ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini", "--max-cost", "1")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[judge-no-key]")

@@ -124,7 +124,7 @@ def test_a_run_that_was_stopped_while_asking_goes_on_with_the_plan_in_its_folder
     """A later youden: other random numbers, another default budget."""
     for number, name in enumerate(streams.KEYS):
         monkeypatch.setitem(streams.KEYS, name, 100 + number)
-    monkeypatch.setattr(planning, "LEAST_CALLS_AN_AGENT", 10)
+    monkeypatch.setattr(planning, "TRIALS_A_PERCENT", 5)
     folder = RunFolder(here / "runs/default")
     folder.remove("verdicts.parquet")
     digest = folder.read_plan().digest
@@ -138,7 +138,7 @@ def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
 ) -> None:
     write_config(here / "some.yaml", **KEYS, n_independent=9)
     with monkeypatch.context() as patch:
-        patch.setattr(planning, "LEAST_CALLS_AN_AGENT", 10)
+        patch.setattr(planning, "TRIALS_A_PERCENT", 5)
         assert youden("plan", "some.yaml").code == 0
     assert youden("plan", "runs/some/config.yaml", "--out", "copy").code == 0
     assert youden("plan", "some.yaml", "--out", "other").code == 0

@@ -93,7 +93,7 @@ _TEXT = """\
 {max_cost}
 
 # Which comparisons are made: cyclic spreads them evenly over agents and items. How many, one of these says; where none does,
-# it is 450 comparisons an agent or 2 % of all calls, whichever is fewer, but at least 60 comparisons an agent.
+# it is 450 comparisons an agent, or every comparison where there are fewer.
 design: cyclic
 # calls: {calls}
 # trials: 60            # an agent

@@ -48,10 +48,8 @@ def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "shared", s
     return Split(train=present & ~holdout, holdout=holdout, rule=rule, fraction=fraction, seed=seed)
 
 
-LEAST_CALLS_AN_AGENT = 30
-"""Paired calls an agent that a design without a named budget makes at least: 2 % of a small pool's calls rank nobody."""
 TRIALS_A_PERCENT = 225
-"""Trials an agent, at most, for each percent of a design's default: 450 for 2 %, what 30 agents on 200 items come to."""
+"""Trials an agent for each percent of a design's default: 450 for 2 %, what 30 agents on 200 items come to."""
 
 
 class Size(NamedTuple):
@@ -74,13 +72,12 @@ class Size(NamedTuple):
 
 
 def default_calls(percent: float, size: Size) -> int:
-    """Of a design whose default is `percent` of the dense calls: that, or the least, and never above the trials that it allows.
+    """Of a design whose default is `percent`: so many trials an agent, or every comparison where there are fewer.
 
-    >>> [default_calls(2.0, Size(K, J, False, 100)) for K, J in ((12, 32), (30, 200), (227, 805))]
-    [460, 6850, 51175]
+    >>> [default_calls(2.0, Size(K, J, False, 100)) for K, J in ((6, 40), (30, 200), (227, 805))]
+    [1300, 6850, 51175]
     """
-    least = LEAST_CALLS_AN_AGENT * size.agents + size.n_apart
-    return max(least, min(int(2 * size.n_paired * percent / 100), size.calls(TRIALS_A_PERCENT * percent)))
+    return size.calls(min(TRIALS_A_PERCENT * percent, 2 * (size.agents - 1) * size.items))
 
 
 def asked_calls(calls: int | None, percent: float | None, trials: float | None, size: Size) -> int | None:
@@ -132,8 +129,8 @@ def make_plan(
     design: which pairs are compared on which items: cyclic, dense, width, adaptive, row, column, hybrid, nlogn, or one that
         another package brings.
     calls, percent, trials: the budget, as calls of both arms, as percent of the dense 2K(K−1)J calls, or as paired trials that
-        an agent takes part in on average; at most one of them. Without any, `dense` takes all and `cyclic` 450 trials an agent
-        or 2 %, whichever is fewer calls, and at least 30 paired calls an agent.
+        an agent takes part in on average; at most one of them. Without any, `dense` takes all and `cyclic` 450 trials an agent,
+        or every comparison where that is fewer.
     independent: `twin` (cell designs' default) or `pooled` (cyclic's), with `n_independent` calls in all (100 if
         not given, in a small pool as many as a dense plan has, and a tenth of a cyclic budget of 20 % of the dense calls or
         more, where that gives each agent 100);
