@@ -148,22 +148,22 @@ def here(tmp_path: Path, server: WireServer) -> Path:
 def test_answers_of_a_calibration_count_towards_the_run(youden: Youden, here: Path, server: WireServer) -> None:
     ended = youden("calibrate", "notes", "--judge", "free.yaml")
     assert ended.code == 0, ended.err
-    assert "the run 'notes' (seed 0) makes 95 of them as well" in ended.err
+    assert "the run 'notes' (seed 0) makes 122 of them as well" in ended.err
     assert "free: GO. J 1.00" in ended.out
     assert "The cheapest judge that passes is free, at $0.0000 per 1,000 calls." in ended.out
     assert server.n_requests == 150
     assert {path.name for path in (here / "runs/notes").iterdir()} == {"verdicts.db"}
     n_calls = json.loads(youden("plan", "notes-run.yaml", "--json").out)["cost"]["calls"]
     assert youden("run", "notes-run.yaml").code == 0
-    assert server.n_requests == 150 + n_calls - 95
-    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 95
+    assert server.n_requests == 150 + n_calls - 122
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
     page = (here / "runs/notes/report.html").read_text(encoding="utf-8")
-    assert "95 answers, by a calibration or another run on the same store; they cost $0.0000 then" in page
-    assert "95 answers were asked before this run; they cost $0.0000 then" in youden(
+    assert "122 answers, by a calibration or another run on the same store; they cost $0.0000 then" in page
+    assert "122 answers were asked before this run; they cost $0.0000 then" in youden(
         "report", "runs/notes", "--format", "md"
     ).out.replace("\\", "")
     assert youden("run", "notes-run.yaml").code == 0
-    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 95
+    assert RunFolder(here / "runs/notes").read_facts().calls.n_reused == 122
 
 
 def test_the_same_command_asks_nothing_twice_and_more_calls_only_the_rest(
