@@ -43,6 +43,11 @@ def test_what_plain_yaml_says_once_is_read_alike(data: object) -> None:
         ("a: \x00", "#x0000"),
         ("!!python/object:os.system x", "line 1"),
         ("? [a]\n: 1\n", "unhashable"),
+        (
+            "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}'])}]\n" for n in range(1, 9)),
+            "aliases",
+        ),
+        ("a: &a [*a]\n", "aliases"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_line(text: str, says: str) -> None:

@@ -73,6 +73,12 @@ def test_without_the_token_nothing_is_shown(base: str, query: str) -> None:
         assert "one" not in answer.text
 
 
+@pytest.mark.parametrize("beside", ["a/b=1", "a@b=1", 'x={"a":"b"}', "=;;", 'q="open', "youden-1=x"])
+def test_cookies_of_other_programs_lock_nobody_out(base: str, beside: str) -> None:
+    for cookies, status in ((f"{beside}; youden-{base.rpartition(':')[2]}={TOKEN}; {beside}", 200), (beside, 403)):
+        assert httpx.get(f"{base}/", headers={"Cookie": cookies}, trust_env=False).status_code == status
+
+
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1.evil.example", ""])
 def test_other_hosts_are_refused_even_with_the_token(base: str, client: httpx.Client, host: str) -> None:
     assert client.get("/", headers={"Host": host}).status_code in (400, 421)

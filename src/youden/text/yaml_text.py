@@ -5,6 +5,7 @@ A key that is given twice is refused: plain PyYAML keeps the last without a word
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ def unknown_key(key: str, known: Iterable[str] = ()) -> str:
     return f"unknown key '{key}'" + (f". {hint}Known: {', '.join(known)}" if known else "")
 
 
+_MOST_NODES = 100_000
+"""Values of a text: a few hundred letters with aliases of aliases could make any number of them."""
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -111,6 +114,21 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._checked: set[int] = set()
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and self._size(node, {}) > _MOST_NODES:
+            raise yaml.YAMLError(f"its aliases (*name) make more than {_MOST_NODES:,} values of it; write them out")
+        return node
+
+    def _size(self, node: yaml.Node, known: dict[int, float]) -> float:
+        """Values in `node`, those of aliases counted wherever they stand."""
+        if id(node) not in known:
+            known[id(node)] = math.inf  # what holds itself has no end
+            inner = [one for pair in node.value for one in pair] if isinstance(node, yaml.MappingNode) else node.value
+            parts = () if isinstance(node, yaml.ScalarNode) else inner
+            known[id(node)] = 1 + sum(self._size(one, known) for one in parts)
+        return known[id(node)]
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         if id(node) not in self._checked:

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from http.cookies import SimpleCookie
 from threading import Lock
 from typing import Any, TypeVar, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode
@@ -21,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -88,8 +87,9 @@ class Guard:
             answer = RedirectResponse("/" + path.lstrip("/") + (f"?{rest}" if rest else ""), 303)
             answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
             return answer
-        cookies = SimpleCookie(headers.get("cookie", ""))
-        if self._cookie in cookies and self._fits([cookies[self._cookie].value]):
+        # as browsers do: what other programs of this machine set stands beside it, in whatever form
+        cookies = cookie_parser(headers.get("cookie", ""))
+        if self._fits([cookies.get(self._cookie, "")]):
             return self._app
         return PlainTextResponse("Open the address that `youden view` printed: it carries the token.\n", 403)
 
