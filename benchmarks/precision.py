@@ -1,6 +1,7 @@
 """What trials and widths buy: defaults that grow with agents, widths asked for and reached, the top against uniform trials.
 
-`domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, the table in `stats/forecast.py`.
+`domains`: variances, ρ and top-5 recall of cyclic plans on the paper's judge data, as recorded and cut at ½ to yes or no: the
+table in `stats/forecast.py`. `lexical`: variances of the judge `lexical` on real models and on the shipped pool.
 `default`: calls and ρ of today's default beside 2 % of the dense calls. `alpaca`: 39 real models, judge `lexical`, against
 its own dense ranking. `agents`: calls, half-width and coverage from 10 to 1,000 simulated agents. `large`: 500 × 10,000 from
 Parquet, CPU seconds and memory. `width`: runs asked for a width, simulated (true variances known) and replayed with items
@@ -28,20 +29,24 @@ from precision_runs import SD, found_in, found_of, recall, row, se
 from precision_widths import SMOKE_RUNS, top, width
 from recorded import DOMAINS, SHARED, answers_of, dense_abilities, world_of
 from youden.data.importers.leaderboards import read_alpaca_eval
+from youden.data.pools.pool_reader import read_pool
 from youden.judging.backends.lexical import Lexical
 from youden.nouns import Agent, Pool
 from youden.protocol.designs.cyclic import Cyclic
 from youden.protocol.plan import Size, default_calls, make_plan
 from youden.protocol.scores import tally
 from youden.run.estimators import abilities_of
+from youden.run.precision import run_parts
 from youden.stats.base.metrics import spearman
 from youden.stats.forecast import TRIALS, parts_of
 from youden.study.replaying import make_world, replay
 
 
 def domains(runs: int, shared: Path) -> None:
-    for name in DOMAINS:
+    for name, kind in product(DOMAINS, ("graded", "yes or no")):
         D = answers_of(name, shared)
+        if kind == "yes or no":
+            D = (D >= 0.5).astype(np.float64)
         truth, (J, K, _) = dense_abilities(D), D.shape
         for n in TRIALS:
             figures = []
@@ -52,9 +57,8 @@ def domains(runs: int, shared: Path) -> None:
                 of = [parts.own.mean(), parts.noise.mean(), half.mean(), half.max() / half.mean(), rho]
                 figures.append([*of, recall(found.ability, truth)])
             own, noise, half, widest, rho, top = np.mean(figures, axis=0).round(4).tolist()
-            row(
-                of="domains", domain=name, trials=n, own=own, noise=noise, half=half, widest=widest, rho=rho, recall=top
-            )
+            told = {"own": own, "noise": noise, "half": half, "widest": widest, "rho": rho, "recall": top}
+            row(of="domains", domain=name, answers=kind, trials=n, **told)
 
 
 def default(runs: int, shared: Path) -> None:
@@ -78,11 +82,28 @@ def default(runs: int, shared: Path) -> None:
         row(of="default", domain=name, calls=calls, rho=means, difference=round(float(apart.mean()), 5), se=se(apart))
 
 
-def alpaca(runs: int, shared: Path) -> None:
+def real_models(shared: Path) -> Pool:
     files = sorted((shared / "alpaca-eval").glob("results/*/model_outputs.json"))
     pools = [read_alpaca_eval([file], columns={}).pool for file in files]
     names = tuple(Agent(file.parent.name) for file in files)
-    pool = Pool(names, pools[0].items, np.vstack([one.texts for one in pools]), "AlpacaEval")
+    return Pool(names, pools[0].items, np.vstack([one.texts for one in pools]), "AlpacaEval")
+
+
+def lexical(runs: int, shared: Path) -> None:
+    for pool in (real_models(shared), read_pool(Path(__file__).parents[1] / "datasets" / "field-notes")):
+        figures = []
+        for seed in range(runs):
+            result = Lexical().answer_many(pool, make_plan(pool, trials=450, seed=seed))
+            parts, found = run_parts(result), abilities_of(result)
+            assert found is not None
+            half = found.covariance.half_width()
+            figures.append([parts.own.mean(), parts.noise.mean(), half.mean(), half.max() / half.mean()])
+        own, noise, half, widest = np.mean(figures, axis=0).round(4).tolist()
+        row(of="lexical", domain=pool.name, trials=450, own=own, noise=noise, half=half, widest=widest)
+
+
+def alpaca(runs: int, shared: Path) -> None:
+    pool = real_models(shared)
     whole = make_plan(pool, design="dense", independent="pooled", n_independent=100, holdout=0.0)
     rates = tally(Lexical().answer_many(pool, whole))
     world = make_world(rates, difference_only=False)
@@ -185,6 +206,7 @@ def large(runs: int, shared: Path, *, shape: tuple[int, int] = (500, 10_000)) ->
 
 PARTS_OF_IT = {
     "domains": (domains, 30),
+    "lexical": (lexical, 20),
     "default": (default, 100),
     "alpaca": (alpaca, 50),
     "agents": (agents, 40),

@@ -67,6 +67,11 @@ def test_a_plan_is_told_what_it_buys_from_domains_at_first_and_from_its_own_answ
     assert before.rho is not None
     assert 0.8 < before.rho.low < before.rho.high < 1
     assert "PubMed 30 × 200" in before.source
+    assert "by yes or no answers" in before.source
+    graded = expected_of(result.plan, kind="graded")
+    assert "by graded answers" in graded.source
+    assert graded.half_width[1.0].high < before.half_width[1.0].mean
+    assert "AlpacaEval 39 × 200" in expected_of(result.plan, kind="lexical").source
     after = expected_of(result.plan, run_parts(result))
     assert after.half_width[1.0].low == after.half_width[1.0].high
     assert after.source == "the run's own answers"
@@ -89,4 +94,5 @@ def test_a_plan_of_every_comparison_is_not_told_how_near_it_comes_to_all_of_them
 def test_expectations_end_where_nothing_was_measured() -> None:
     assert expected_rho(5000) is None
     assert expected_recall(10) is None
-    assert prior_half_width(225, 200).mean == pytest.approx(0.030, abs=0.003)
+    assert prior_half_width(225, 200, "graded").mean == pytest.approx(0.030, abs=0.003)
+    assert prior_half_width(225, 200, "yes or no").mean == pytest.approx(0.038, abs=0.003)

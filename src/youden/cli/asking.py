@@ -70,7 +70,7 @@ def plan_command(
     if export is None and (format is not None or shards is not None):
         raise click.UsageError("--format and --shards are of an export. Add --export DIR, or leave them out.")
     planned = plan_run(chosen)
-    expected = expected_of_run(planned.plan, planned.folder)
+    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     exported: dict[str, Json] = {}
     if export is not None:
@@ -166,7 +166,7 @@ def run_command(
         from youden.practice.labels import aliases_of, open_labels, validate
 
         table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
-    expected = expected_of_run(planned.plan, planned.folder)
+    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     with progress_bar() as bar:
         result = judge_run(planned, asking(progress=bar))
@@ -270,7 +270,7 @@ def judge_command(
         _help_out(chosen, asking, as_json=as_json)
         return
     planned = plan_run(chosen, batched=mode == "batch")
-    expected = expected_of_run(planned.plan, planned.folder)
+    expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
     show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
     if importing:
         result = _imported(planned, answers, asking)

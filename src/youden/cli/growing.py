@@ -327,7 +327,8 @@ def rejudge_command(
         max_missing=max_missing,
     )
     again = planned.again
-    show.show_plan(again.plan, again.cost, again.judge.name, expected=expected_of(again.plan))
+    expected = expected_of(again.plan, kind=again.judge.answers)
+    show.show_plan(again.plan, again.cost, again.judge.name, expected=expected)
     said: dict[str, Json] = {
         "run": str(again.folder.path),
         "of": str(run),

@@ -85,7 +85,7 @@ def plan_calibration(
     experiments = [
         plan_experiment(one.name, known.pool, known.plan, judge=one, store=config.store_place) for one in configs
     ]
-    return Calibration(config, known, tuple(experiments), expected_of(plan))
+    return Calibration(config, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
 
 
 def calibrate(

@@ -14,11 +14,13 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Verdicts
+from youden.nouns.judging import AnswerKind
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Width, width_of
 from youden.run.estimators import adaptive_means, balanced
 from youden.stats.forecast import (
     DOMAINS,
+    SPREADS,
     Range,
     VarianceParts,
     expected_recall,
@@ -33,7 +35,7 @@ from youden.stats.forecast import (
 )
 from youden.stats.trials.trial_errors import item_contributions
 
-NAMED = ", ".join(f"{one.name} {one.n_agents} × {one.n_items}" for one in DOMAINS)
+NAMED = ", ".join(one.name for one in DOMAINS)
 OWN = "the run's own answers"
 TIMES = (0.5, 1.0, 2.0)
 """How many times its calls a plan's half-width is told for."""
@@ -82,8 +84,8 @@ def run_parts(result: Verdicts) -> VarianceParts:
     return parts_of(of, np.diag(found.covariance.covariance))
 
 
-def expected_of(plan: Plan, parts: VarianceParts | None = None) -> Expected:
-    """What `plan` is expected to buy. parts: of the run's own answers; None: none yet."""
+def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerKind = "yes or no") -> Expected:
+    """What `plan` is expected to buy. parts: of the run's own answers; None: none yet. kind: of its judge's answers."""
     trials = 2 * int((plan.arm == PAIRED).sum()) / plan.n_agents
     most = (plan.n_agents - 1) * plan.n_items
     widths: dict[float, Range] = {}
@@ -91,7 +93,7 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None) -> Expected:
         n_slots = round(times * trials / 2)
         if 2 <= n_slots <= most:
             widths[times] = (
-                prior_half_width(n_slots, plan.n_items)
+                prior_half_width(n_slots, plan.n_items, kind)
                 if parts is None
                 else range_of(half_widths(parts, n_slots, plan.n_items).mean(keepdims=True))
             )
@@ -99,7 +101,7 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None) -> Expected:
     design = width_of(plan) if plan.design == Width.name else None
     needed, items = None, None
     if design is not None:
-        known, share = (odd_parts(design.share), 1.0) if parts is None else (parts, design.share)
+        known, share = (odd_parts(design.share, kind), 1.0) if parts is None else (parts, design.share)
         alone = [VarianceParts(*row) for row in np.array(known).T[:, :, None]] if parts is None else [parts]
         found = [slots_for(one, design.width, share=share, n_items=plan.n_items, most=most) for one in alone]
         reached = [2.0 * n for n in found if n is not None]
@@ -116,7 +118,9 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None) -> Expected:
         items_needed=items,
         rho=expected_rho(trials) if measured else None,
         recall=expected_recall(trials) if measured else None,
-        source=f"{NAMED}; this run has no answers yet" if parts is None else OWN,
+        source=OWN
+        if parts is not None
+        else f"{', '.join(one.name for one in SPREADS[kind])}, by {kind} answers; this run has no answers yet",
         domains=NAMED,
     )
 
@@ -132,9 +136,9 @@ def known_parts(folder: RunFolder) -> VarianceParts | None:
     return None
 
 
-def expected_of_run(plan: Plan, folder: RunFolder) -> Expected:
+def expected_of_run(plan: Plan, folder: RunFolder, *, kind: AnswerKind) -> Expected:
     """What `plan` is expected to buy, by the answers in the run's folder where they are enough to say so."""
-    return expected_of(plan, known_parts(folder))
+    return expected_of(plan, known_parts(folder), kind=kind)
 
 
 def refuse_out_of_reach(plan: Plan) -> None:
@@ -142,7 +146,7 @@ def refuse_out_of_reach(plan: Plan) -> None:
 
     That is: not even where items matter half as much as in the judged domain where they matter least.
     """
-    design, own = width_of(plan), min(one.own for one in DOMAINS) / 2
+    design, own = width_of(plan), min(one.own for one in SPREADS["graded"]) / 2
     least = VarianceParts(np.array([own]), np.zeros(1))
     if slots_for(least, design.width, share=1.0, n_items=plan.n_items, most=plan.n_items) is None:
         n_items = items_for(least, design.width, share=1.0, n_agents=plan.n_agents)

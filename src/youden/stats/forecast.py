@@ -11,7 +11,8 @@ A slot compares each agent twice on one item; slot s asks item s mod J.
 
 What is known before a run has answers: variances, rank correlation and top-5 recall measured on four judged domains.
 
-Source: `python benchmarks/precision.py --only domains`, 30 plans each of GPT-4o-mini's answers that stand in the paper's data.
+Source: `python benchmarks/precision.py --only domains,lexical`, 30 plans each of GPT-4o-mini's answers that stand in the paper's
+data (60 for yes or no, 20 for `lexical`).
 ρ and recall are against the domain's dense ranking of about 30 agents; where there are more agents, or they are more alike, both
 are lower.
 """
@@ -24,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from youden.nouns.judging import AnswerKind
 from youden.nouns.pool import Floats
 from youden.stats.base.clusters import PRIOR_CLUSTERS
 from youden.stats.trials.trial_errors import ItemContributions
@@ -139,31 +141,50 @@ def items_for(parts: VarianceParts, width: float, *, share: float, n_agents: int
 TRIALS = (60, 120, 225, 450, 900)
 
 
-class Domain(NamedTuple):
-    """own, noise: mean variances, see `VarianceParts`; widest: the widest agent's half width over the mean one at 450 trials.
-
-    rho, recall: at each of `TRIALS` trials an agent.
-    """
+class Spread(NamedTuple):
+    """name: of a judged domain, agents × items; own, noise: mean variances, see `VarianceParts`; widest: the widest agent's half
+    width over the mean one; all at 450 trials an agent."""
 
     name: str
-    n_agents: int
-    n_items: int
     own: float
     noise: float
     widest: float
+
+
+SPREADS: dict[AnswerKind, tuple[Spread, ...]] = {
+    "graded": (
+        Spread("PubMed 30 × 200", 0.0080, 0.0801, 1.32),
+        Spread("ICLR 29 × 100", 0.0113, 0.0469, 2.09),
+        Spread("SAMSum 30 × 200", 0.0077, 0.0821, 1.18),
+        Spread("OPUS 31 × 30", 0.0109, 0.0731, 1.57),
+    ),
+    "yes or no": (
+        Spread("PubMed 30 × 200", 0.0123, 0.1344, 1.29),
+        Spread("ICLR 29 × 100", 0.0159, 0.0734, 2.02),
+        Spread("SAMSum 30 × 200", 0.0114, 0.1360, 1.20),
+        Spread("OPUS 31 × 30", 0.0161, 0.1175, 1.42),
+    ),
+    "lexical": (
+        Spread("AlpacaEval 39 × 200", 0.0091, 0.0152, 1.86),
+        Spread("field-notes 12 × 32", 0.0024, 0.0218, 1.23),
+    ),
+}
+"""By kind of answer: as recorded (graded), the same cut at ½ (yes or no), and of the judge `lexical`."""
+
+
+class Domain(NamedTuple):
+    """rho, recall: at each of `TRIALS` trials an agent, by graded answers; by yes or no they are the same to .01 and .05."""
+
+    name: str
     rho: tuple[float, ...]
     recall: tuple[float, ...]
 
 
 DOMAINS = (
-    Domain(
-        "PubMed", 30, 200, 0.0080, 0.0801, 1.32, (0.932, 0.950, 0.963, 0.974, 0.982), (0.55, 0.63, 0.65, 0.73, 0.83)
-    ),
-    Domain("ICLR", 29, 100, 0.0113, 0.0469, 2.09, (0.841, 0.899, 0.938, 0.956, 0.972), (0.49, 0.51, 0.59, 0.64, 0.68)),
-    Domain(
-        "SAMSum", 30, 200, 0.0077, 0.0821, 1.18, (0.963, 0.978, 0.988, 0.992, 0.995), (0.71, 0.76, 0.85, 0.89, 0.92)
-    ),
-    Domain("OPUS", 31, 30, 0.0109, 0.0731, 1.57, (0.895, 0.922, 0.948, 0.966, 0.981), (0.47, 0.51, 0.57, 0.63, 0.69)),
+    Domain("PubMed 30 × 200", (0.932, 0.950, 0.963, 0.974, 0.982), (0.55, 0.63, 0.65, 0.73, 0.83)),
+    Domain("ICLR 29 × 100", (0.841, 0.899, 0.938, 0.956, 0.972), (0.49, 0.51, 0.59, 0.64, 0.68)),
+    Domain("SAMSum 30 × 200", (0.963, 0.978, 0.988, 0.992, 0.995), (0.71, 0.76, 0.85, 0.89, 0.92)),
+    Domain("OPUS 31 × 30", (0.895, 0.922, 0.948, 0.966, 0.981), (0.47, 0.51, 0.57, 0.63, 0.69)),
 )
 
 
@@ -175,27 +196,27 @@ class Range(NamedTuple):
     high: float
 
 
-def prior_parts() -> VarianceParts:
+def prior_parts(kind: AnswerKind) -> VarianceParts:
     """Own and noise of each domain's average agent: float[D] each."""
-    return VarianceParts(np.array([one.own for one in DOMAINS]), np.array([one.noise for one in DOMAINS]))
+    return VarianceParts(*np.array([[one.own, one.noise] for one in SPREADS[kind]]).T)
 
 
 def mean_parts() -> VarianceParts:
-    """Of an average agent in an average domain: float[1] each."""
-    return VarianceParts(*(part.mean(keepdims=True) for part in prior_parts()))
+    """Of an average agent in an average domain, by answers that are yes or no: float[1] each."""
+    return VarianceParts(*(part.mean(keepdims=True) for part in prior_parts("yes or no")))
 
 
-def odd_parts(share: float) -> VarianceParts:
+def odd_parts(share: float, kind: AnswerKind) -> VarianceParts:
     """Of each domain's agent at `share` from the least to the most varying: float[D]."""
     far = max(0.0, 2 * share - 1) ** 2
-    parts = prior_parts()
-    stretch = 1 + far * (np.array([one.widest for one in DOMAINS]) - 1)
+    parts = prior_parts(kind)
+    stretch = 1 + far * (np.array([one.widest for one in SPREADS[kind]]) - 1)
     return VarianceParts(parts.own * stretch**2, parts.noise * stretch**2)
 
 
-def prior_half_width(n_slots: int, n_items: int) -> Range:
+def prior_half_width(n_slots: int, n_items: int, kind: AnswerKind) -> Range:
     """Of the average agent at `n_slots` slots on `n_items` items, were the run like one of the domains."""
-    return range_of(half_widths(prior_parts(), n_slots, n_items))
+    return range_of(half_widths(prior_parts(kind), n_slots, n_items))
 
 
 def expected_rho(trials: float) -> Range | None:

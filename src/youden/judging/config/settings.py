@@ -15,6 +15,7 @@ from youden.judging.config.answering import Answering, Fetching
 from youden.judging.question.prompts import Prompt
 from youden.judging.question.questions import Questions
 from youden.nouns import Json
+from youden.nouns.judging import AnswerKind
 
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}
 _SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -122,6 +123,18 @@ class JudgeConfig(BaseModel):
     @property
     def backoff(self) -> float:
         return self.fetching.backoff
+
+    @property
+    def answers(self) -> AnswerKind:
+        """Of what kind an answer is: 0 or 1, anything between, or a similarity of words."""
+        if self.of is not None:
+            return self.of.answers
+        if self.backend == JURY:
+            return "yes or no" if self.vote == "majority" else "graded"
+        if self.backend == "lexical":
+            return "lexical"
+        hard = self.backend == REPLAY or (self.makes_calls and self.answering.decision != "logprobs")
+        return "yes or no" if hard else "graded"
 
     @property
     def makes_calls(self) -> bool:
