@@ -48,7 +48,9 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
             began = time.monotonic()
             ended = await run.end(process, within=10)
         assert time.monotonic() - began < 1.5
-        assert (ended.code, "has not answered for 5 s" in ended.said) == (128 + how, True), ended.said
+        # a shell says the same of both: the second signal may come while the first has ended all but the process
+        assert ended.code in (128 + how, -how), ended.said
+        assert "has not answered for 5 s" in ended.said
         assert Cluster.PASSWORD not in ended.said
         with psycopg.connect(url) as connection:
             known = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
