@@ -8,7 +8,11 @@ better by more than said; within: what is said, on average; wide: over what know
 allowed: how often the leader's interval of the ranking, and the one that allows for its having come first, hold its ability;
 half, allowed_half: their half-widths.
 
-`python benchmarks/best.py [--seeds 200] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]` prints JSON.
+search: `top: 1` and `top: 5` beside cyclic plans of as many calls, on the four domains as recorded: regret of those named, and
+the bound and the intervals at the end, with items drawn anew. goals: calls until `within: .02` or `.05` is said.
+
+`python benchmarks/best.py [--only bound,search,goals] [--seeds 200] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]`
+prints JSON.
 """
 
 from __future__ import annotations
@@ -16,19 +20,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from best_runs import GOALS, Draw, goal_figures, recorded_draw, search_figures
 from recorded import DOMAINS, SHARED, answers_of
 from uncertainty import domain_draw, found_of, plan_of, shape_draw
-from youden.nouns.pool import Floats
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.choice import choice
 from youden.stats.trials.comparisons import differences
 
-Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
 KNOWN = 1e6
 """Degrees of freedom where variances are known."""
 POOLS = {
@@ -53,8 +55,9 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
         found = found_of(D, plan_of(D.shape, percent, rng))
         taken = choice(found.ability, found.kind, differences(found.ability, found.kind), rng=np.random.default_rng(0))
         assert taken is not None
-        regret = float(truth.max() - truth[taken.agent])
-        own, half = truth[taken.agent] + found.ability.mean(), found.kind.half_width()[taken.agent]
+        (named,) = taken.agents
+        regret = float(truth.max() - truth[named])
+        own, half = truth[named] + found.ability.mean(), found.kind.half_width()[named]
         abilities.append(found.ability - found.ability.mean() - truth)
         regrets.append((found.ability, taken.within))
         rows.append(
@@ -63,7 +66,7 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
                 regret == 0,
                 regret > taken.within,
                 taken.within,
-                abs(found.ability[taken.agent] - own) <= half,
+                abs(found.ability[named] - own) <= half,
                 taken.low <= own <= taken.high,
                 half,
                 (taken.high - taken.low) / 2,
@@ -80,29 +83,43 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="bound,search,goals")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--pools", type=int, default=200)
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--smoke", action="store_true", help="One domain, one pool, few seeds.")
     said = parser.parse_args()
-    table: dict[str, dict[str, float]] = {}
+    parts, table = said.only.split(","), {}
 
-    def tell(name: str, draw: Draw, *, percent: float, n_seeds: int) -> None:
-        table[f"{name}, {percent:g} %"] = found = figures(draw, percent=percent, n_seeds=n_seeds)
+    def tell(name: str, found: dict[str, float]) -> None:
+        table[name] = found
         line = ", ".join(f"{key} {value:.4g}" for key, value in found.items())
-        print(f"{name}, {percent:g} %: {line}", file=sys.stderr, flush=True)
+        print(f"{name}: {line}", file=sys.stderr, flush=True)
 
+    n_seeds, percents = (8, (2.0,)) if said.smoke else (said.seeds, (1.0, 2.0, 5.0))
     for name in ["SAMSum"] if said.smoke else DOMAINS:
         graded = answers_of(name, said.shared)
         for kind, D in (("graded", graded), ("yes or no", (graded >= 0.5).astype(np.float64))):
-            for percent in (2.0,) if said.smoke else (1.0, 2.0, 5.0, 10.0):
-                draw = domain_draw(D, "kind")
-                tell(f"{name}, {kind}", draw, percent=percent, n_seeds=8 if said.smoke else said.seeds)
+            anew = domain_draw(D, "kind")
+            for percent in (*percents, 10.0) if "bound" in parts else ():
+                tell(f"{name}, {kind}, {percent:g} %", figures(anew, percent=percent, n_seeds=n_seeds))
+            for percent in percents if "search" in parts else ():
+                for top in (1, 5):
+                    key = f"{name}, {kind}, {percent:g} %, top {top}"
+                    tell(key, search_figures(recorded_draw(D), percent=percent, n_seeds=n_seeds, top=top))
+                    tell(f"{key}, items anew", search_figures(anew, percent=percent, n_seeds=n_seeds, top=top))
+            for within in GOALS if "goals" in parts else ():
+                found = goal_figures(anew, within=within, percent=30.0, n_seeds=max(n_seeds // 5, 2))
+                tell(f"{name}, {kind}, within {within:g}", found)
     for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if said.smoke else POOLS.items():
-        percent = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J))
-        draw = shape_draw(K, J, pairs, leaders, "kind")
-        tell(name, draw, percent=round(percent, 1), n_seeds=8 if said.smoke else said.pools)
+        percent, draw = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J)), shape_draw(K, J, pairs, leaders, "kind")
+        n_pools = 8 if said.smoke else said.pools
+        if "bound" in parts:
+            tell(f"{name}, {percent:.1f} %", figures(draw, percent=round(percent, 1), n_seeds=n_pools))
+        if "search" in parts:
+            percent = min(percent, 40.0)
+            tell(f"{name}, {percent:.1f} %, top 1", search_figures(draw, percent=percent, n_seeds=n_pools))
     text = json.dumps(table, indent=1)
     print(text)
     if said.out is not None:

@@ -57,7 +57,7 @@ def adaptive_draw(D: Floats, truth: Floats, *, top: int, percent: float, target:
         "most_asked_covered": covered[found.n_trials >= np.median(found.n_trials)].astype(np.float64),
         "squared_z": (off / found.covariance.error) ** 2,
         "half": half,
-        "early": np.array([float(any("separated" in note for note in result.plan.notes))]),
+        "early": np.array([float(any("near enough" in note for note in result.plan.notes))]),
         "top_right": np.array([float(set(chosen.tolist()) == set(first.tolist()))]),
         "calls": np.array([len(result.plan) / result.plan.n_dense_calls]),
     }

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
 
 from precision_runs import answered, blank, found_of, recall, row, se, simulated
 from recorded import answers_of, dense_abilities, world_of
@@ -41,7 +40,7 @@ def one_width(paired: Floats, truth: Floats, width: float, oracle: int | None, s
     plan = make_plan(blank(K, J), design="width", options={"width": width}, seed=seed)
     result = run_rounds(plan, blank(K, J), partial(answered, paired=paired))
     standing = standing_of(result)
-    half = student.ppf(0.975, standing.freedom) * standing.error
+    half = standing.covariance.half_width()
     off = standing.ability - standing.ability.mean() - truth
     n_slots, rounds = int(result.plan.slot.max()) + 1, result.plan.rounds
     return WidthRun(

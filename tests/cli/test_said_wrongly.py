@@ -15,7 +15,7 @@ from commands import Youden, write_pool
         ("width: 2", "Give a half width between 0 and 1"),
         ("width: wide", "such as 0.05"),
         ("trials: 1.5", "paired trials an agent as a whole number"),
-        ("top: 0", "as a whole number how many agents"),
+        ("top: 0", "as a whole number how many of the best"),
         ("robust: maybe", "true or false"),
         ("trusted: a0", "a list of agents"),
         ("families: families.csv", "--families FILE"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
 from pools import make_pool
 from worlds import verdicts
@@ -54,7 +53,7 @@ def test_parts_of_a_pilot_foretell_the_width_of_a_larger_run() -> None:
     for trials in (80, 160, 400):
         larger = verdicts(pool, design="cyclic", trials=trials, n_independent=10)
         standing = standing_of(larger)
-        shown = (t.ppf(0.975, standing.freedom) * standing.error).mean()
+        shown = standing.covariance.half_width().mean()
         assert half_widths(parts, trials // 2, 60).mean() == pytest.approx(shown, rel=0.15)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from scipy.stats import t as student
 
 from commands import Youden, write_config
 from pools import make_pool
@@ -40,8 +39,7 @@ def carried(world: World, *, seed: int = 0, calls: int | None = None, **options:
 
 
 def half_widths(result: Verdicts) -> np.ndarray:
-    standing = standing_of(result)
-    return np.asarray(student.ppf(0.975, standing.freedom) * standing.error)
+    return np.asarray(standing_of(result).covariance.half_width())
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
@@ -119,13 +117,22 @@ def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunCo
         plan_run(config.model_copy(update={"seed": 1}))
 
 
+def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunConfig) -> None:
+    searching = config.model_copy(update={"width": None, "within": 0.3})
+    first = judge_run(plan_run(searching))
+    assert "near enough" in first.plan.notes[-1]
+    more = judge_run(plan_run(searching.model_copy(update={"within": 0.01})))
+    assert len(more.plan) > len(first.plan)
+    assert more.plan.trials.starts_with(first.plan.trials)
+
+
 def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: RunConfig) -> None:
     ours = draw_run_plan(config.model_copy(update={"width": None, "top": 2}))[1]
     old = draw_run_plan(config.model_copy(update={"width": None, "design": "adaptive", "options": {"top": 2}}))[1]
     assert ours.digest == old.digest
     assert (ours.design, ours.options["top"]) == ("adaptive", 2)
-    both = draw_run_plan(config.model_copy(update={"top": 2}))[1]
-    assert (both.options["top"], both.options["width"]) == (2, 0.1)
+    near = draw_run_plan(config.model_copy(update={"width": None, "within": 0.05}))[1]
+    assert (near.design, near.options["within"]) == ("adaptive", 0.05)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +145,9 @@ def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: Run
         ({"width_share": 0.5}, "give it with width"),
         ({"width": 0.05, "options": {"width": 0.1}}, "keep one of them"),
         ({"width": 0}, "width"),
+        ({"width": 0.05, "top": 2}, "top looks for the best; keep one"),
+        ({"width": 0.05, "within": 0.02}, "within looks for the best; keep one"),
+        ({"within": 0.02, "percent": 5}, "within and percent are both given"),
     ],
 )
 def test_a_config_that_says_two_things_is_refused(tmp_path: Path, said: dict[str, object], words: str) -> None:

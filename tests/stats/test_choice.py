@@ -11,11 +11,13 @@ from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import differences
 
 
-def chosen(ability: Floats, covariance: Floats, *, freedom: float = 60.0) -> Choice | None:
+def chosen(
+    ability: Floats, covariance: Floats, *, freedom: float = 60.0, top: int = 1, share: float = 1.0
+) -> Choice | None:
     K = len(ability)
     centre = np.eye(K) - 1 / K
     of = CentredCovariance(centre @ covariance @ centre, np.full(K, freedom))
-    return choice(ability, of, differences(ability, of), rng=np.random.default_rng(0))
+    return choice(ability, of, differences(ability, of), rng=np.random.default_rng(0), top=top, share=share)
 
 
 def spread(K: int, error: Floats, correlation: float) -> Floats:
@@ -43,18 +45,46 @@ def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correl
         ability = truth + root @ rng.standard_normal(K)
         found = chosen(ability, covariance)
         assert found is not None
-        lost += truth.max() - truth[found.agent] > found.within
-        own = truth[found.agent] - truth.mean() + ability.mean()
+        (taken,) = found.agents
+        lost += truth.max() - truth[taken] > found.within
+        own = truth[taken] - truth.mean() + ability.mean()
         left_out += not found.low <= own <= found.high
     # a share of .05 gives 18 of 200 or more in .008 of cases
     assert lost <= 17
     assert left_out <= 17
 
 
+@pytest.mark.parametrize("name", TRUTHS)
+def test_of_several_none_is_further_from_the_last_that_belongs_than_is_said(name: str) -> None:
+    truth, top = TRUTHS[name], 2
+    K, rng = len(truth), np.random.default_rng(4)
+    covariance = spread(K, np.linspace(0.01, 0.03, K), 0.3)
+    root, n = np.linalg.cholesky(covariance), 200
+    lost = left_out = 0
+    for _ in range(n):
+        found = chosen(truth + root @ rng.standard_normal(K), covariance, top=top)
+        assert found is not None
+        assert len(found.agents) == top
+        edge = np.sort(truth)[-top]
+        lost += edge - truth[list(found.agents)].min() > found.within
+        left_out += not set(np.flatnonzero(truth > np.sort(truth)[-top - 1])) <= {*found.agents, *found.as_good}
+    assert lost <= 17
+    assert left_out <= 17
+
+
+def test_a_look_that_has_a_part_of_the_error_asks_for_more() -> None:
+    ability, covariance = np.linspace(0.1, 0, 8), spread(8, np.full(8, 0.02), 0.0)
+    once, often = (chosen(ability, covariance, share=share) for share in (1.0, 1 / 6))
+    assert once is not None
+    assert often is not None
+    assert often.within > 1.15 * once.within
+    assert set(often.as_good) > set(once.as_good)
+
+
 def test_where_one_is_told_apart_nobody_else_is_as_good() -> None:
     found = chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0))
     assert found is not None
-    assert (found.agent, found.within, found.as_good) == (0, 0.0, ())
+    assert (found.agents, found.within, found.as_good) == ((0,), 0.0, ())
 
 
 def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number() -> None:

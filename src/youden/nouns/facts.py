@@ -328,9 +328,10 @@ class PartnerFacts:
 class ChoiceFacts:
     """Which agent to take, by the ranking that heads the run.
 
-    agents: the one that came first; within: how much better another can be at most, with `level`, 0 where it is told apart from
-    everybody; as_good: others that may be the best, by ability. low, high: an interval of its ability that allows for its
-    having come first. In units of abilities.
+    agents: the one that came first, or as many as the run looked for; within: how much better than each of them the best can be
+    at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
+    as_good: others that may be the best, by ability. low, high: an interval of the first one's ability that allows for its having
+    come first. In units of abilities.
     """
 
     agents: tuple[str, ...]
@@ -343,15 +344,19 @@ class ChoiceFacts:
     @property
     def words(self) -> str:
         """What a reader who has to choose needs to know, in three sentences at most."""
-        first, others = f"Take {', '.join(self.agents)}", self.as_good
+        first, others, n = f"Take {', '.join(self.agents)}", self.as_good, len(self.agents)
         if not others:
-            said = f"{first}: it is told apart from every other agent, with an error of at most {1 - self.level:.0%}."
+            those = "it is" if n == 1 else "they are"
+            said = f"{first}: {those} told apart from every other agent, with an error of at most {1 - self.level:.0%}."
         else:
             more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            bound = "No other agent is better" if n == 1 else f"None of them is behind the best {n}"
             said = (
-                f"{first}. No other agent is better by more than {self.within:.3f} ({self.level:.0%}). "
+                f"{first}. {bound} by more than {self.within:.3f} ({self.level:.0%}). "
                 f"As good may be: {', '.join(others[:3])}{more}."
             )
+        if n > 1:
+            return said
         return f"{said} Its ability, allowing for its having come first: {self.low:.3f} … {self.high:.3f}."
 
 

@@ -17,7 +17,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from youden.nouns.pool import Bools, Codes, Floats, Ids, Json, freeze
+from youden.nouns.pool import Bools, Codes, Ids, Json, freeze
 from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
 
 ExtensionKind = Literal["agents", "items", "calls"]
@@ -63,17 +63,6 @@ class Rounds:
         for number, (_, agents) in enumerate(turns):
             active[number, np.array(agents, dtype=np.int64)] = True
         return cls(n_paired, tuple(start for start, _ in turns), active)
-
-    def asks(self, first: Ids, second: Ids) -> Bools:
-        """Whether a round asks the pairs: bool[R, T]."""
-        return np.asarray(self.active[:, first] | self.active[:, second])
-
-    def weights(self, first: Ids, second: Ids, *, n_slots: int) -> Floats:
-        """One over the share of the plan's `n_slots` slots in which the pair would have been asked: float[T] ≥ 1."""
-        length = np.diff([*self.starts, n_slots])
-        asked = self.active[:, :, None] | self.active[:, None, :]
-        share = np.tensordot(length, asked, axes=1) / n_slots
-        return np.asarray(1 / share[first, second], dtype=np.float64)
 
 
 @dataclass(frozen=True)

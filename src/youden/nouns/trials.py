@@ -103,6 +103,12 @@ class Trials:
         """Some of them. rows: bool[N], positions in order, or a slice."""
         return Trials(*(column[rows] for column in self.columns().values()))
 
+    def told(self, rows: Bools, n_agents: int) -> Floats:
+        """What some of them count for each agent together: float[K]. rows: bool[N]."""
+        sides = ((self.first, self.weight_first), (self.second, self.weight_second))
+        one, other = (np.bincount(agent[rows], weight[rows], n_agents) for agent, weight in sides)
+        return np.asarray(one + other)
+
     def counted(self) -> Trials:
         """With `replicate` counted anew: 0 for the first time a comparison stands there, 1 for the second, …"""
         compared = self._compared()

@@ -111,13 +111,10 @@ def without_follow_ups(result: Verdicts) -> Verdicts:
 
 
 def with_round(plan: Plan, pool: Pool, rounds: Rounds, trials: Trials, *, active: Bools) -> Plan:
-    """`plan` with a round's paired trials after its own, which keep their places; what trials count follows from all rounds.
+    """`plan` with a round's paired trials after its own, which keep their places.
 
-    rounds: those so far. The trials must be new: their slots come after the plan's.
+    rounds: those so far. The trials must be new.
     """
     step = np.full(len(trials), len(rounds.starts), dtype=np.int32)
     longer = with_more(plan, pool, replace(trials, step=step))
-    rounds = rounds.then(int(trials.slot.min()), active)
-    weight, used = longer.trials.weight_first.copy(), longer.slot >= 0
-    weight[used] = rounds.weights(longer.first[used], longer.second[used], n_slots=int(longer.slot.max()) + 1)
-    return replace(longer, trials=replace(longer.trials, weight_first=weight, weight_second=weight), rounds=rounds)
+    return replace(longer, rounds=rounds.then(int(plan.slot.max()) + 1, active))

@@ -12,6 +12,7 @@ Abilities with the places that their differences allow, as a table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.stats.base.clusters import CentredCovariance, covariance_over_cells
 from youden.stats.base.estimator import check_level, uneven_columns
-from youden.stats.trials.choice import choice
+from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import Differences, differences, places_at_once
 from youden.stats.trials.false_positives import own_rates
 from youden.stats.trials.trial_errors import covariance_on_these_items, item_contributions
@@ -132,12 +133,28 @@ FITTED = "additive fit of trials"
 CELLS = "clipped-linear ability"
 
 
+class Look(NamedTuple):
+    """How far a search had come, as a share of its budget, or as trials that tell of a contender; differences there."""
+
+    come: float
+    apart: Differences
+
+
+class Search(NamedTuple):
+    """top: how many agents are to be named; within: how far from the best they may be, None for not at all; looks: from the first
+    to the last."""
+
+    top: int
+    within: float | None
+    looks: tuple[Look, ...]
+
+
 class Abilities(NamedTuple):
     """Abilities of a plan's agents, and how sure their distances from the average agent are.
 
     ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
     estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like
-    these; None of an extended run.
+    these; None of an extended run. search: what the plan looks for, None where it ranks everybody.
     """
 
     ability: Floats
@@ -148,6 +165,7 @@ class Abilities(NamedTuple):
     method: str
     target: Target
     by_item: ByItem | None = None
+    search: Search | None = None
 
     @property
     def low(self) -> Floats:
@@ -252,13 +270,36 @@ def told_apart(found: Abilities, *, component: Ids) -> Differences:
     return differences(found.ability, CentredCovariance(covariance, found.covariance.freedom), level=LEVEL)
 
 
+def choice_among(found: Abilities, apart: Differences) -> Choice | None:
+    """`choice` of as many as the plan looks for. Of the error that all looks may have together, a look has what t has grown by
+    since the one before: t is how far the run had come, as a share of its budget, or of the trials after which the bound would be
+    there whatever the answers.
+
+    Source: Lan and DeMets (1983), Biometrika 70; Kim and DeMets (1987), Biometrika 74, the power family.
+    """
+    once = partial(choice, found.ability, found.covariance)
+    if found.search is None:
+        return once(apart, rng=own_stream(0))
+    (top, within, looks), end = found.search, 1.0
+    once = partial(once, looks[-1].apart)
+    if within is not None:
+        if (plain := once(rng=own_stream(0), top=top)) is None:
+            return None
+        gap = found.ability[:, None] - found.ability[list(plain.agents)]
+        half = float(np.max(plain.ahead - gap, where=plain.ahead > -np.inf, initial=within))
+        end = (within / half) ** 2 / looks[-1].come
+    shares = np.diff([0.0, *(end * look.come for look in looks)])
+    earlier = [(look.apart, share) for look, share in zip(looks[:-1], shares[:-1], strict=True)]
+    return once(rng=own_stream(0), top=top, share=float(shares[-1]), earlier=earlier)
+
+
 def choice_of(found: Abilities, agent_ids: Sequence[str], *, apart: Differences) -> ChoiceFacts | None:
-    """Which agent to take, and how much better another may be; None where some cannot be compared."""
-    made = choice(found.ability, found.covariance, apart, rng=own_stream(0))
+    """Which agents to take, and how much better another may be; None where some cannot be compared."""
+    made = choice_among(found, apart)
     if made is None:
         return None
-    as_good = tuple(agent_ids[k] for k in made.as_good)
-    return ChoiceFacts((agent_ids[made.agent],), made.within, made.level, as_good, made.low, made.high)
+    named, as_good = (tuple(agent_ids[k] for k in agents) for agents in (made.agents, made.as_good))
+    return ChoiceFacts(named, made.within, made.level, as_good, made.low, made.high)
 
 
 def ranking_table(

@@ -10,20 +10,22 @@ Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
-from youden.nouns import PAIRED, Plan, Rates, Rounds, Scores, Split, Target, Verdicts
+from youden.nouns import PAIRED, Plan, Rates, Scores, Split, Target, Verdicts
 from youden.nouns.cells import CellIndex
 from youden.nouns.pool import Positions
 from youden.protocol.blocks import complete_part, extensions_of, without_follow_ups
-from youden.protocol.designs.adaptive import Standing
+from youden.protocol.designs.adaptive import Adaptive, adaptive_of
 from youden.protocol.scores import pooled_fpr, tally, train_differences, train_scores
-from youden.run.ability import CELLS, FITTED, TRIALS, Abilities, ByItem, TrialMean, trial_covariance
+from youden.run.ability import CELLS, FITTED, LEVEL, TRIALS, Abilities, ByItem, Look, Search, TrialMean
 from youden.run.extended import extended_abilities
 from youden.stats.additive.trial_fit import Blocks, PairBlock, TrialFit, trial_fit
-from youden.stats.trials.slot_means import weighted_mean
+from youden.stats.trials.comparisons import differences
 
 if TYPE_CHECKING:
     from youden.stats.additive.clipped_linear import ClippedLinear
@@ -77,14 +79,19 @@ def fitted_abilities(
     found = trial_fit(answers, n_agents=n_agents, n_items=n_items)
     if found is None:
         return cell_abilities(model, scores, fpr=fpr, target=target, n_first=n_first)
+    return _of_fit(found, float(np.nanmean(found.item_level[:n_first])), fpr or 0.0, target, with_items=with_items)
+
+
+def _of_fit(found: TrialFit, level: float, fpr: float, target: Target, *, with_items: bool) -> Abilities:
+    """level: what the average agent scores."""
     covariance, method = found.covariance, "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
     if target == "these-items":
         covariance, method = covariance.scaled_apart(found.left), f"{method}, finite population"
     return Abilities(
-        np.clip(found.ability + np.nanmean(found.item_level[:n_first]), -1, 1),
+        np.clip(found.ability + level, -1, 1),
         covariance,
         found.weight.astype(np.int32),
-        fpr or 0.0,
+        fpr,
         FITTED,
         method,
         target,
@@ -175,15 +182,14 @@ MOST_LOST = 0.05
 
 
 def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
-    """Abilities from trials in slots; None where a fit ranks, by `fit_rates`: dense and cell designs,
-    gaps, a holdout, answers that are missing."""
+    """Abilities from trials in slots; None where `fit_rates` ranks: dense and cell designs, gaps, a holdout, missing answers."""
     result = without_follow_ups(result)
     if extensions_of(result.plan).steps:
         return extended_abilities(result, anchors_of(result, target=target))
+    if result.plan.design == Adaptive.name and (found := _searched(result, target=target)) is not None:
+        return found
     if not balanced(result.plan):
         return None
-    if result.plan.rounds is not None:
-        return adaptive_means(result, target=target)
     if not _all_answered(result) and not few_lost(*_trials_of_agents(result)):
         return None
     means = TrialMean(target=target).fit(result.plan, result)
@@ -233,43 +239,68 @@ def _trials_of_agents(result: Verdicts) -> tuple[Positions, Positions]:
     return in_slots, known
 
 
-def adaptive_means(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
-    """Abilities of an adaptive plan, less the pooled FPR. Raises: StatisticsError [weighted-mean]."""
-    plan = result.plan
-    used = (plan.slot >= 0) & result.answered
-    first, second, slot, answer = plan.first[used], plan.second[used], plan.slot[used], result.answer[used]
-    weight = plan.trials.weight_first[used]
-    rounds = plan.rounds or Rounds.first(plan.n_agents, n_paired=None)
-    means = weighted_mean(
-        first,
-        second,
-        slot,
-        answer,
-        weight=weight,
-        turn=plan.trials.step[used],
-        asks=rounds.asks(first, second),
-        n_agents=plan.n_agents,
-    )
-    found = trial_covariance(
-        first,
-        second,
-        plan.item[used],
-        slot,
-        answer,
-        ability=means.mean,
-        weight=weight,
-        n_items=plan.n_items,
-        target=target,
-    )
+def _searched(result: Verdicts, *, target: Target) -> Abilities | None:
+    """Abilities of an adaptive plan, less the pooled FPR, by `trial_fit` with a level for each slot; None where it gives None.
+
+    What a round asks tells contenders apart on the same item and partner. Against everybody else they are measured by slots
+    that all share: pairs of contenders need not answer what abilities add up to. The level is that of the pilot.
+    Who was asked more had been lucky in what came before. Against everybody else that luck stays in, so intervals are those of
+    all agents at once (Bonferroni). What is said of those named is by differences among them, which later rounds measure anew.
+    """
+    plan, design = result.plan, adaptive_of(result.plan)
+    used = np.flatnonzero((plan.slot >= 0) & result.answered)
+    used = used[np.argsort(plan.item[used], kind="stable")]
     rate = pooled_fpr(tally(result)) or 0.0
-    method = f"weighted trials, {found.method}"
-    return Abilities(means.mean - rate, found.covariance, means.n_trials, rate, TRIALS, method, target, found.by_item)
+    step, looks = plan.trials.step, []
+    level = float(result.answer[used[step[used] == 0]].mean()) - rate
+    for last in range(int(step.max()) + 1):
+        found = trial_fit(
+            partial(_by_slots, result, used[step[used] <= last], rate), n_agents=plan.n_agents, n_items=plan.n_items
+        )
+        if found is None:
+            return None
+        made = _of_fit(found, level, rate, target, with_items=True)
+        looks.append(Look(_come(plan, design, last), differences(made.ability, made.covariance, level=LEVEL)))
+    search = Search(design.top, design.within, tuple(looks))
+    if len(looks) == 1:
+        return made._replace(search=search)
+    every, one = (stdtrit(made.covariance.freedom, 1 - (1 - LEVEL) / 2 / n) for n in (plan.n_agents, 1))
+    wide = made.covariance.scaled_apart(np.asarray((every / one) ** 2))
+    return made._replace(search=search, covariance=wide, method=f"{made.method}, all agents at once")
 
 
-def standing_of(result: Verdicts, *, target: Target = "items-like-these") -> Standing:
-    """How sure an adaptive plan's abilities are. Raises: StatisticsError [weighted-mean]."""
-    found = adaptive_means(result, target=target)
-    return Standing(found.ability, found.covariance.covariance, found.covariance.freedom)
+def _by_slots(result: Verdicts, used: Positions, rate: float) -> Iterator[PairBlock]:
+    """Answers of some trials, which are in the order of items, with a level for each slot."""
+    plan = result.plan
+    n_blocks = 1 + plan.n_agents * (int(plan.slot.max()) + 1) // _AT_ONCE
+    for items in np.array_split(np.arange(plan.n_items), n_blocks):
+        rows = used[slice(*np.searchsorted(plan.item[used], [items[0], items[-1] + 1]))]
+        yield PairBlock(
+            first=plan.first[rows],
+            second=plan.second[rows],
+            item=plan.item[rows] - np.int32(items[0]),
+            value=result.answer[rows] - rate,
+            weight=np.ones(len(rows)),
+            rate=np.zeros(len(rows)),
+            n_items=len(items),
+            level=np.unique(plan.slot[rows], return_inverse=True)[1].astype(np.int32),
+            first_weight=plan.trials.weight_first[rows] > 0,
+            second_weight=plan.trials.weight_second[rows] > 0,
+        )
+
+
+def _come(plan: Plan, design: Adaptive, last: int) -> float:
+    """How far a search had come: as a share of its budget, or in trials of who was asked most and of the average agent."""
+    rows = (plan.slot >= 0) & (plan.trials.step <= last)
+    if design.within is None:
+        return min(1.0, float(rows.sum() / design.budget(plan.split.train)))
+    return float(plan.trials.told(rows, plan.n_agents).max() + rows.sum() / plan.n_agents)
+
+
+def standing_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
+    """Abilities of a plan in slots after a look. Raises: as `fit_rates`."""
+    found = abilities_of(result, target=target)
+    return fit_rates(tally(result), result.plan.split, target=target).found if found is None else found
 
 
 def anchors_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:

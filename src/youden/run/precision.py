@@ -17,7 +17,7 @@ from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.judging import AnswerKind
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Width, width_of
-from youden.run.estimators import adaptive_means, balanced
+from youden.run.estimators import balanced, standing_of
 from youden.stats.forecast import (
     DOMAINS,
     SPREADS,
@@ -67,7 +67,7 @@ class Expected:
 
 def run_parts(result: Verdicts) -> VarianceParts:
     """Both parts of the variance of a plan in slots, from its answers. Raises: StatisticsError."""
-    found = adaptive_means(result)
+    found = standing_of(result)
     plan = result.plan
     used = (plan.slot >= 0) & result.answered
     weight = plan.trials.weight_first[used]

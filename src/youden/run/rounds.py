@@ -14,17 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from youden.nouns import Plan, Pool, Rounds, Target, Verdicts
-from youden.nouns.pool import Bools
+from youden.nouns.pool import Bools, Floats
 from youden.protocol.blocks import with_round
-from youden.protocol.designs.adaptive import NextRound, Standing, Width, adaptive_of, width_of
+from youden.protocol.designs.adaptive import NextRound, Width, adaptive_of, width_of
 from youden.protocol.designs.cyclic import numbered
+from youden.run.ability import Abilities, choice_among
 from youden.run.precision import run_parts
 from youden.stats.forecast import LEVEL, at_share, half_widths, items_for, slots_for
+from youden.stats.trials.choice import Choice
+from youden.stats.trials.comparisons import differences
 from youden.streams import stream
 
 APPROACH = 0.7
@@ -32,18 +35,20 @@ APPROACH = 0.7
 NEAR = 0.1
 LEAST_STEP = 0.02
 """A round has at least this share of the slots so far, so that looks are few; and at most as many as there are so far."""
+MARGIN, LEAST_MORE = 1.1, 0.3
+"""A round of a search asks for this times what seems to be needed, and for this share of what was asked at least."""
 OUT_OF_REACH = 1.05
 """A limit this much above the width is out of reach. Between the width and this, the run asks until it is as near as `NEAR`."""
 
 
 def next_width_round(
-    result: Verdicts, design: Width, standing: Standing, *, eligible: Bools, rng: np.random.Generator
+    result: Verdicts, design: Width, found: Abilities, *, eligible: Bools, rng: np.random.Generator
 ) -> NextRound:
     """The next slots of `design`, or why there are none: narrow enough, out of these items' reach, or no budget left."""
     plan = result.plan
     everybody = np.ones(plan.n_agents, dtype=np.bool_)
     n_done, n_spent = int(plan.slot.max()) + 1, int((plan.slot >= 0).sum())
-    half = student.ppf((1 + LEVEL) / 2, standing.freedom) * standing.error
+    half = found.covariance.half_width(LEVEL)
     if at_share(half, design.share) <= design.width:
         return NextRound(numbered([]), everybody, "narrow")
     parts, width, share = run_parts(result), design.width, design.share
@@ -63,13 +68,31 @@ def next_width_round(
     return NextRound(trials, everybody, None if len(trials) else "budget")
 
 
+def next_search_round(result: Verdicts, named: Choice, ability: Floats, goal: float) -> dict[str, Any]:
+    """Who keeps those named from being known to be within `goal` of the best, and how many blocks more they seem to need.
+
+    An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides. A round
+    at most doubles what tells of the contenders, for what they seem to need is a guess while they are many.
+    """
+    agents, plan = np.array(named.agents), result.plan
+    gap = ability[:, None] - ability[agents]
+    unsure = np.sort(named.ahead, axis=0)[-len(agents)] > goal
+    pairs = (named.ahead > goal) & unsure
+    pairs[agents] = False
+    active = pairs.any(axis=1)
+    active[agents[unsure]] = True
+    times = float((((named.ahead - gap) / (goal - gap))[pairs] ** 2).max())
+    n = float(plan.trials.told(plan.slot >= 0, plan.n_agents)[active].max())
+    return {"active": active, "more": ceil(n * min(max(MARGIN * times - 1, LEAST_MORE), 1.0))}
+
+
 def _instead(n_items: int | None) -> str:
     return "; no number of items in reason does" if n_items is None else f"; about {n_items:,} items like these would"
 
 
 Ask = Callable[[Plan], Verdicts]
 REASONS = {
-    "separated": "stopped early: the top agents are separated from the rest",
+    "near enough": "stopped early: those named are near enough to the best",
     "narrow": "stopped early: intervals are as narrow as asked for",
     "budget": "the budget is spent",
     "items": "stopped: these items do not allow intervals as narrow as asked for",
@@ -103,8 +126,10 @@ def _short(plan: Plan) -> str:
     """What a budget that is spent was not enough for."""
     if plan.design == Width.name:
         return " before intervals were as narrow as asked for"
-    top = adaptive_of(plan).top
-    return "" if top is None else f" before the top {top} were told apart from the rest, all looks together"
+    design = adaptive_of(plan)
+    those = "the one named was" if design.top == 1 else f"the {design.top} named were"
+    near = "told apart from the rest" if design.within is None else f"known to be within {design.within:g} of the best"
+    return f" before {those} {near}, all looks together"
 
 
 def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], NextRound]:
@@ -118,6 +143,17 @@ def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], Next
             result, wanted, standing_of(result, target=target), eligible=eligible, rng=stream("trials", plan.seed)
         )
     design = adaptive_of(plan)
-    return lambda result, rounds: design.next_round(
-        result.plan, rounds, standing_of(result, target=target), eligible=eligible, rng=stream("trials", plan.seed)
-    )
+
+    goal = design.within or 0.0
+
+    def search(result: Verdicts, rounds: Rounds) -> NextRound:
+        found, more = standing_of(result, target=target), {}
+        named = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))
+        if named is not None and named.within <= goal:
+            return NextRound(numbered([]), np.ones(plan.n_agents, dtype=np.bool_), "near enough")
+        if goal and named is not None:
+            more = next_search_round(result, named, found.ability, goal)
+        rng = stream("trials", plan.seed)
+        return design.next_round(result.plan, rounds, found.ability, eligible=eligible, rng=rng, **more)
+
+    return search

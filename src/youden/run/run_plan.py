@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from youden.data.folder.joined_pools import run_pools
 from youden.data.folder.run_config import DrawnAs, ExtensionStep, RunConfig
@@ -17,7 +17,7 @@ from youden.nouns import Extension as Extended
 from youden.nouns import Json, Plan, Pool
 from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import Width
+from youden.protocol.designs.adaptive import GOALS, Width
 from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
@@ -62,9 +62,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
     if config.trials_of is not None:
         return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
-    if kept.design == Width.name:
-        wanted = {name: value for name, value in kept.options.items() if name not in ("width", "share")}
-        kept = replace(kept, options={**wanted, **config.asked_design[1]})
+    if kept.design in GOALS:
+        kept = replace(kept, options={**_without_goal(kept.design, dict(kept.options)), **config.asked_design[1]})
     n_kept = len(extensions_of(kept).steps)
     if n_kept > len(config.extensions):
         raise RunFolderError(
@@ -145,8 +144,8 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
     was, now = _asked_of(plan), _asked_by(config, plan)
     if _more_of_it(config, plan):
         del now["calls"]
-    if now.get("design") == was["design"] == Width.name:  # the same slots to another width: the run goes on
-        was["options"], now["options"] = (_without_width(said["options"]) for said in (was, now))
+    if now.get("design") == was["design"] in GOALS:  # the same rounds to another goal: the run goes on
+        was["options"], now["options"] = (_without_goal(plan.design, said["options"]) for said in (was, now))
     for name in now:
         if was[name] != now[name]:
             yield f"{name} was {_shown(was[name])} and is {_shown(now[name])}"
@@ -157,9 +156,9 @@ def _differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterat
             yield f"number {number + 1} of the extensions is another one"
 
 
-def _without_width(options: object) -> dict[str, object]:
+def _without_goal(design: str, options: object) -> dict[str, Any]:
     said = options if isinstance(options, dict) else {}
-    return {name: value for name, value in said.items() if name not in ("width", "share")}
+    return {name: value for name, value in said.items() if name not in GOALS[design]}
 
 
 def _asked_of(plan: Plan) -> dict[str, object]:

@@ -105,7 +105,7 @@ def _shipped(key: str, value: str, folder: Path) -> bool:
 _CREDENTIALS = re.compile(r"(?:(?<=http://)|(?<=https://))[^\s/@]+@")
 
 _PRECISE = ("cyclic", "width", "adaptive")
-"""Designs beside which `width` and `top` can stand."""
+"""Designs beside which `width`, `top` and `within` can stand."""
 
 _Text = Annotated[str, Field(min_length=1)]
 _OF_A_DESIGN = (
@@ -115,6 +115,7 @@ _OF_A_DESIGN = (
     "width",
     "width_share",
     "top",
+    "within",
     "options",
     "independent",
     "n_independent",
@@ -129,7 +130,8 @@ MEANS = {
     "trials": "paired trials an agent as a whole number, such as 100",
     "width": "a half width between 0 and 1, such as 0.05",
     "width_share": "a share of the agents above 0 and up to 1, such as 0.9",
-    "top": "as a whole number how many agents are to be told apart as the best, such as 3",
+    "top": "as a whole number how many of the best agents are to be named, such as 3",
+    "within": "how far from the best the one named may be, between 0 and 2, such as 0.02",
     "holdout": "a share of the cells below 1, such as 0.2",
     "seed": "a whole number from 0 on",
     "robust": "true or false",
@@ -199,8 +201,9 @@ class RunConfig(BaseModel):
     pool: a path; `datasets/NAME` may be one that is shipped. judge: a name, a path that ends in .yaml, or the judge's own keys.
     options: of the design (`alpha`, `beta`, `c`, `d_core`, `partners`, `pairs`, …), which refuses those it does not have.
     calls, percent, trials: the budget as calls of both arms, as percent of the dense design's, or as paired trials an agent; at
-    most one. width: ask in rounds until the share `width_share` (.9) of agents has a half width ≤ this; top: until so many are
-    told apart as the best; calls or trials are then the most that is asked.
+    most one. width: ask in rounds until the share `width_share` (.9) of agents has a half width ≤ this. top: look for so many of
+    the best (1 where only `within` is given), until they are told apart, or at most `within` from the best; calls or trials are
+    then the most that is asked.
     independent: twin, pooled or pooled:N. holdout: a fraction; holdout_partners: comparisons a held-out cell gets where the
     design makes none of it.
     None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
@@ -232,6 +235,7 @@ class RunConfig(BaseModel):
     width: Annotated[float, Field(gt=0, lt=1)] | None = None
     width_share: Annotated[float, Field(gt=0, le=1)] | None = None
     top: Annotated[int, Field(ge=1)] | None = None
+    within: Annotated[float, Field(gt=0, lt=2)] | None = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
     independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
     n_independent: Annotated[int, Field(ge=0)] | None = None
@@ -263,31 +267,38 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _one_precision(self) -> Self:
-        if self.width_share is not None and (self.width is None or self.top is not None or self.design == "adaptive"):
-            raise ValueError(
-                "width_share says at how many agents `width` is wanted; give it with width, and without top"
-            )
-        if self.width is None and self.top is None:
+        if self.width_share is not None and self.width is None:
+            raise ValueError("width_share says at how many agents `width` is wanted; give it with width")
+        searched = [name for name in ("top", "within") if getattr(self, name) is not None]
+        if self.width is None and not searched:
             return self
+        if self.width is not None and (searched or self.design == "adaptive"):
+            said = searched[0] if searched else "design: adaptive"
+            raise ValueError(f"width asks all agents alike, and {said} looks for the best; keep one of them")
         if self.percent is not None:
-            said = "width" if self.width is not None else "top"
+            said = "width" if self.width is not None else searched[0]
             raise ValueError(f"{said} and percent are both given; keep one, or say the most to ask as trials or calls")
         if self.design not in _PRECISE:
             raise ValueError(
-                f"width and top ask cyclic slots in rounds, design {self.design} has none; leave design out"
+                f"width, top and within ask cyclic slots in rounds, design {self.design} has none; leave design out"
             )
-        if twice := self.options.keys() & {"width", "top", "share"}:
+        if twice := self.options.keys() & {"width", "top", "within", "share"}:
             raise ValueError(f"{', '.join(sorted(twice))} stands in options and beside it; keep one of them")
         return self
 
     @property
     def asked_design(self) -> tuple[str, dict[str, JsonValue]]:
-        """The design and its options, with `width` and `top` among them: adaptive for a top, else slots until a width."""
-        own: dict[str, JsonValue] = {"width": self.width, "share": self.width_share, "top": self.top}
+        """The design and its options, with `width`, `top` and `within` among them: slots until a width, else adaptive."""
+        own: dict[str, JsonValue] = {
+            "width": self.width,
+            "share": self.width_share,
+            "top": self.top,
+            "within": self.within,
+        }
         options = {**self.options, **{name: value for name, value in own.items() if value is not None}}
-        if self.width is None and self.top is None:
+        if self.width is None and self.top is None and self.within is None:
             return self.design, options
-        return "adaptive" if self.top is not None or self.design == "adaptive" else "width", options
+        return "adaptive" if self.width is None else "width", options
 
     @model_validator(mode="after")
     def _trials_come_from_one_place(self) -> Self:

@@ -1,29 +1,23 @@
-"""Designs that ask in rounds: until enough is told apart, or until intervals have a width.
+"""Designs that ask in rounds: until intervals have a width, or until who is best is known near enough.
 
-Cyclic slots in rounds until intervals are as narrow as asked for: all agents alike, so no round favours anybody.
+`Width` asks cyclic slots of all agents alike, so no round favours anybody. How many slots come next, and whether it is enough, is
+decided from the answers (`run/rounds.py`); here is what they are.
 
-How many slots come next, and whether it is enough, is decided from the answers (`run/rounds.py`); here is what they are.
-
-Cyclic slots in rounds: a pilot on all agents, then rounds on those whose places are least sure.
-
-Whether the top is separated is asked at every look, and each look spends an equal part of the error rate (Bonferroni), so
-stopping early is no luck. How wide intervals are does not depend on who is ahead: stopping where they are narrow needs no such
-price.
+`Adaptive` asks a pilot of all agents, then fewer and fewer contenders, all of them the same: one item, one partner, one order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from math import ceil
+from math import ceil, lcm
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import scipy
 
 from youden.errors import PlanError
-from youden.nouns import Drawn, IndependentRule, Plan, Rounds, Trials
-from youden.nouns.pool import Bools, Floats
+from youden.nouns import PLAN, Drawn, IndependentRule, Plan, Rounds, Trials
+from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.designs.cyclic import MIN_SLOTS, Cyclic, check_shared, numbered, slots
 from youden.protocol.designs.repair import PairRule, check_count, check_pairs, check_positive, check_share
 
@@ -94,30 +88,8 @@ def width_of(plan: Plan) -> Width:
     return Width(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)
 
 
-ALPHA = 0.05
-"""Chance, over all looks together, that a run stops because a top is separated that is none; and of an interval to miss."""
-
-
-class Standing(NamedTuple):
-    """What is known after a look.
-
-    ability: float[K]; covariance: float[K, K], of abilities less their mean, NaN where unknown; freedom: float[K], Student's.
-    """
-
-    ability: Floats
-    covariance: Floats
-    freedom: Floats
-
-    @property
-    def error(self) -> Floats:
-        """Standard errors of abilities less their mean: float[K]."""
-        return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-    @property
-    def apart(self) -> Floats:
-        """Standard errors of the differences of two agents: float[K, K]."""
-        own = np.diag(self.covariance)
-        return np.asarray(np.sqrt(np.maximum(own[:, None] + own - 2 * self.covariance, 0)))
+PILOT_BOUNDS = 0.02
+"""The first round of a search has this over the squared bound that is asked for in slots."""
 
 
 class NextRound(NamedTuple):
@@ -125,57 +97,62 @@ class NextRound(NamedTuple):
 
     trials: Trials
     active: Bools
-    over: Literal["separated", "narrow", "budget", "items"] | None
+    over: Literal["near enough", "narrow", "budget", "items"] | None
     more: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive:
-    """A pilot of `pilot` of the budget, then up to `rounds` rounds on the share `active` of agents whose places are least sure.
+    """A pilot of cyclic slots, then at most `n_rounds` rounds on fewer and fewer contenders for the `top` places.
 
-    An agent's unsureness is Σ_k Φ(−|θ_i − θ_k|/se), se of the difference, over the others, or over those on the other side of
-    the top's edge where `top` is set. A slot of a round asks the pairs that hold an active agent, and counts for the active ones
-    alone.
-    Stops when the top `top` agents are separated from the rest, or every half width is ≤ `width`, or the budget is spent.
+    They meet in blocks: one item, one partner, one order, in which every contender is compared with that partner, so that neither
+    sets them apart. A block stands as a slot and counts for its contenders alone. Blocks go round items and partners in random
+    orders; nothing is asked twice.
+    Without `within`, the pilot has `pilot` of the budget, each round as much of what is left, and contenders are the agents
+    nearest to the edge of the top, midway between the last one in it and the first one out of it: by the same factor fewer each
+    round, to `top` + 1. With `within`, the pilot has .02/within² slots, and each round asks those who
+    keep the bound from being there as much as they seem to need (`run/rounds.py`). The run ends when those named are at most
+    `within` behind the last one that belongs to the top, None for 0; or when the budget is spent.
 
-    Raises: PlanError [budget-adaptive] without a budget or with one too small for the pilot, [design-option].
+    Raises: PlanError [budget-adaptive] with a budget too small for the pilot, [design-option].
+    Source: Karnin, Koren and Somekh (2013), who halve contenders; arXiv 2606.07726, where they share what they are asked.
     """
 
     n_paired: int | None = None
-    pilot: float = 0.4
-    rounds: int = 6
-    active: float = 0.5
-    top: int | None = None
-    width: float | None = None
+    pilot: float = 0.25
+    rounds: int | None = None
+    top: int = 1
+    within: float | None = None
     pairs: PairRule = "ordered"
     name: ClassVar[str] = "adaptive"
     holdout: ClassVar[float] = 0.0
     percent: ClassVar[float | None] = 5.0
     judges_holdout: ClassVar[bool] = False
     independent: ClassVar[IndependentRule] = "pooled"
-    options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "active", "top", "width", "pairs")
+    options: ClassVar[tuple[str, ...]] = ("pilot", "rounds", "top", "within", "pairs")
 
     def __post_init__(self) -> None:
         check_share("pilot", self.pilot)
         check_count("rounds", self.rounds)
-        check_share("active", self.active)
         check_count("top", self.top)
-        check_positive("width", self.width)
+        check_positive("within", self.within)
         check_pairs(self.pairs)
 
     @property
-    def n_looks(self) -> int:
-        """How often the data may be looked at: after the pilot and after every round."""
-        return self.rounds + 1
+    def n_rounds(self) -> int:
+        """Rounds at most: `rounds`, or 5, or 10 until a bound, each of which asks as much again."""
+        return self.rounds or (5 if self.within is None else 10)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
         n_agents = len(eligible)
-        if self.top is not None and self.top >= n_agents:
+        if self.top >= n_agents:
             raise PlanError(f"The top {self.top} of {n_agents} agents is everybody. Lower top.", slug="design-option")
         check_shared(eligible)
-        budget = self._budget(eligible)
+        budget = self.budget(eligible)
         pilot = int(budget * self.pilot)
+        if self.within is not None:
+            pilot = min(pilot, n_agents * max(LEAST_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
         if pilot < MIN_SLOTS * n_agents:
             raise PlanError(
                 f"The pilot has {pilot} of {budget} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
@@ -183,76 +160,109 @@ class Adaptive:
                 slug="budget-adaptive",
             )
         paired = Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng).trials
-        note = f"this is the pilot; up to {self.rounds} rounds follow, {self.n_paired or 'as many'} paired calls in all"
+        note = (
+            f"this is the pilot; up to {self.n_rounds} rounds follow, {self.n_paired or 'as many'} paired calls in all"
+        )
         return Drawn(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def next_round(
-        self, plan: Plan, rounds: Rounds, standing: Standing, *, eligible: Bools, rng: np.random.Generator
+        self,
+        plan: Plan,
+        rounds: Rounds,
+        ability: Floats,
+        *,
+        eligible: Bools,
+        rng: np.random.Generator,
+        active: Bools | None = None,
+        more: int = 0,
     ) -> NextRound:
-        """What to ask after `plan`, a pure function of its arguments; rng: the one that `draw` began with, afresh."""
+        """What to ask after `plan`, a pure function of its arguments; rng: the one that `draw` began with, afresh.
+
+        active, more: whose turn it is and how many blocks, in place of the shares of the budget that are asked by default.
+        """
+        n_rounds, budget = len(rounds.starts), self.budget(eligible)
         n_spent = int((plan.slot >= 0).sum())
-        n_done = int(plan.slot.max()) + 1
-        nobody = np.zeros(len(eligible), dtype=np.bool_)
-        over = self._over(standing)
-        if over is not None or len(rounds.starts) > self.rounds:
-            return NextRound(numbered([]), nobody, over or "budget")
-        active = self._least_sure(standing)
-        share = self.pilot + (1 - self.pilot) * len(rounds.starts) / self.rounds
-        limit = int(self._budget(eligible) * share)
-        chosen: list[Trials] = []
-        for slot in islice(slots(eligible, rng, pairs=self.pairs), n_done, None):
-            asked = active[slot.first] | active[slot.second]
-            if n_spent + int(asked.sum()) > limit:
-                break
-            n_spent += int(asked.sum())
-            chosen.append(slot.take(asked))
-        trials = numbered(chosen, start=n_done)
+        if active is None:
+            active = self._contenders(ability, n_rounds)
+            until = int(budget * (self.pilot + (1 - self.pilot) * n_rounds / self.n_rounds))
+        else:
+            until = min(budget, n_spent + more * int(active.sum()))
+        if n_rounds > self.n_rounds:
+            return NextRound(numbered([]), active, "budget")
+        start = (*rounds.starts, int(plan.slot.max()) + 1)[1]
+        trials = self._blocks(plan, active, eligible, rng, start=start, n=until - n_spent)
         return NextRound(trials, active, None if len(trials) else "budget")
 
-    def _budget(self, eligible: Bools) -> int:
+    def budget(self, eligible: Bools) -> int:
+        """Paired trials at most."""
         m = eligible.sum(axis=0, dtype=np.int64)
         most = int((m * (m - 1)).sum())
         return most if self.n_paired is None else min(self.n_paired, most)
 
-    def _over(self, standing: Standing) -> Literal["separated", "narrow"] | None:
-        known = not np.isnan(standing.error).any()
-        if self.top is not None and known and self._separated(standing):
-            return "separated"
-        if self.width is not None and known:
-            half = scipy.special.stdtrit(standing.freedom, 1 - ALPHA / 2) * standing.error
-            return "narrow" if half.max() <= self.width else None
-        return None
-
-    def _separated(self, standing: Standing) -> bool:
-        """Every agent of the estimated top against every other, by their difference, ALPHA shared among looks and pairs."""
-        above = self._above(standing)
-        across = np.ix_(above, ~above)
-        one_sided = 1 - ALPHA / (self.n_looks * int(above.sum() * (~above).sum()))
-        z = np.asarray(scipy.special.stdtrit(standing.freedom, one_sided))
-        gap = standing.ability[above][:, None] - standing.ability[~above]
-        return bool((gap > np.maximum(z[above][:, None], z[~above]) * standing.apart[across]).all())
-
-    def _above(self, standing: Standing) -> Bools:
-        above = np.zeros(len(standing.ability), dtype=np.bool_)
-        above[np.argsort(-standing.ability, kind="stable")[: self.top]] = True
-        return above
-
-    def _least_sure(self, standing: Standing) -> Bools:
-        ability, error = np.nan_to_num(standing.ability), np.nan_to_num(standing.apart, nan=1.0)
-        apart = np.abs(ability[:, None] - ability) / np.maximum(error, 1e-12)
-        confused = scipy.special.ndtr(-apart)
-        np.fill_diagonal(confused, 0.0)
-        if self.top is not None:
-            above = self._above(standing)
-            confused = np.where(above[:, None] != above, confused, 0.0)
-        unsure = confused.sum(axis=1)
-        n_active = max(2, int(np.ceil(self.active * len(ability))))
-        active = np.zeros(len(ability), dtype=np.bool_)
-        active[np.argsort(-unsure, kind="stable")[:n_active]] = True
+    def _contenders(self, ability: Floats, n_rounds: int) -> Bools:
+        """Those nearest to the edge of the top: bool[K]."""
+        known, K = np.nan_to_num(ability, nan=-2.0), len(ability)
+        edge = np.sort(known)[::-1][self.top - 1 : self.top + 1].mean()
+        n = ceil(round(K * ((self.top + 1) / K) ** (n_rounds / self.n_rounds), 6))
+        active = np.zeros(K, dtype=np.bool_)
+        active[np.argsort(np.abs(known - edge), kind="stable")[:n]] = True
         return active
+
+    def _blocks(
+        self, plan: Plan, active: Bools, eligible: Bools, rng: np.random.Generator, *, start: int, n: int
+    ) -> Trials:
+        """What contenders have not been asked of the blocks, in order, the first of which has slot `start`: at most `n` trials.
+
+        So who comes back among them catches up with what the others were asked.
+        """
+        K, J = eligible.shape
+        items, partners, leads = rng.permutation(J), rng.permutation(K), rng.random(J * K) < 0.5
+        contenders = np.flatnonzero(active)
+        asked = self._codes(plan.item, plan.first, plan.second, K)
+        chosen: list[Trials] = []
+        begun = np.unique(plan.slot) - start
+        at, end = 0, (2 if self.pairs == "ordered" else 1) * J * K
+        while at < end:
+            turn = np.arange(at, min(end, at + max(n // len(contenders), _AT_ONCE)))
+            at = int(turn[-1]) + 1
+            block, agent = np.repeat(turn - turn[0], len(contenders)), np.tile(contenders, len(turn))
+            item = items[turn % J][block]
+            partner = partners[(turn + turn // lcm(J, K)) % K][block]
+            lead = (leads[turn % (J * K)] ^ (turn >= J * K))[block]
+            first, second = np.where(lead, agent, partner), np.where(lead, partner, agent)
+            code = self._codes(item, first, second, K)
+            kept = (agent != partner) & eligible[agent, item] & eligible[partner, item] & ~np.isin(code, asked)
+            kept[np.setdiff1d(np.arange(len(code)), np.unique(code, return_index=True)[1])] = False
+            size = np.bincount(block[kept], minlength=len(turn))
+            size[(size < 2) & ~np.isin(turn, begun)] = 0
+            fits = np.cumsum(size) <= n
+            kept &= ((size > 0) & fits)[block]
+            columns = (item[kept], first[kept], second[kept])
+            asked = np.append(asked, self._codes(*columns, K))
+            item, first, second, slot = (column.astype(np.int32) for column in (*columns, start + turn[block[kept]]))
+            tells = Trials.paired(item, first, second, slot=slot)
+            chosen.append(tells.marked(PLAN, first=lead[kept], second=~lead[kept]))
+            n -= len(slot)
+            if not fits.all():
+                break
+        return Trials.concat(chosen)
+
+    def _codes(self, item: Ids, first: Ids, second: Ids, K: int) -> Positions:
+        """What is compared, as a number: int64[N]; of a pair in both orders the same where it is not to be asked in both."""
+        if self.pairs == "unordered":
+            first, second = np.minimum(first, second), np.maximum(first, second)
+        return np.asarray((item * np.int64(K) + first) * K + second)
+
+
+_AT_ONCE = 64
+"""Blocks that are drawn together at least."""
 
 
 def adaptive_of(plan: Plan) -> Adaptive:
     """The design that drew an adaptive plan."""
     own: dict[str, Any] = {name: plan.options[name] for name in Adaptive.options if name in plan.options}
     return Adaptive(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)
+
+
+GOALS = {Width.name: ("width", "share"), Adaptive.name: ("within",)}
+"""Options that say when a run in rounds ends, not what it asks until then."""

@@ -30,6 +30,8 @@ _PRIOR_PRODUCTS = 100
 class PairBlock(NamedTuple):
     """Answers on some items, all of these items'. first, second, item: int[R], items numbered from 0; value: float[R], no NaN;
     weight: float[R] > 0; rate: float[R], the false-positive rate that was taken off, where it was drawn for the pair, else 0.
+    level: int[R], numbered from 0, what a trial has its level from, by default its item. first_weight, second_weight: bool[R],
+    whether a trial tells of that agent: where all trials of a level have a partner in common, they tell nothing of it.
     """
 
     first: Ids
@@ -39,6 +41,14 @@ class PairBlock(NamedTuple):
     weight: Floats
     rate: Floats
     n_items: int
+    level: Ids | None = None
+    first_weight: Bools | bool = True
+    second_weight: Bools | bool = True
+
+    @property
+    def levels(self) -> Ids:
+        """int[R]."""
+        return self.item if self.level is None else self.level
 
 
 Blocks = Callable[[], Iterable[PairBlock]]
@@ -69,10 +79,10 @@ class TrialFit:
 
 
 def trial_fit(blocks: Blocks, *, n_agents: int, n_items: int) -> TrialFit | None:
-    """θ = (K−2)/(K−1)·a of y ≈ a_first + a_second + b_item by least squares; None where trials do not link all agents.
+    """θ = (K−2)/(K−1)·a of y ≈ a_first + a_second + b_level by least squares; None where trials do not link all agents.
 
-    An ability is a mean over the other agents, hence the factor. With z = x − x̄_item the contrasts of a trial, M = Σw·zzᵀ, P its
-    inverse on centred effects and h = w(1/m_item + zᵀPz): U_ij = (K−2)/(K−1)·Σ_k P_ik E_kj, E_kj the sum over k's trials on j of
+    An ability is a mean over the other agents, hence the factor. With z = x − x̄_level the contrasts of a trial, M = Σw·zzᵀ, P its
+    inverse on centred effects and h = w(1/m_level + zᵀPz): U_ij = (K−2)/(K−1)·Σ_k P_ik E_kj, E_kj the sum over k's trials on j of
     w·e/√(1 − h); the covariance is `covariance_of_blocks` of U by item.
 
     left: (σ²c(Σ_j p_ij² − 1/J) + (σ²n − φ)(1/n_i − 1/(PJ + 1)) + φ/n_i) / (σ²cΣ_j p_ij² + σ²n/n_i), each at least 0: p_ij the
@@ -126,17 +136,17 @@ class _Sums:
 def _sums(blocks: Iterable[PairBlock], K: int) -> _Sums:
     of = _Sums(np.zeros((K, K)), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int64))
     for block in blocks:
-        A, S = _by_cell(block, block.weight, K), _by_cell(block, block.weight * block.value, K)
+        A, S = _by_level(block, block.weight, K), _by_level(block, block.weight * block.value, K)
         m = A.sum(axis=0) / 2
         mean = np.divide(S.sum(axis=0) / 2, m, out=np.zeros(len(m)), where=m > 0)
         pairs = np.bincount(block.first * np.int64(K) + block.second, block.weight, K * K).reshape(K, K)
-        weight = A.sum(axis=1)
-        of.normal += pairs + pairs.T + np.diag(weight) - (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
+        of.normal += pairs + pairs.T + np.diag(A.sum(axis=1)) - (A / np.maximum(m, np.finfo(np.float64).tiny)) @ A.T
         of.right += S.sum(axis=1) - A @ mean
-        of.weight += weight
+        by_item = A if block.level is None else _by_cell(block, block.weight, K)
+        of.weight += by_item.sum(axis=1)
         of.squares += _by_cell(block, block.weight**2, K).sum(axis=1)
-        of.squares_of_items += (A**2).sum(axis=1)
-        of.n_clusters += (A > 0).sum(axis=1)
+        of.squares_of_items += (by_item**2).sum(axis=1)
+        of.n_clusters += (by_item > 0).sum(axis=1)
     return of
 
 
@@ -153,11 +163,11 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
     effect, inverse, K = of.effect, of.inverse, len(of.effect)
     own = np.diag(inverse)
     for block in blocks():
-        i, k, j, w = block.first, block.second, block.item, block.weight
-        A = _by_cell(block, w, K)
+        i, k, j, w = block.first, block.second, block.levels, block.weight
+        A = _by_level(block, w, K)
         m = np.maximum(A.sum(axis=0) / 2, np.finfo(np.float64).tiny)
         error = block.value - effect[i] - effect[k]
-        level = np.bincount(j, w * error, block.n_items) / m
+        level = np.bincount(j, w * error, len(m)) / m
         error = error - level[j]
         across = inverse @ (A / m)
         middle = ((A / m) * across).sum(axis=0)
@@ -167,9 +177,9 @@ def _moves(blocks: Blocks, of: _Solved, *, parts: _Parts | None = None) -> Itera
         moving = np.where(free, w * error / np.sqrt(np.where(free, 1 - leverage, 1.0)), 0.0)
         if parts is not None:
             parts.add(block, error, free, K)
-            parts.add_items(np.where(A.any(axis=0), level, np.nan))
+            parts.add_items(_of_items(block, level))
         E = _by_cell(block, moving, K)
-        yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], A)
+        yield ItemMoves(of.shrink * (inverse @ E), E / of.whole[:, None], _by_cell(block, w, K))
 
 
 class _Parts:
@@ -212,8 +222,29 @@ class _Parts:
         return np.asarray(np.divide(kept, before, out=plain, where=before > 0))
 
 
+def _by_level(block: PairBlock, column: Floats, K: int) -> Floats:
+    """Sums over an agent's trials of a level, on either side: float[K, L]."""
+    n = block.n_items if block.level is None else int(block.level.max(initial=-1)) + 1
+    return _sums_at(block, block.levels, (column, column), K, n)
+
+
 def _by_cell(block: PairBlock, column: Floats, K: int) -> Floats:
-    """Sums over an agent's trials on an item, on either side: float[K, B]."""
-    B = block.n_items
-    sides = (np.bincount(side * np.int64(B) + block.item, column, K * B) for side in (block.first, block.second))
-    return np.asarray(sum(sides), dtype=np.float64).reshape(K, B)
+    """Sums over the trials on an item that tell of an agent, on either side: float[K, B]."""
+    columns = column * block.first_weight, column * block.second_weight
+    return _sums_at(block, block.item, columns, K, block.n_items)
+
+
+def _sums_at(block: PairBlock, at: Ids, columns: tuple[Floats, Floats], K: int, n: int) -> Floats:
+    sides = zip((block.first, block.second), columns, strict=True)
+    return np.asarray(
+        sum(np.bincount(side * np.int64(n) + at, column, K * n) for side, column in sides), dtype=np.float64
+    ).reshape(K, n)
+
+
+def _of_items(block: PairBlock, level: Floats) -> Floats:
+    """The mean level of an item's trials: float[B], NaN without one."""
+    n = np.bincount(block.item, block.weight, block.n_items)
+    if block.level is None:
+        return np.where(n > 0, level, np.nan)
+    total = np.bincount(block.item, block.weight * level[block.level], block.n_items)
+    return np.asarray(np.divide(total, n, out=np.full(block.n_items, np.nan), where=n > 0))

@@ -1,0 +1,128 @@
+"""Runs that look for the best, beside cyclic plans of as many calls: what both lose, and whether what is said at the end holds.
+
+It knows recorded answers and simulated ones; it refuses to know a judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from recorded import dense_abilities
+from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.nouns.pool import Floats
+from youden.protocol.plan import make_plan
+from youden.run.ability import LEVEL, Abilities, choice_among
+from youden.run.estimators import standing_of
+from youden.run.rounds import run_rounds
+from youden.stats.trials.choice import Choice
+from youden.stats.trials.comparisons import differences
+
+Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
+GOALS = (0.02, 0.05)
+
+
+def blank(K: int, J: int) -> Pool:
+    texts = np.full((K, J), "", dtype=object)
+    return Pool(tuple(Agent(f"a{i}") for i in range(K)), tuple(Item(f"i{j}") for j in range(J)), texts)
+
+
+def answered(plan: Plan, *, paired: Floats) -> Verdicts:
+    answer = np.where(plan.arm == PAIRED, paired[plan.item, plan.first, plan.second], 0.0)
+    return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "recorded"})
+
+
+class Ended(NamedTuple):
+    result: Verdicts
+    found: Abilities
+    said: Choice
+
+
+def ended(D: Floats, *, design: str, percent: float, seed: int, **options: float) -> Ended:
+    """A run at its end."""
+    J, K, _ = D.shape
+    pool = blank(K, J)
+    plan = make_plan(pool, design=design, percent=percent, n_independent=100, seed=seed, options=options)
+    result = run_rounds(plan, pool, partial(answered, paired=D))
+    found = standing_of(result)
+    said = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))
+    assert said is not None
+    return Ended(result, found, said)
+
+
+def searched(D: Floats, truth: Floats, *, percent: float, seed: int, top: int) -> dict[str, float]:
+    """Of one draw: mean regret of those named, by search and cyclic; whether the bound is false; intervals at the end."""
+    K, best = len(truth), np.sort(truth)[::-1][:top]
+    row: dict[str, float] = {}
+    for name, options in (("search", {"top": top}), ("cyclic", {})):
+        design = "adaptive" if options else "cyclic"
+        result, found, said = ended(D, design=design, percent=percent, seed=seed, **options)
+        ability, within = found.ability, said.within
+        named = np.argsort(-ability, kind="stable")[:top]
+        row |= {
+            f"{name}": float(best.mean() - truth[named].mean()),
+            f"{name} right": len({*named.tolist()} & {*np.argsort(-truth)[:top].tolist()}) / top,
+            f"{name} within": within,
+            f"{name} false": float(best[-1] - truth[named].min() > within),
+            f"{name} calls": len(result.plan),
+        }
+        if name == "search":
+            off = ability - ability.mean() - (truth - truth.mean())
+            held = np.abs(off) <= found.covariance.half_width()
+            row |= {"leader": float(said.low <= ability[named[0]] - off[named[0]] <= said.high)}
+            row |= {"covered": held.mean(), "bias": float(off[named].mean() / found.covariance.error[named].mean())}
+            row |= {f"agent {i}": float(held[i]) for i in range(K)}
+            row |= {f"off {i}": off[i] / found.covariance.error[i] for i in range(K)}
+    return row
+
+
+def search_figures(draw: Draw, *, percent: float, n_seeds: int, top: int = 1) -> dict[str, float]:
+    """Means over seeds; ratio: mean regret over that of cyclic; worse: the paired difference less two of its errors."""
+    rows = []
+    for seed in range(n_seeds):
+        D, truth = draw(np.random.default_rng([seed, round(10 * percent)]))
+        rows.append(searched(D, truth, percent=percent, seed=seed, top=top))
+    mean = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    least = min(value for name, value in mean.items() if name.startswith("agent "))
+    biased = float(np.mean([abs(value) for name, value in mean.items() if name.startswith("off ")]))
+    gap = np.array([row["search"] - row["cyclic"] for row in rows])
+    shown = {name: value for name, value in mean.items() if not name.startswith(("agent ", "off "))}
+    worse = gap.mean() - 2 * gap.std(ddof=1) / np.sqrt(len(gap))
+    ratio = mean["search"] / mean["cyclic"] if mean["cyclic"] else float("nan")
+    figures = {**shown, "least agent": least, "mean bias": biased, "ratio": ratio, "worse": worse}
+    return {name: round(float(value), 5) for name, value in figures.items()}
+
+
+def goal_figures(draw: Draw, *, within: float, percent: float, n_seeds: int) -> dict[str, float]:
+    """Calls until `within` is said, at most `percent`, by search and by cyclic plans of ever more calls; how often it is false.
+
+    A cyclic plan's bound is that of one look, at each of 20 sizes: which is in favour of cyclic plans.
+    """
+    calls: dict[str, list[float]] = {"search": [], "cyclic": []}
+    false, said = 0, {"search": 0, "cyclic": 0}
+    for seed in range(n_seeds):
+        D, truth = draw(np.random.default_rng([seed, 7]))
+        result, found, name = ended(D, design="adaptive", percent=percent, seed=seed, within=within)
+        reached = name.within <= within
+        said["search"] += reached
+        false += reached and truth.max() - truth[np.argmax(found.ability)] > within
+        calls["search"].append(len(result.plan))
+        calls["cyclic"].append(most := percent / 100 * result.plan.n_dense_calls)
+        for share in np.linspace(0.05, 1, 20):
+            if ended(D, design="cyclic", percent=share * percent, seed=seed).said.within <= within:
+                calls["cyclic"][-1], said["cyclic"] = share * most, said["cyclic"] + 1
+                break
+    return {
+        **{f"{name} calls": round(float(np.mean(values))) for name, values in calls.items()},
+        **{f"{name} said": round(n / n_seeds, 3) for name, n in said.items()},
+        "false": round(false / n_seeds, 4),
+    }
+
+
+def recorded_draw(D: Floats) -> Draw:
+    """These items alone."""
+    truth = dense_abilities(D)
+    return lambda _: (D, truth)
