@@ -12,6 +12,17 @@ from tempfile import TemporaryDirectory
 
 
 @contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An error of a write inside the block, which knows no file (a full disk), names `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A fresh path beside `path`, to be written inside the block; it takes `path`'s place if the block ends well.
 
@@ -20,7 +31,8 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield fresh
+        with _naming(path):
+            yield fresh
         if path.is_dir():
             _move_away(path)
         os.replace(fresh, path)
@@ -39,7 +51,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
-        yield fresh
+        with _naming(path):
+            yield fresh
         _move_away(path)
         fresh.rename(path)
     finally:
@@ -55,7 +68,8 @@ def replacing_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with workplace(folder) as fresh:
-        yield fresh
+        with _naming(folder):
+            yield fresh
         for name in names:
             if (fresh / name).exists():
                 os.replace(fresh / name, folder / name)

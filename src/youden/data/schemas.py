@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
-import yaml
 from pydantic import TypeAdapter
 
 from youden.data.folder.rate_tables import PairsSaid, RatesSaid
@@ -26,6 +25,7 @@ from youden.data.folder.table_columns import COLUMNS, ranking_columns
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
+from youden.text.yaml_text import read_yaml
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -133,7 +133,7 @@ def content(path: Path) -> Any:
     if path.suffix == ".json":
         return json.loads(path.read_bytes())
     if path.suffix == ".yaml":
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return read_yaml(path)
     if path.suffix == ".csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
             columns = {column.name: column for column in (_AGENT, *COLUMNS.get(path.name, ()))}
