@@ -154,7 +154,7 @@ class Abilities(NamedTuple):
 
     ability: float[K]; covariance: of the θ_i − θ̄; n_trials: int32[K]. fpr: the rate that was taken off the answers. ranking: the
     estimator's name; method: the interval's. target: what it speaks of. by_item: what items contribute, for items like
-    these; None of an extended run. search: what the plan looks for, None where it ranks everybody.
+    these; None of an extended run. search: what the plan looks for, None where it ranks everybody, or partners are weighted.
     """
 
     ability: Floats

@@ -258,6 +258,7 @@ def moved_abilities(of: PairedAnswers, found: Abilities, partners: Partners) -> 
         covariance=scaled,
         method=f"{found.method}; partners weighted, errors in proportion",
         by_item=None,
+        search=None,
     )
 
 
