@@ -1,18 +1,17 @@
-"""The books of a store: what each payer paid for each request, in all its passes.
+"""What was paid for, kept: raw answers under the key of the request that was sent, and the books of who paid what for them.
 
-They are written in the transaction that writes what came of the calls, so that a process that is killed takes no paid
-answer's price with it.
-
-How a place is named: a path, `sqlite:///path`, `postgresql://…`, or the URL of a kind that another package brings.
-
-YOUDEN_STORE names the place where nobody else does. A password is never shown or kept: a place that is written down without its
-password gets it back from YOUDEN_STORE, where that is the same place, or from where its library looks (PGPASSWORD, ~/.pgpass).
-
-Keeps raw answers, which were paid for, under the key of the request that was sent.
+What a store offers, whatever it is kept in: `answers`, `failures` and `since` read; `add` keeps what came of a call and `pay`
+what it cost, both on disk after the same `flush`; `paid` reads the books; `claims` are who asks what; `remember_judge`, `judges`,
+`remember_served` and `served` say whose answers they are; `close`. Nothing outside this room reads or writes its tables.
 
 It holds neither requests nor secrets. Answers are written several at a time: a process that is killed loses fewer than
 `MOST_UNWRITTEN` answers, none of them older than `LINGER` seconds while a run goes on, and the calls in flight. Where several
-processes answer one request, the first answer stands.
+processes answer one request, the first answer stands. A payment is written in the transaction that writes what came of the
+calls, so that a process that is killed takes no paid answer's price with it.
+
+A place is named by a path, `sqlite:///path`, `postgresql://…`, or the URL of a kind that another package brings. YOUDEN_STORE
+names it where nobody else does. A password is never shown or kept: a place that is written down without its password gets it
+back from YOUDEN_STORE, where that is the same place, or from where its library looks (PGPASSWORD, ~/.pgpass).
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Other machinery for the same numbers: a database that tallies what does not fit into memory. Files in, arrays out."""
