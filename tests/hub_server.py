@@ -1,4 +1,4 @@
-"""A stand-in for the Hugging Face Hub on 127.0.0.1: it takes a repository and its files, and keeps them in memory."""
+"""A stand-in for the Hugging Face Hub on 127.0.0.1: it takes repositories and files, keeps and gives them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 TOKEN = "hf_planted"  # noqa: S105
+COMMIT = "c" * 40
 
 
 class Hub:
@@ -45,6 +47,29 @@ class Hub:
                 kept[said["value"]["path"]] = base64.b64decode(said["value"]["content"])
         return 200, {"commitUrl": f"{self.url}/{kind}/{owner}/{repo}/commit/0", "commitOid": "0" * 40, "success": True}
 
+    def get(self, path: str) -> tuple[int, bytes, dict[str, str]]:
+        """What it says of a dataset that it keeps, and its files, all at the one commit `COMMIT`."""
+        api = path.startswith("/api/")
+        owner, repo, verb, _revision, *rest = [*path.removeprefix("/api").split("/")[2:], "", ""]
+        files, file = self.files.get(f"datasets/{owner}/{repo}"), "/".join(rest).rstrip("/")
+        if files is not None and api and verb == "revision":
+            about = {"id": f"{owner}/{repo}", "sha": COMMIT, "private": True, "tags": [], "downloads": 0}
+            return 200, json.dumps(about | {"siblings": [{"rfilename": name} for name in files]}).encode(), {}
+        if files is not None and api and verb == "tree":
+            listed = [
+                {"type": "file", "path": name, "size": len(content), "oid": _etag(content)}
+                for name, content in files.items()
+                if name.startswith(file)
+            ]
+            return 200, json.dumps(listed).encode(), {}
+        if files is not None and verb == "resolve" and file in files:
+            return 200, files[file], {"X-Repo-Commit": COMMIT, "ETag": f'"{_etag(files[file])}"'}
+        return 404, b'{"error": "not here"}', {"X-Error-Code": "EntryNotFound"}
+
+
+def _etag(content: bytes) -> str:
+    return sha1(content, usedforsecurity=False).hexdigest()
+
 
 @contextmanager
 def hub() -> Iterator[Hub]:
@@ -60,16 +85,23 @@ def hub() -> Iterator[Hub]:
             self._send(*standing.post(self.path, body))
 
         def do_GET(self) -> None:
-            self._send(404, {"error": "not here"})
+            status, body, headers = standing.get(self.path.partition("?")[0])
+            self._send_bytes(status, body, headers)
 
         def do_HEAD(self) -> None:
             self.do_GET()
 
         def _send(self, status: int, said: object) -> None:
-            body = json.dumps(said).encode()
+            self._send_bytes(status, json.dumps(said).encode(), {})
+
+        def _send_bytes(self, status: int, body: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                **headers,
+            }.items():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)

@@ -43,6 +43,9 @@ EXTRAS = {
     "hub": Extra(
         ("huggingface_hub",), "datasets and Spaces on the Hugging Face Hub", ("youden export --push OWNER/NAME",)
     ),
+    "datasets": Extra(
+        ("datasets",), "datasets of the Hugging Face Hub as pools", ("youden import hf-dataset OWNER/NAME",)
+    ),
     "mlflow": Extra(("mlflow",), "runs logged to MLflow", ("youden run --mlflow", "youden report --mlflow")),
     "postgres": Extra(("psycopg",), "one store for many hosts", ("every command with --store postgresql://…",)),
     "ray": Extra(("ray",), "workers on a Ray cluster", ("youden judge --engine ray",)),

@@ -11,7 +11,7 @@ import pytest
 from test_exporters import HOSTILE_IDS, hostile_pool
 
 from commands import Youden, write_config
-from hub_server import TOKEN, hub
+from hub_server import COMMIT, TOKEN, hub
 from pools import make_pool
 from youden.data.exporters import EXPORTERS
 from youden.data.exporters.export_files import Terms
@@ -137,3 +137,41 @@ def test_a_push_that_is_refused_says_why_and_leaves_the_folder_whole(tmp_path: P
     assert TOKEN[::-1] not in ended.stderr
     assert read_pool(tmp_path / "out").digest == make_pool(2, 3).digest
     assert server.files == {}
+
+
+TRAIN = [{"model": who, "question": q, "answer": f"{who} on {q}"} for q in ("q1", "q2") for who in ("a", "b")]
+CARD = """---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: rows/train.jsonl
+  - split: test
+    path: rows/test.jsonl
+---
+"""
+
+
+def test_a_dataset_on_the_hub_is_a_pool_and_its_commit_stands_in_the_pool(tmp_path: Path) -> None:
+    python = tool("YOUDEN_EXPORT_PYTHON", "datasets and youden[hub,mlflow]")
+    words = ("-m", "youden", "import", "hf-dataset", "me/answers", "--out", "pool", "--split", "train")
+    columns = ("--column", "agent=model", "--column", "item=question", "--column", "text=answer")
+    with hub() as server:
+        server.files["datasets/me/answers"] = {
+            "README.md": CARD.encode(),
+            "rows/train.jsonl": "".join(json.dumps(row) + "\n" for row in TRAIN).encode(),
+            "rows/test.jsonl": json.dumps(TRAIN[0] | {"question": "q9"}).encode(),
+        }
+        ended = in_tools(python, *words, "--revision", "main", *columns, cwd=tmp_path, HF_ENDPOINT=server.url)
+        assert ended.returncode == 0, ended.stderr
+        pool = read_pool(tmp_path / "pool")
+        assert {(pool.agents[0].id, item.id): text for item, text in zip(pool.items, pool.texts[0], strict=True)} == {
+            ("a", "q1"): "a on q1",
+            ("a", "q2"): "a on q2",
+        }
+        assert [agent.meta["source"] for agent in pool.agents] == [f"me/answers@{COMMIT}"] * 2
+        missing = in_tools(python, *words, "--out", "none", "--subset", "no", cwd=tmp_path, HF_ENDPOINT=server.url)
+    assert missing.returncode == 2
+    assert "me/answers" in missing.stderr
+    assert "[import-hub]" in missing.stderr
+    assert not (tmp_path / "none").exists()

@@ -309,3 +309,9 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
     assert youden("import", "inspekt", "x", "--out", "y").code == 2
     assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2
     assert "[import-columns]" in youden("import", "promptfoo", "one.jsonl", "--out", "y", "--column", "item=key").err
+
+
+def test_only_a_dataset_on_the_hub_has_a_split(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("agent,item,text\na,i,t\n", encoding="utf-8")
+    ended = youden("import", "table", "a.csv", "--split", "train", "--out", "pool")
+    assert (ended.code, "--split" in ended.err, "[import-columns]" in ended.err) == (2, True, True)

@@ -161,9 +161,19 @@ def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> s
     is_flag=True,
     help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
 )
+@click.option("--split", metavar="NAME", help="Of a dataset on the Hub: this split alone.")
+@click.option("--revision", metavar="NAME", help="Of a dataset on the Hub: a branch, tag or commit.")
+@click.option("--subset", metavar="NAME", help="Of a dataset on the Hub that has several: which one.")
 @options.json
 def import_command(
-    *, format_: str, paths: tuple[Path, ...], out: Path, columns: dict[str, str], allow_dropped: bool, as_json: bool
+    *,
+    format_: str,
+    paths: tuple[Path, ...],
+    out: Path,
+    columns: dict[str, str],
+    allow_dropped: bool,
+    as_json: bool,
+    **hub: str | None,
 ) -> None:
     """Import the files or folders PATH… into the folder --out. Several files are joined by item.
 
@@ -174,7 +184,7 @@ def import_command(
     fastchat         model_answer JSONL of FastChat and Arena-Hard
     promptfoo        results as JSON, JSONL or CSV: an agent a provider
     helm             scenario_state.json of helm-run: an agent a model
-    hf-dataset       a folder that Hugging Face `datasets` saved to disk
+    hf-dataset       OWNER/NAME on the Hugging Face Hub, or a folder that `datasets` saved to disk
     table            CSV, TSV, JSONL, Parquet with any columns: an agent a file, or by a column; generations,
                      completions, chosen and rejected are known
     peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
@@ -188,7 +198,8 @@ def import_command(
         return
     from youden.pools.first_config import bring
 
-    imported = bring(format_, paths, out, columns=columns, allow_dropped=allow_dropped)
+    said = {name: value for name, value in hub.items() if value is not None}
+    imported = bring(format_, paths, out, columns=columns, hub=said, allow_dropped=allow_dropped)
     pool = imported.pool
     for note in imported.notes:
         show.note(f"note: {note}")

@@ -36,12 +36,13 @@ def bring(
     out: Path,
     *,
     columns: Mapping[str, str] | None = None,
+    hub: Mapping[str, str] | None = None,
     allow_dropped: bool = False,
 ) -> ImportedPool:
     """Import files of one format into the pool's folder `out`.
 
-    columns: agent, item, text, prompt or group → a column's name, for tables only. allow_dropped: go on, however many responses
-    cannot be used.
+    columns: agent, item, text, prompt or group → a column's name, for tables only. hub: split, revision and subset of a dataset
+    on the Hugging Face Hub. allow_dropped: go on, however many responses cannot be used.
 
     Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
     [import-dropped] where more than 1 % of the responses cannot be used, [import-other] where `out` holds a run or another pool.
@@ -52,7 +53,13 @@ def bring(
             f"The format '{format_}' has no columns to name, but {', '.join(columns)} was given. Leave --column out.",
             slug="import-columns",
         )
-    imported = read(paths, columns=columns or {})
+    if hub and format_ != "hf-dataset":
+        raise ConfigError(
+            f"The format '{format_}' reads files, but --{', --'.join(hub)} was given, which is of a dataset on the Hub. "
+            "Leave it out.",
+            slug="import-columns",
+        )
+    imported = read(paths, columns=columns or {}, **({"hub": hub} if hub else {}))
     if imported.share_dropped > MAX_DROPPED and not allow_dropped:
         n_all = imported.n_dropped + int(imported.pool.present.sum())
         raise ImportFormatError(

@@ -23,6 +23,7 @@ from youden.data.importers.foreign_files import (
     suffixes,
     wrong,
 )
+from youden.data.importers.hub_dataset import from_hub, names_dataset
 from youden.data.importers.loose_columns import Columns
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.nouns import Json
@@ -117,12 +118,19 @@ def _parquet(file: Path) -> Rows:
                 yield f"{file}, row {number}", row
 
 
-def read_hf_dataset(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Rows of all splits, of one response or several (`rows.py`, `layouts.py`). Without a column for the agent, each split (or
-    dataset) is an agent, called by its folder, and by those above it where two are alike.
+def read_hf_dataset(
+    paths: Sequence[Path], /, *, columns: Mapping[str, str], hub: Mapping[str, str] | None = None
+) -> ImportedPool:
+    """Rows of all splits, of one response or several. Without a column for the agent, each split (or dataset) is an agent,
+    called by its folder, and by those above it where two are alike.
 
-    Raises: ImportFormatError for a folder that `save_to_disk` did not write, or whose columns do not say item and text.
+    One path that is no place here and is spelled OWNER/NAME is a dataset of the Hub. hub: its split, revision and subset.
+
+    Raises: ImportFormatError for a folder that `save_to_disk` did not write, or whose columns do not say item and text; as
+    `from_hub`.
     """
+    if names_dataset(paths):
+        return from_hub(paths[0].as_posix(), lambda saved: read_hf_dataset(saved, columns=columns), hub or {})
     joiner = Joiner(paths[0].stem)
     folders = [split for path in paths for split in _splits(path)]
     for folder, name in zip(folders, suffixes(folders), strict=True):
