@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from batch_server import BatchServer
 from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
+from youden.run import analysis
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
 
@@ -56,6 +60,29 @@ def test_a_replay_names_the_trial_that_was_never_asked(youden: Youden, here: Pat
     assert ended.code == 2
     assert "agents 'a" in ended.err
     assert ended.err.rstrip().endswith("[replay-miss]")
+
+
+@pytest.mark.parametrize("judge", ["free", "lexical"])
+def test_a_run_whose_folder_is_removed_meanwhile_fails(
+    youden: Youden, here: Path, server: WireServer, judge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a reply of the judge, or as the ranking is made."""
+
+    def behave(n: int, body: Any) -> Reply:
+        if n == 50:
+            shutil.rmtree(here / "runs")
+        return Reply(same_item(body))
+
+    server.behave = behave
+    if judge == "lexical":
+        config = yaml.safe_load((here / "free.yaml").read_text())
+        (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
+        made = analysis.analyse
+        monkeypatch.setattr(analysis, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
+    ended = youden("run", f"{judge}.yaml")
+    assert ended.code == 2, ended.err
+    assert "deleted or moved" in ended.err
+    assert not (here / "runs").exists()
 
 
 def test_a_run_that_reaches_its_cap_ends_with_1_and_goes_on_from_there(

@@ -14,6 +14,7 @@ import pytest
 from commands import Youden
 from importing import TOOLS, cells, load, tool, write
 from youden.data.importers import IMPORTERS
+from youden.data.importers.pool_joiner import write_imported
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
 from youden.pools.first_config import bring
@@ -207,6 +208,15 @@ def test_tables_one_an_agent_join_on_the_item(tmp_path: Path, ending: str) -> No
     assert imported.unaligned == ("a", "c")
 
 
+def test_a_group_that_a_spreadsheet_would_run_is_left_out_and_said_and_the_pool_reads_back(tmp_path: Path) -> None:
+    rows = [{"agent": name, "item": "i", "text": "t", "group": group} for name, group in (("a", "=2+2"), ("b", "fine"))]
+    imported = load("table", write(tmp_path / "t.jsonl", *rows))
+    assert [agent.group for agent in imported.pool.agents] == [None, "fine"]
+    assert any("'=2+2' of agent 'a' is left out" in note for note in imported.notes)
+    write_imported(imported.pool, tmp_path / "pool")
+    assert read_pool(tmp_path / "pool").digest == imported.pool.digest
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_names_the_encoding(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "m.csv").write_text("agent,item,text\na,i,Gruß\n", encoding=encoding)
@@ -306,6 +316,10 @@ def test_the_command_imports_and_the_pool_reads_back(youden: Youden, tmp_path: P
     write(tmp_path / "two.jsonl", {"key": "a", "out": "other"})
     other = youden("import", "table", "two.jsonl", "--out", "pool", "--column", "item=key", "--column", "text=out")
     assert "[import-other]" in other.err
+    for foreign in ("two.jsonl", "."):
+        ended = youden("import", "table", "two.jsonl", "--out", foreign, "--column", "item=key", "--column", "text=out")
+        assert "[import-other]" in ended.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.jsonl", "pool", "two.jsonl"]
     assert youden("import", "inspekt", "x", "--out", "y").code == 2
     assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2
     assert "[import-columns]" in youden("import", "promptfoo", "one.jsonl", "--out", "y", "--column", "item=key").err

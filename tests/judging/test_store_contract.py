@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import threading
 import time
@@ -17,7 +18,7 @@ from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, Payment, Store, open_store
 from youden.judging.store.claims import LEASE, Claims, Job, is_gone, new_owner
 from youden.judging.store.contract import Batch
-from youden.judging.store.team import Team, help_run, lead_run
+from youden.judging.store.team import SharedBudget, Team, help_run, lead_run
 from youden.nouns import Completion
 
 KEYS = ["a", "b", "c"]
@@ -228,6 +229,30 @@ def test_one_leads_and_others_help(place: str, later: Callable[[float], None]) -
             leader.sync()
     with lead_run(place, run="r"):
         pass
+
+
+def test_a_leader_that_was_taken_for_dead_says_what_was_spent_and_keeps_the_cap(
+    place: str, later: Callable[[float], None]
+) -> None:
+    with lead_run(place, run="r") as one:
+        mine = SharedBudget(10.0, one)
+        asyncio.run(mine.reserve(1.0))
+        mine.settle(1.0, 0.75)
+        asyncio.run(mine.reserve(2.0))
+        later(LEASE + 1)
+        with help_run(place, run="r") as two:
+            others = SharedBudget(10.0, two)
+            assert 2.75 <= others.spent_by_all <= 10
+            for _ in range(3):
+                mine.settle(2.0, 1.5)
+                asyncio.run(mine.reserve(1.0))
+                mine.settle(1.0, 1.0)
+                one.sync()
+                asyncio.run(mine.reserve(2.0)) if mine.fits(2.0) else mine.take(2.0)
+            one.sync()
+            two.sync()
+            assert mine.spent_by_all == pytest.approx(mine.spent)
+            assert mine.spent <= others.spent_by_all <= 10
 
 
 def test_who_leads_without_asking_takes_no_part_of_the_rate(place: str) -> None:

@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from report_runs import judged, running
 from wire_server import Reply, WireServer, same_item
 from youden.data.folder.run_config import load_run_config
 from youden.data.pools.pool_reader import write_pool
+from youden.nouns import Agent
 from youden.report.pages.writing import write_comparison, write_report
 from youden.run.pipeline import fit_run, judge_run, plan_run
 from youden.view.app import prepare
@@ -151,6 +153,18 @@ def test_hostile_texts_are_shown_and_nothing_of_them_runs(runs: Path) -> None:
         assert "</script><img" in until(lambda: texts(browser, "dialog[open] .text"))[0]
         assert browser.title.endswith("hostile – youden")
         assert not browser.find_elements("css selector", "img, iframe, object, embed, main script:not([type])")
+        assert complaints(browser) == []
+
+
+def test_agents_called_as_what_every_object_has_are_drawn(tmp_path: Path) -> None:
+    names = ("__proto__", "constructor", "toString", "hasOwnProperty", "a4")
+    pool = replace(make_pool(5, 8), agents=tuple(Agent(name) for name in names))
+    run = judged(tmp_path / "odd", pool=pool)
+    write_report(run)
+    with chromium() as browser:
+        browser.get((tmp_path / "odd" / "report.html").as_uri())
+        drawn(browser)
+        assert [one for one in texts(browser, "[data-figure]") if "could not be drawn" in one] == []
         assert complaints(browser) == []
 
 

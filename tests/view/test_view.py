@@ -14,6 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
+from commands import Youden
 from report_runs import judged
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
@@ -71,6 +72,32 @@ def test_without_the_token_nothing_is_shown(base: str, query: str) -> None:
         answer = httpx.get(base + path + query, trust_env=False)
         assert answer.status_code == 403
         assert "one" not in answer.text
+
+
+def test_the_address_that_a_browser_is_opened_with_is_good_once_and_holds_no_token(root: Path) -> None:
+    app, once = make_app(Runs(root), token=TOKEN, port=8000, once="seen by others"), {"token": "seen by others"}
+
+    async def ask() -> list[int]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            first = [(await client.head("/nowhere", params={"token": "wrong"})).status_code]
+            first += [(await client.get("/", params=once)).status_code, (await client.get("/")).status_code]
+            client.cookies.clear()
+            return [*first, (await client.get("/", params=once)).status_code]
+
+    assert asyncio.run(ask()) == [403, 303, 200, 403]
+
+
+def test_a_browser_is_opened_without_the_token_on_a_command_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch, youden: Youden
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    monkeypatch.setattr(Serving, "run", lambda serving: serving.listener.close())
+    printed = youden("view", str(root / "one"), "--open").out.strip()
+    ((there, word), (here, token)) = (url.split("?token=") for url in (*opened, printed))
+    assert there == here
+    assert word != token
 
 
 @pytest.mark.parametrize("beside", ["a/b=1", "a@b=1", 'x={"a":"b"}', "=;;", 'q="open', "youden-1=x"])

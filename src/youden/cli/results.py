@@ -328,5 +328,5 @@ def view_command(runs: tuple[Path, ...], port: int, opens: bool) -> None:
     click.echo(serving.url)
     show.note("Serving to this machine only; Ctrl-C ends it.")
     if opens:
-        click.launch(serving.url)
+        click.launch(serving.url_once)  # other users of the machine see a command's words
     serving.run()

@@ -7,6 +7,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,20 +62,26 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """An empty folder inside `folder`, to be filled inside the block with files of these names. If the block ends well, they take
-    their places, the last name last, and a file of a name that was not written is taken out.
+    """An empty folder inside `folder`, which is there, to be filled inside the block with files of these names. If the block ends
+    well, they take their places, the last name last, and a file of a name that was not written is taken out.
 
     After an error all is as it was, and after a full disk too: nothing is written once the first has its place.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    _need(folder, of=folder)
     with workplace(folder) as fresh:
         with _naming(folder):
             yield fresh
+        _need(fresh, of=folder)
         for name in names:
             if (fresh / name).exists():
                 os.replace(fresh / name, folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
+
+
+def _need(place: Path, *, of: Path) -> None:
+    if not place.is_dir():
+        raise FileNotFoundError(ENOENT, "The folder was deleted or moved meanwhile", str(of))
 
 
 @contextmanager

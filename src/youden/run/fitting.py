@@ -14,7 +14,7 @@ from typing import Literal
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
-from youden.data.importers.pool_joiner import refuse_run, write_imported
+from youden.data.importers.pool_joiner import refuse_other, write_imported
 from youden.engines.database import MEMORY, check_memory, installed
 from youden.nouns import PartnerRules, Target
 from youden.run.partner_rules import remembered
@@ -88,7 +88,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
         return ImportedRun("pool", pool.n_agents, pool.n_items, (f"{pool.n_missing} cells have no response",))
     results = import_results(path)
     folder = RunFolder(out)
-    refuse_run(out, JUDGED)
+    refuse_other(out, run=JUDGED, again="pool.json")
     folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)

@@ -52,11 +52,15 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets pass what reads, names this machine as its host and carries the token: in its address, or as the cookie set then."""
+    """Lets pass what reads, names this machine as its host and carries the token: in its address, or as the cookie set then.
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+    once: stands for the token in one address, the first that has it: for words that other users of the machine can read.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int, once: str | None = None) -> None:
         self._app = app
         self._token = token
+        self._once = once
         self._cookie = f"youden-{port}"
         self._hosts = {f"{host}:{port}" for host in HOSTS}
 
@@ -80,7 +84,10 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("The viewer only reads.\n", 405, headers={"Allow": "GET, HEAD"})
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if self._fits(value for name, value in query if name == "token"):
+        offered = [value for name, value in query if name == "token"]
+        if scope["method"] == "GET" and self._once is not None and self._once in offered:
+            offered, self._once = [self._token], None
+        if self._fits(offered):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             path = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else scope["path"]
             # A path that begins with two slashes would lead to another host.
@@ -277,9 +284,9 @@ class Viewer:
         return cast(T, self._kept[key][1])
 
 
-def make_app(runs: Runs, *, token: str, port: int) -> Guard:
+def make_app(runs: Runs, *, token: str, port: int, once: str | None = None) -> Guard:
     """The viewer as an ASGI application that listens on `port`."""
-    return Guard(Starlette(routes=Viewer(runs).routes()), token=token, port=port)
+    return Guard(Starlette(routes=Viewer(runs).routes()), token=token, port=port, once=once)
 
 
 def _drawn(name: str, folder: RunFolder) -> str:
@@ -346,9 +353,10 @@ ADDRESS = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Serving:
-    """A viewer that is about to answer. url: with the token."""
+    """A viewer that is about to answer. url: with the token. url_once: good for one request, in its stead."""
 
     url: str
+    url_once: str
     server: uvicorn.Server
     listener: socket.socket
 
@@ -371,7 +379,10 @@ def prepare(runs: Runs, *, port: int, token: str) -> Serving:
         raise ConfigError(
             f"Port {port} cannot be used ({error.strerror}). Give another --port, or leave it out.", slug="view-port"
         ) from None
+    listener.listen()  # a browser that is quicker than the server waits
     port = listener.getsockname()[1]
-    app = make_app(runs, token=token, port=port)
+    once = secrets.token_urlsafe(24)
+    app = make_app(runs, token=token, port=port, once=once)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    return Serving(f"http://{ADDRESS}:{port}/?token={token}", uvicorn.Server(config), listener)
+    address = f"http://{ADDRESS}:{port}/?token="
+    return Serving(address + token, address + once, uvicorn.Server(config), listener)

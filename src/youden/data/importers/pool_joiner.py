@@ -4,15 +4,16 @@ stand.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from youden.data.importers.foreign_files import spelled_alike
-from youden.data.pools.pool_reader import RESPONSES, read_pool, write_pool
+from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import Bools
@@ -117,7 +118,11 @@ class Joiner:
                 self.drop(agent_id, "a second response of the same agent to the same item", place)
             return
         self._cells[at] = text
-        self._agents[agent_id] = self._agents.get(agent_id) or _words(group)
+        named = _words(group)
+        if named and (problem := acts(named)):
+            self.note(f"The group {named!r} of agent {agent_id!r} is left out: it {problem}")
+            named = None
+        self._agents[agent_id] = self._agents.get(agent_id) or named
         known = self._items.get(item_id)
         said = _words(prompt)
         if known and said and known != said:
@@ -228,17 +233,24 @@ def _words(value: object) -> str | None:
 RUN_FILES = ("pool.json", "plan.parquet", "verdicts.parquet")
 
 
-def refuse_run(out: Path, files: tuple[str, ...] = RUN_FILES) -> None:
-    """Raises: ImportFormatError [import-other] where `out` has one of a run's files."""
-    if any((out / file).exists() for file in files):
+def refuse_other(out: Path, *, run: Sequence[str] = RUN_FILES, again: str = RESPONSES) -> None:
+    """Raises: ImportFormatError [import-other] where `out` has one of a `run`'s files, or is anything but a folder that is empty
+    or has the file `again`, which an earlier import wrote last."""
+    if any((out / file).exists() for file in run):
         raise ImportFormatError(
             f"{out} holds a run already. Give an --out of its own, or delete that folder.", slug="import-other"
+        )
+    if out.is_file() or (out.is_dir() and not (out / again).exists() and {*os.listdir(out)} - {AGENTS, ITEMS}):
+        raise ImportFormatError(
+            f"{out} is there already, and nothing in it is an import's. Give an --out that is not there yet, or an empty folder.",
+            slug="import-other",
         )
 
 
 def write_imported(pool: Pool, out: Path) -> None:
-    """Write `pool` into the folder `out`. Raises: ImportFormatError [import-other] where a run or another pool is there."""
-    refuse_run(out)
+    """Write `pool` into the folder `out`. Raises: ImportFormatError [import-other] where a run, another pool or anything else is
+    there."""
+    refuse_other(out)
     if (out / RESPONSES).exists() and read_pool(out).digest != pool.digest:
         raise ImportFormatError(
             f"{out} holds another pool already. Give an --out of its own, or delete that folder.", slug="import-other"

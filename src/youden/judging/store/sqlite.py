@@ -68,7 +68,7 @@ class SqlitePlace:
     """The file of `sqlite:///path` or of a path; made where there is none, unless `read_only`.
 
     Raises: ConfigError [store-missing], [store-foreign], [store-form]; JudgeError [store-corrupt], [store-read-only],
-    [store-full], [store-busy], [store-failed].
+    [store-full], [store-busy], [store-failed], [store-gone].
     """
 
     def __init__(self, place: str, *, read_only: bool = False, now: Callable[[], float] = time.time) -> None:
@@ -85,6 +85,7 @@ class SqlitePlace:
         try:
             with self._explained():
                 _UNTIL_FREE(_prepare, self._connection, path, read_only=read_only)
+                self._file = os.stat(path)
         except BaseException:
             self._connection.close()
             raise
@@ -187,6 +188,12 @@ class SqlitePlace:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, which begins as a writer: one that read first could not become one while others write."""
         with self._lock, self._explained():
+            if not (self.path.exists() and os.path.samestat(self._file, os.stat(self.path))):
+                raise JudgeError(
+                    f"The store {self.name} was deleted or moved while this process wrote to it: what comes now would be lost. "
+                    "Put it back, answers are in it; else run the same again, which asks and pays once more.",
+                    slug="store-gone",
+                )
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection

@@ -88,6 +88,7 @@ class Team:
         self._name = new_owner()
         self._joined = False
         self._counted = 0
+        self._granted = self._taken_for_dead = 0
         self._one_at_a_time = threading.Lock()
         self._over = threading.Event()
         self._beating = threading.Thread(target=self._go_on, name="youden team", daemon=True)
@@ -125,13 +126,16 @@ class Team:
                 return self._changed(now, rows, money.beyond(self._base(rows, money)), ends=ends)
 
             made = self._store.place.members(self._run, change)
+            if self._is_forgotten(seen[0]):
+                self._taken_for_dead += min(self._granted, sum(one.spent for one in seen[0] if not one.name))
             self._counted = self._base(seen[0], money)
             self._joined = True
             mine, living = made[-1], [one for one in made[:-1] if one.expires]
+            self._granted = mine.granted
             self.others = Others(
                 len(living),
                 sum(one.asks for one in living),
-                sum(one.spent for one in made[:-1]),
+                max(0, sum(one.spent for one in made[:-1]) - self._taken_for_dead),
                 sum(one.granted - one.spent for one in living),
                 sum(one.answered for one in made[:-1]),
             )
@@ -141,8 +145,11 @@ class Team:
 
     def _base(self, rows: Sequence[Member], money: Money) -> int:
         """What of this member's money is not in its row: all it could spend before it was taken for dead was counted."""
-        forgotten = self._joined and all(one.name != self._name for one in rows)
-        return money.least if forgotten else self._counted
+        return money.least if self._is_forgotten(rows) else self._counted
+
+    def _is_forgotten(self, rows: Sequence[Member]) -> bool:
+        """Whether others took this member for dead, and count all that it was granted as spent."""
+        return self._joined and all(one.name != self._name for one in rows)
 
     def _changed(self, now: float, rows: Sequence[Member], money: Money, *, ends: bool) -> Sequence[Member]:
         """The rows as they are to be: those who live, one for all who have ended, and this one's last."""

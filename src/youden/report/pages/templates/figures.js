@@ -3,6 +3,8 @@
 (() => {
   const place = document.getElementById("figure-data");
   if (!place || !window.vegaEmbed) return;
+  // Vega finds marks by name in plain objects, where an agent called __proto__ is a name as any other without this.
+  delete Object.prototype.__proto__;
   let data = JSON.parse(place.textContent);
 
   const rows = (frame) => {
