@@ -40,6 +40,7 @@ EXTRAS = {
         "runs larger than memory, and DuckDB files",
         ("youden fit --engine duckdb", "youden export SOURCE FILE.duckdb"),
     ),
+    "excel": Extra(("openpyxl",), "Excel files read", ("youden init FILE.xlsx",)),
     "hub": Extra(
         ("huggingface_hub",), "datasets and Spaces on the Hugging Face Hub", ("youden export --push OWNER/NAME",)
     ),

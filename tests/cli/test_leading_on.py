@@ -139,16 +139,30 @@ def test_init_takes_the_judge_whose_key_is_there_and_caps_it(
     assert youden("plan", "sub/c.yaml").code == 0
 
 
-def test_init_says_how_to_bring_a_table_with_other_columns(youden: Youden, tmp_path: Path) -> None:
-    rows = [f"m{agent},q{item},{text}" for agent in range(4) for item, text in enumerate(["a b", "c d", "e f"])]
-    (tmp_path / "raw.csv").write_text("\n".join(["model,question_id,response", *rows]), encoding="utf-8")
+def test_init_says_what_to_do_where_it_finds_no_agents(youden: Youden, tmp_path: Path) -> None:
+    rows = [f"q{item},{text}" for item, text in enumerate(["a b", "c d", "e f"])]
+    (tmp_path / "raw.csv").write_text("\n".join(["question_id,response", *rows]), encoding="utf-8")
     ended = youden("init", "raw.csv")
     assert ended.code == 2
-    bring = re.findall(r"`youden (.+?)`", ended.err)
-    assert len(bring) == 2
-    for command in bring:
-        assert youden(*command.split()).code == 0
-    assert load_run_config(tmp_path / "raw.yaml").pool.endswith("pools/raw")
+    assert "That makes 1 agent, and a ranking needs 3." in ended.err
+    assert "--column agent=NAME" in ended.err
+    assert ended.err.endswith("[init-columns]\n")
+    assert not (tmp_path / "pools").exists()
+
+
+def test_a_table_whose_empty_answers_were_given_says_so_in_a_column(youden: Youden, tmp_path: Path) -> None:
+    rows = [
+        f"m{agent},q{item},{'' if agent == item else 'said'},{'yes' if agent == 1 else ''}"
+        for agent in range(4)
+        for item in range(3)
+    ]
+    (tmp_path / "raw.csv").write_text("\n".join(["model,question_id,response,empty", *rows]), encoding="utf-8")
+    said = json.loads(youden("init", "raw.csv", "--json").out)
+    assert said["left_out"] == {"an empty cell in place of a text": 2}
+    assert (said["pool"], said["missing"]) == ("pools/raw", 2)
+    assert (tmp_path / ".youden" / "config.schema.json").is_file()
+    first = (tmp_path / "raw.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=.youden/config.schema.json"
 
 
 def test_init_asks_which_pool_is_meant(youden: Youden, tmp_path: Path) -> None:

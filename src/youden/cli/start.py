@@ -255,8 +255,10 @@ def _installed(*, as_json: bool) -> None:
 def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json: bool) -> None:
     """Write a first config for POOL, and say what comes next.
 
-    POOL is a CSV or Parquet table with the columns agent, item and text (and prompt, group), or a pool's folder; without it the
-    one pool in this folder is taken. The config says in comments what was found, what the run costs, and what else it may say.
+    POOL is what you have: CSV, TSV, Excel, JSON or Parquet with a row a response or a column an agent, a folder of them, a
+    folder of texts for each agent, or a pool; without it the one in this folder is taken. What was taken for what is said in
+    three lines, and a table becomes a pool in pools/. The config says in comments what was found, what the run costs, and what
+    else it may say.
     The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked, and no file is overwritten.
     """
     from youden.pools.first_config import find_pool, write_first_config
@@ -268,12 +270,20 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
             "agents": begun.pool.n_agents,
             "items": begun.pool.n_items,
             "missing": begun.pool.n_missing,
+            "pool": begun.place.as_posix(),
         }
+        if (made := begun.imported) is not None:
+            found |= {"taken": made.taken, "assumed": [*made.assumed], "left_out": dict(made.left_out)}
         asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
         show.print_json({"config": str(begun.file), **found, **asked, "next": f"youden check {file}"})
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
-    click.echo(printable(f"{begun.file}: {size}, {cost.calls:,} calls to {cost.judge}, {usd}"))
+    if (made := begun.imported) is not None:
+        account = [*made.account, *([f"{made.pool.n_missing:,} cells have no response"] if made.pool.n_missing else [])]
+        click.echo(printable(f"took {made.taken}"))
+        click.echo(printable(f"read {size}; {'; '.join([*made.assumed, *account]) or 'nothing left out'}"))
+    there = "" if begun.imported is None else f"{begun.place.as_posix()} and "
+    click.echo(printable(f"{there}{begun.file}: {size}, {cost.calls:,} calls to {cost.judge}, {usd}"))
     click.echo(f"next: youden check {file}    (what is wrong with the pool; asks nothing)")
     click.echo(f"then: youden run {file}")

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,14 +17,17 @@ import yaml
 
 from youden.data.folder.run_config import RunConfig
 from youden.data.importers import IMPORTERS
+from youden.data.importers.any_table import ENDINGS, read_any
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import ImportedPool, write_imported
-from youden.data.pools.pool_reader import RESPONSES, read_pool
+from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool
+from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import Pool
 from youden.pools.look.check import cost_of_run
 from youden.pools.look.checked import DesignCost
+from youden.text.sentences import counted
 
 TABLES = frozenset({"table", "hf-dataset"})
 MAX_DROPPED = 0.01
@@ -60,30 +64,29 @@ def bring(
             slug="import-columns",
         )
     imported = read(paths, columns=columns or {}, **({"hub": hub} if hub else {}))
-    if imported.share_dropped > MAX_DROPPED and not allow_dropped:
-        n_all = imported.n_dropped + int(imported.pool.present.sum())
-        raise ImportFormatError(
-            f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
-            f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "
-            "--allow-dropped.",
-            slug="import-dropped",
-        )
+    if not allow_dropped:
+        _refuse_losses(imported)
     write_imported(imported.pool, out)
     return imported
 
 
-READS, OFFLINE = "gpt-4o-mini", "lexical"
-_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
-_CALLED = {
-    "agent": ("model", "model_name", "model_id", "generator", "system", "assistant", "provider"),
-    "item": ("item_id", "question_id", "prompt_id", "task_id", "example_id", "instance_id", "doc_id", "task", "id"),
-    "text": ("response", "output", "answer", "completion", "generation", "prediction", "content"),
-    "prompt": ("instruction", "question", "input", "query"),
-    "group": ("family", "category"),
-}
-"""What other people call the columns of a pool, the surest name first."""
+def _refuse_losses(imported: ImportedPool) -> None:
+    if imported.share_dropped > MAX_DROPPED:
+        n_all = imported.n_dropped + int(imported.pool.present.sum())
+        raise ImportFormatError(
+            f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
+            f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "
+            "`youden import … --allow-dropped`.",
+            slug="import-dropped",
+        )
 
+
+READS, OFFLINE = "gpt-4o-mini", "lexical"
+SCHEMA = ".youden/config.schema.json"
+"""Beside a config: what an editor completes and checks it by."""
+LEAST_AGENTS = 3
 _TEXT = """\
+# yaml-language-server: $schema={schema}
 # Made by `youden init`. A line that starts with # is a comment: it explains, or holds what you may say as well.
 #   youden check {file}     what is wrong with the pool, and what judging it takes
 #   youden run {file}       ranks; the same command goes on where it stopped
@@ -115,23 +118,29 @@ seed: 0
 
 
 class Begun(NamedTuple):
-    """A config that was written, and what it says. cost: of its plan with its judge."""
+    """A config that was written, and what it says.
+
+    cost: of its plan with its judge. place: of the pool. imported: what was made one; None where it was one.
+    """
 
     file: Path
     pool: Pool
     cost: DesignCost
+    place: Path
+    imported: ImportedPool | None
 
 
 def find_pool(start: Path) -> Path:
     """The one pool in `start`, or in a folder of it. Raises: PoolError [init-none], [init-several]."""
     folders = [start, *sorted(one for one in start.iterdir() if one.is_dir() and not one.name.startswith("."))]
+    tables = [file for file in sorted(start.iterdir()) if file.is_file() and file.suffix.lower() in ENDINGS]
     found = [folder for folder in folders if (folder / RESPONSES).is_file()]
-    found += [file for file in sorted(start.iterdir()) if file.suffix.lower() in (".csv", ".parquet") and _fits(file)]
+    found += [file for file in tables if file.suffix.lower() in (".csv", ".parquet") and _fits(file)]
+    found = found or tables
     if not found:
         raise PoolError(
-            "There is no pool here: no CSV or Parquet file with the columns agent, item and text, and no folder with "
-            f"{RESPONSES}. Name one: youden init FILE. What other tools made is brought by `youden import`; to see one at work, "
-            "`youden demo`.",
+            f"There is no pool here: no table ({', '.join(ENDINGS)}), and no folder with {RESPONSES}. Name one: "
+            "youden init FILE. What other tools made is brought by `youden import`; to see one at work, `youden demo`.",
             slug="init-none",
         )
     if len(found) > 1:
@@ -140,22 +149,46 @@ def find_pool(start: Path) -> Path:
     return found[0]
 
 
+def _bring_any(path: Path, name: str) -> tuple[Path, ImportedPool | None]:
+    """Where the pool is that `path` holds: there, or made of whatever table or texts it holds."""
+    bare = path.is_dir() and not (path / RESPONSES).is_file() and not (path / TO_GENERATE).is_file()
+    if not bare and not (path.is_file() and path.suffix.lower() in ENDINGS):
+        return path, None
+    if not bare and path.suffix.lower() in (".csv", ".parquet") and _fits(path):
+        with suppress(PoolError):
+            if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
+                return path, None
+    imported = read_any(path)
+    _refuse_losses(imported)
+    if imported.pool.n_agents < LEAST_AGENTS:
+        raise PoolError(
+            f"{path}, {imported.taken}. That makes {counted(imported.pool.n_agents, 'agent')}, and a ranking needs "
+            f"{LEAST_AGENTS}. Call the column that says whose a response is `model`, or say which it is: youden import table "
+            f"{shlex.quote(str(path))} --column agent=NAME --out pools/{name}",
+            slug="init-columns",
+        )
+    place = Path("pools") / name
+    write_imported(imported.pool, place)
+    return place, imported
+
+
 def write_first_config(
     pool: Path, *, out: Path | None = None, judge: str | None = None, environment: Mapping[str, str]
 ) -> Begun:
     """A commented config for `pool` in the file `out` (NAME.yaml here). judge: None for the one that can be asked: one that reads
     where its key is in `environment`, else the offline one.
 
-    Raises: PoolError, as reading does, and [init-columns] with the command that brings a table whose columns are called
-    otherwise; ConfigError [init-exists]; PlanError where the pool cannot be ranked.
+    Whatever table or texts people have become the pool `pools/NAME` first; the schema of a config is written beside it.
+
+    Raises: PoolError, as reading does, and [init-columns] where too few agents were found; ImportFormatError; ConfigError
+    [init-exists]; PlanError where the pool cannot be ranked.
     """
     name = re.sub(r"[^\w.+-]", "-", pool.resolve().stem).lstrip(".+-")[:100] or "pool"
     file = Path(f"{name}.yaml") if out is None else out
-    if pool.is_file() and not _fits(pool):
-        raise _other_columns(pool, name)
-    read = read_pool(pool)
-    if file.exists():
+    if file.exists() and file.resolve() != pool.resolve():
         raise ConfigError(f"{file} is there already. Give another --out, or delete it.", slug="init-exists")
+    pool, imported = _bring_any(pool, name)
+    read = read_pool(pool)
     reads = load_judge_config(READS)
     chosen = load_judge_config(judge or (READS if environment.get(reads.key_variable or "") else OFFLINE))
     other = reads if chosen.name != READS else load_judge_config(OFFLINE)
@@ -167,6 +200,7 @@ def write_first_config(
     place = str(pool) if shipped else Path(os.path.relpath(pool, file.parent)).as_posix()
     cap = f"max_cost: {_cap(paid.usd):.2f}"
     text = _TEXT.format(
+        schema=SCHEMA,
         file=shlex.quote(str(file)),
         found=_found(read),
         pool=_line("pool", place),
@@ -178,9 +212,12 @@ def write_first_config(
         calls=cost.calls,
     )
     file.parent.mkdir(parents=True, exist_ok=True)
+    schema = file.parent / SCHEMA
+    schema.parent.mkdir(exist_ok=True)
+    schema.write_text(build_schemas()["config.yaml"], encoding="utf-8")
     with file.open("x", encoding="utf-8") as opened:
         opened.write(text)
-    return Begun(file, read, cost)
+    return Begun(file, read, cost, pool, imported)
 
 
 def _found(pool: Pool) -> str:
@@ -219,32 +256,7 @@ def _fits(file: Path) -> bool:
 
 
 def _columns(file: Path) -> list[str]:
-    if file.suffix.lower() not in _TABLES:
-        return []
     try:
         return [str(name) for name in next(iter(table_rows(file)))[1]]
     except (YoudenError, StopIteration):
         return []
-
-
-def _other_columns(file: Path, name: str) -> PoolError:
-    """Says which command brings the table, with its columns guessed where their names are usual ones."""
-    present = _columns(file)
-    lower = {column.lower(): column for column in present}
-    guessed = {
-        noun: lower[found]
-        for noun, names in _CALLED.items()
-        if (found := next((n for n in (noun, *names) if n in lower), ""))
-    }
-    words = ["youden", "import", "table", str(file), "--out", f"pools/{name}"]
-    for noun in ("agent", "item", "text", "prompt", "group"):
-        if noun in guessed:
-            words += [] if guessed[noun] == noun else ["--column", f"{noun}={guessed[noun]}"]
-        elif noun in ("item", "text"):
-            words += ["--column", f"{noun}=NAME"]
-    shown = ", ".join(present[:12]) + (" …" if len(present) > 12 else "")
-    return PoolError(
-        f"{file} has the columns {shown}; a pool's table has agent, item and text, and perhaps prompt and group. Bring it with "
-        f"`{shlex.join(words)}`, then `youden init pools/{name}`.",
-        slug="init-columns",
-    )

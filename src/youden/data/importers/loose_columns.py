@@ -7,10 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
+
 from youden.data.importers.foreign_files import inner, wrong
 from youden.data.importers.pool_joiner import ItemsByPrompt, Joiner
 from youden.data.pools.spool import shown
 from youden.nouns import Json
+from youden.text.printable import acts
 
 _STEP = re.compile(r"\[(?P<at>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 
@@ -84,20 +87,28 @@ def _responses(row: Mapping[str, Json]) -> dict[str, str]:
     return {}
 
 
-NOUNS = ("agent", "item", "text", "prompt", "group")
+NOUNS = ("agent", "item", "text", "prompt", "group", "empty")
+SHEET_ERROR = re.compile(r"\s*#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|GETTING_DATA)\s*")
+"""What a spreadsheet shows where a formula failed."""
+_YES = ("true", "yes", "y", "x", "1")
+_LONG_ID = 100
 
 
 @dataclass(frozen=True)
 class Columns:
     """The place of each noun in one file's rows; those that have none are not in it.
 
-    wide: columns that are an agent each. agent: whom the rows belong to where nothing in them says so.
+    wide: columns that are an agent each. agent: whom the rows belong to where nothing in them says so. made: items get an id that
+    is made from their text. loosely: of files that people made by hand: ids without spaces around them, numbers as texts, empty
+    cells and errors of a spreadsheet as no response, unless the column `empty` says that an empty answer was given.
     """
 
     places: Mapping[str, ColumnPath]
     wide: Mapping[str, ColumnPath]
     agent: str
     items: ItemsByPrompt = field(default_factory=ItemsByPrompt)
+    made: bool = False
+    loosely: bool = False
 
     @classmethod
     def of(
@@ -176,10 +187,30 @@ class Columns:
             return
         agent = values.get("agent") if "agent" in self.places or self.wide else self.agent
         item, prompt = values.get("item"), values.get("prompt")
-        if "item" not in self.places and isinstance(prompt, str) and prompt.strip():
-            item = self.items.item(str(agent), prompt)
         text = _said(values.get("text"))
+        if text is None and str(values.get("empty")).casefold() in _YES:
+            text = ""
+        if self.loosely:
+            if text is None:
+                joiner.leave_out("an empty cell in place of a text", place)
+                return
+            text = text if isinstance(text, str) else orjson.dumps(text).decode()
+            if SHEET_ERROR.fullmatch(text):
+                joiner.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", place)
+                return
+            agent, item, prompt = (_tidy(said) for said in (agent, item, prompt))
+            if self.made or (isinstance(item, str) and (len(item) > _LONG_ID or acts(item))):
+                said = item or prompt or place
+                prompt = values.get("prompt") or values.get("item")
+                item = self.items.item(str(agent), str(said), text)
+        elif "item" not in self.places and isinstance(prompt, str) and prompt.strip():
+            item = self.items.item(str(agent), prompt, text)
         joiner.add(agent, item, text, prompt=prompt, group=values.get("group"), place=place)
+
+
+def _tidy(said: Json) -> Json:
+    """Without spaces around it, and with one in place of line ends and runs of them."""
+    return " ".join(said.split()) if isinstance(said, str) else said
 
 
 def _said(text: Json) -> Json:

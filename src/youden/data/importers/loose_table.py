@@ -59,22 +59,24 @@ def table_rows(file: Path) -> Rows:
     match file.suffix.lower():
         case ".csv" | ".tsv":
             return _separated(file, _SEPARATORS[file.suffix.lower()])
-        case ".jsonl":
+        case ".jsonl" | ".ndjson":
             return read_lines(file)
         case ".parquet":
             return _parquet(file)
     raise wrong(file, "it is no .csv, .tsv, .jsonl or .parquet. Convert it.", slug="import-format")
 
 
-def separated(file: Path, separator: str) -> Iterator[tuple[str, list[str]]]:
-    """(place, fields) of each record, the header first; a blank line is an empty list.
+def separated(file: Path, separator: str, *, text: str | None = None) -> Iterator[tuple[str, list[str]]]:
+    """(place, fields) of each record, the header first; a blank line is an empty list. text: the file's, where it was read.
 
     Raises: ImportFormatError [import-csv], and as `read_text`.
     """
     before = csv.field_size_limit(_MAX_FIELD)
     start = 1
     try:
-        reader = csv.reader(io.StringIO(read_text(file), newline=""), delimiter=separator, strict=True)
+        reader = csv.reader(
+            io.StringIO(read_text(file) if text is None else text, newline=""), delimiter=separator, strict=True
+        )
         for record in reader:
             place = f"{file}, line {start}"
             start = reader.line_num + 1

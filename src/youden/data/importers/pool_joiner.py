@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,8 @@ class ImportedPool:
 
     left_out: reason → rows that were not used. dropped: those of them that hold a response, in words, by reason with agents and
     the first place; n_dropped: how many. unaligned: items that not every agent answered. notes: all of it in words, and whatever
-    else a reader of the pool has to know.
+    else a reader of the pool has to know. assumed: those of them that are no account of rows. account: reason by reason, how many
+    rows were left out. taken: which column was taken for what.
     """
 
     pool: Pool
@@ -37,6 +38,9 @@ class ImportedPool:
     notes: tuple[str, ...]
     n_dropped: int = 0
     dropped: tuple[str, ...] = ()
+    account: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    taken: str = ""
 
     @property
     def share_dropped(self) -> float:
@@ -46,9 +50,13 @@ class ImportedPool:
 
 @dataclass
 class Joiner:
-    """Takes rows in any order; agents and items keep the order in which they first appear."""
+    """Takes rows in any order; agents and items keep the order in which they first appear.
+
+    merges: ids that only spaces or case tell apart are one, where nobody has two of them.
+    """
 
     name: str
+    merges: bool = False
     _cells: dict[tuple[int, int], str] = field(default_factory=dict)
     _agents: dict[str, str | None] = field(default_factory=dict)
     _items: dict[str, str | None] = field(default_factory=dict)
@@ -59,7 +67,7 @@ class Joiner:
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
     _places: dict[str, str] = field(default_factory=dict)
     _prompts: dict[str, str] = field(default_factory=dict)
-    _notes: list[str] = field(default_factory=list)
+    _notes: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, place: str) -> None:
         """Count a row that holds no response; the first place of each reason is kept."""
@@ -77,10 +85,17 @@ class Joiner:
         """Another name that an agent goes by."""
         self._aliases[agent] = name
 
-    def note(self, text: str) -> None:
-        """What a reader of the pool has to know; said once."""
-        if text not in self._notes:
-            self._notes.append(text)
+    def note(self, text: str, place: str = "") -> None:
+        """What a reader of the pool has to know; said once, with the first of its places."""
+        self._notes.setdefault(text, []).append(place)
+
+    @property
+    def _noted(self) -> tuple[str, ...]:
+        return tuple(
+            text
+            + (f" ({f'{len(places):,} times, first: ' if len(places) > 1 else ''}{places[0]})" if places[0] else "")
+            for text, places in self._notes.items()
+        )
 
     def add(
         self,
@@ -146,6 +161,8 @@ class Joiner:
                 f"{len(self._prompts):,} responses came with another prompt than their item's first one; they are kept "
                 f"(first: '{first}', {place})"
             )
+        if self.merges:
+            self._merge()
         texts = np.full((len(self._agent_at), len(self._item_at)), None, dtype=np.object_)
         for (agent, item), text in self._cells.items():
             texts[agent, item] = text
@@ -158,6 +175,7 @@ class Joiner:
             texts=texts,
             name=self.name,
         )
+        left_out = tuple(account)
         account += _told_apart("agent", pool.present, self._agent_at)
         account += _told_apart("item", pool.present.T, self._item_at)
         missing = ~pool.present
@@ -178,8 +196,33 @@ class Joiner:
             n_dropped=sum(agents.total() for agents in self._dropped.values()),
             dropped=tuple(self._dropped_words()),
             unaligned=unaligned,
-            notes=(*self._notes, *account),
+            notes=(*self._noted, *account),
+            account=left_out,
+            assumed=self._noted,
         )
+
+    def _merge(self) -> None:
+        """Ids that only spaces or case tell apart become the first of them, where no agent or item has two of them."""
+        for noun, side, at in (("agent", 0, self._agent_at), ("item", 1, self._item_at)):
+            for first, *others in spelled_alike(at):
+                ids = [at[name] for name in (first, *others)]
+                met = [cell[1 - side] for cell in self._cells if cell[side] in ids]
+                if len(met) > len(set(met)):
+                    continue
+                self.note(f"{', '.join(map(repr, (first, *others)))} are one {noun}, spelled in several ways")
+                for cell in [cell for cell in self._cells if cell[side] in ids[1:]]:
+                    one = (ids[0], cell[1]) if side == 0 else (cell[0], ids[0])
+                    self._cells[one] = self._cells.pop(cell)
+                for name in others:
+                    del at[name], (self._agents if side == 0 else self._items)[name]
+        self._renumber()
+
+    def _renumber(self) -> None:
+        sides = []
+        for at in (self._agent_at, self._item_at):
+            sides.append({old: new for new, old in enumerate(at.values())})
+            at.update({name: sides[-1][old] for name, old in at.items()})
+        self._cells = {(sides[0][agent], sides[1][item]): text for (agent, item), text in self._cells.items()}
 
     def _dropped_words(self) -> Iterator[str]:
         for reason, agents in sorted(self._dropped.items(), key=lambda said: -said[1].total()):
@@ -189,16 +232,22 @@ class Joiner:
 
 
 class ItemsByPrompt:
-    """Items that have no id: they are numbered by their prompt, and one that an agent answers twice is two items."""
+    """Items that have no id: they are numbered by their prompt, and one that an agent answers twice, each time otherwise, is two.
 
-    def __init__(self) -> None:
+    name: makes an id of the number, from 0, and the prompt.
+    """
+
+    def __init__(self, name: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
+        self._name = name
         self._numbers: dict[tuple[str, int], int] = {}
-        self._times: Counter[tuple[str, str]] = Counter()
+        self._times: dict[tuple[str, str], dict[object, int]] = {}
 
-    def item(self, agent: str, prompt: str) -> str:
-        """The item that the agent's next response to this prompt belongs to."""
-        self._times[agent, prompt] += 1
-        return f"item-{self._numbers.setdefault((prompt, self._times[agent, prompt]), len(self._numbers)):04d}"
+    def item(self, agent: str, prompt: str, text: object = None) -> str:
+        """The item that this response of the agent to the prompt belongs to; one without a text is another each time."""
+        said = self._times.setdefault((agent, prompt), {})
+        times = said.setdefault(object() if text is None else text, len(said))
+        number = self._numbers.setdefault((prompt, times), len(self._numbers))
+        return self._name(number, f"{prompt} ({times + 1})" if times else prompt)
 
 
 def _told_apart(noun: str, present: Bools, at: Mapping[str, int]) -> Iterator[str]:

@@ -1,0 +1,276 @@
+"""Files as people have them end at a ranking: `init`, `check`, `run`, with no edit, and what was assumed is said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import Youden
+from youden.data.folder.run_config import load_run_config
+from youden.data.pools.pool_reader import read_pool
+from youden.nouns import Pool
+
+AGENTS = ("v1 plain", "v2 steps", "v3 terse", "v4 expert", "v5 polite", "v6 quotes")
+N = 40
+WORDS = [
+    "river",
+    "copper",
+    "winter",
+    "ledger",
+    "harbour",
+    "violet",
+    "engine",
+    "meadow",
+    "signal",
+    "orchard",
+    "lantern",
+    "gravel",
+]
+
+
+def question(j: int, *, breaks: bool = False) -> str:
+    topic = " ".join(WORDS[(j + k) % len(WORDS)] for k in (0, 5))
+    return f"What is known of {topic} number {j}?" + ("\nAnswer in one sentence." if breaks else "")
+
+
+def response(i: int, j: int) -> str:
+    rng = np.random.default_rng([i, j])
+    own = [f"{WORDS[(j * 7 + k) % len(WORDS)]}{j}" for k in range(9)]
+    kept = [word for word in own if rng.random() < 0.35 + 0.1 * i]
+    return f"It is said, {' '.join([*kept, f'case{i}x{j}'])}."
+
+
+def cells(*, breaks: bool = False) -> list[tuple[str, str, str]]:
+    return [(agent, question(j, breaks=breaks), response(i, j)) for i, agent in enumerate(AGENTS) for j in range(N)]
+
+
+def separated(rows: Sequence[Sequence[object]], separator: str = ",", end: str = "\r\n") -> str:
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, delimiter=separator, lineterminator=end).writerows(rows)
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Ugly:
+    """What `make` leaves at its place; how many cells have a response then, and what `init` says."""
+
+    make: Callable[[Path], Path]
+    n_present: int = len(AGENTS) * N
+    said: tuple[str, ...] = ()
+
+
+EMPTY = (3, 17, 50, 51, 90, 120, 121, 122, 160, 200, 239)
+
+
+def spreadsheet(at: Path) -> Path:
+    """Issue 32's first paragraph."""
+    rows = [list(cell) for cell in cells(breaks=True)]
+    for k in EMPTY:
+        rows[k][2] = ""
+    rows.insert(60, list(rows[30]))
+    file = at / "answers.csv"
+    file.write_text(separated([["Model", "Question", "Response"], *rows]), encoding="utf-8-sig", newline="")
+    return file
+
+
+def german_excel(at: Path) -> Path:
+    """Semicolons, Windows-1252, a title, a score in each row."""
+    rows = [[agent, text, "3,5", f"„{ask}“ — für Müller"] for agent, ask, text in cells()]
+    head = [["Auswertung Mai", "", "", ""], ["", "", "", ""], ["Assistant", "Answer", "Score", "Input"]]
+    file = at / "auswertung.csv"
+    file.write_bytes(separated([*head, *rows], ";").encode("cp1252"))
+    return file
+
+
+def wide(at: Path) -> Path:
+    """A column an agent, reference answers beside them, no ids."""
+    rows = [[question(j), "the reference", *(response(i, j) for i in range(len(AGENTS)))] for j in range(N)]
+    rows[4][3] = "#REF!"
+    rows[5][4] = "  "
+    file = at / "wide.tsv"
+    file.write_text(separated([["Question", "Expected answer", *AGENTS], *rows], "\t"), encoding="utf-16", newline="")
+    return file
+
+
+def row_ids(at: Path) -> Path:
+    """An id of rows that names no item, a category, model and version apart."""
+    models = {agent: (f"m{i % 2}", f"p{i // 2}") for i, agent in enumerate(AGENTS)}
+    rows = [
+        [n, "general" if n % 3 else "special", *models[agent], ask, text, 0.5, ""]
+        for n, (agent, ask, text) in enumerate(cells())
+    ]
+    head = ["id", "category", "model", "prompt_version", "query", "completion", "latency", ""]
+    file = at / "log export (1).csv"
+    file.write_text(separated([head, *rows]), encoding="utf-8", newline="")
+    return file
+
+
+def merged(at: Path) -> Path:
+    """The agent stands in the first of its rows alone, and its name has spaces and another case elsewhere."""
+    rows = [[agent if n % N == 0 else "", ask, text] for n, (agent, ask, text) in enumerate(cells())]
+    rows[25][0] = " V1  plain "
+    file = at / "blocks.csv"
+    file.write_text(separated([["LLM", "Task", "Model output"], *rows]), encoding="utf-8", newline="")
+    return file
+
+
+def excel(at: Path) -> Path:
+    """A sheet an agent, a title, merged cells, answers that are numbers, a sheet of notes."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Notes"
+    book.active["A1"] = "Made in May."
+    for i, agent in enumerate(AGENTS):
+        sheet = book.create_sheet(agent)
+        sheet.append(["Run of May"])
+        sheet.append(["No.", "Prompt", "Reply"])
+        for j in range(N):
+            sheet.append([j + 1, question(j), 7 if j == 3 else response(i, j)])
+        sheet[f"C{i + 8}"] = "#N/A"
+    book.save(at / "models.xlsx")
+    return at / "models.xlsx"
+
+
+def lines(at: Path) -> Path:
+    """Objects in objects, conversations, numbers for texts, a null."""
+    file = at / "traces.ndjson"
+    rows = [
+        {
+            "metadata": {"model": agent, "cost": 0.1},
+            "request": {"input": ask},
+            "response": {"output": [{"role": "user", "content": ask}, {"role": "assistant", "content": text}]},
+        }
+        for agent, ask, text in cells(breaks=True)
+    ]
+    rows[7]["response"] = {"output": None}
+    rows[8]["response"] = {"output": 42}
+    file.write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    return file
+
+
+def by_agent(at: Path) -> Path:
+    """Answers by agent and item."""
+    file = at / "answers.json"
+    whole = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
+    file.write_text(json.dumps(whole), encoding="utf-8")
+    return file
+
+
+def pandas_columns(at: Path) -> Path:
+    """What DataFrame.to_json writes."""
+    rows = cells()
+    whole = {
+        name: {str(n): row[k] for n, row in enumerate(rows)}
+        for k, name in enumerate(("system", "instruction", "generation"))
+    }
+    (at / "frame.json").write_text(json.dumps({"index_name": {}, **whole}), encoding="utf-8")
+    return at / "frame.json"
+
+
+def parquet(at: Path) -> Path:
+    """An index, ids that are numbers, texts under `text`, the source under `document`."""
+    rows = cells()
+    table = pa.table(
+        {
+            "__index_level_0__": list(range(len(rows))),
+            "task_id": [j for _ in AGENTS for j in range(N)],
+            "document": [ask * 30 for _, ask, _ in rows],
+            "text": [text for *_, text in rows],
+            "Model Name": [agent for agent, *_ in rows],
+        }
+    )
+    pq.write_table(table, at / "part-0.parquet")
+    return at / "part-0.parquet"
+
+
+def texts(at: Path) -> Path:
+    """A folder an agent, and one of the questions."""
+    folder = at / "essays"
+    for i, agent in enumerate(AGENTS):
+        (folder / agent).mkdir(parents=True)
+        for j in range(N):
+            (folder / agent / f"essay {j}.txt").write_text(response(i, j) if i or j else " \n", encoding="utf-8")
+    (folder / "questions").mkdir()
+    for j in range(N):
+        (folder / "questions" / f"essay {j}.txt").write_text(question(j), encoding="utf-8")
+    return folder
+
+
+def files_apart(at: Path) -> Path:
+    """A table an agent, in another order each, without ids."""
+    folder = at / "runs of may"
+    folder.mkdir()
+    for i, agent in enumerate(AGENTS):
+        rows = [[question(j, breaks=True), response(i, j)] for j in np.random.default_rng(i).permutation(N)]
+        (folder / f"{agent}.csv").write_text(separated([["input", "output"], *rows]), encoding="utf-8", newline="")
+    return folder
+
+
+ALL = len(AGENTS) * N
+UGLY = {
+    "spreadsheet": Ugly(
+        spreadsheet,
+        ALL - len(EMPTY),
+        (
+            "241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'",
+            "11 left out: an empty cell in place of a text",
+            "1 left out: the same response once more",
+        ),
+    ),
+    "german excel": Ugly(
+        german_excel,
+        ALL,
+        ("read as Windows-1252 (auswertung.csv)", "1 line above the header not read", "not used: 'Score'"),
+    ),
+    "wide": Ugly(wide, ALL - 2, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")),
+    "row ids": Ugly(row_ids, ALL, ("agents by 'model' and 'prompt_version'", "items by 'query'", "'id'")),
+    "merged": Ugly(merged, ALL, ("233 empty cells of 'LLM' taken for the one above them", "spelled in several ways")),
+    "excel": Ugly(
+        excel,
+        ALL - len(AGENTS),
+        ("items by 'No.', prompts in 'Prompt', texts in 'Reply'", "1 line above the header not read (6 times, first: "),
+    ),
+    "lines": Ugly(lines, ALL - 1, ("agents by 'metadata.model'", "texts in 'response.output'")),
+    "by agent": Ugly(by_agent, ALL, ("agents by 'agent', items by 'item'",)),
+    "pandas columns": Ugly(pandas_columns, ALL, ("agents by 'system', items by 'instruction'",)),
+    "parquet": Ugly(parquet, ALL, ("items by 'task_id', prompts in 'document', texts in 'text'",)),
+    "texts": Ugly(texts, ALL - 1, ("prompts in 'prompt'",)),
+    "files apart": Ugly(files_apart, ALL, ("agents by a table each",)),
+}
+
+
+def brought(at: Path, config: str) -> Pool:
+    return read_pool(at / load_run_config(at / config).pool)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "spreadsheet" else pytest.mark.slow) for name in UGLY]
+)
+def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: Path, name: str) -> None:
+    ugly = UGLY[name]
+    path = ugly.make(tmp_path)
+    begun = youden("init", path.name, "--out", "mine.yaml")
+    assert begun.code == 0, begun.err
+    for said in ugly.said:
+        assert said in begun.out, begun.out
+    pool = brought(tmp_path, "mine.yaml")
+    assert (pool.n_agents, pool.n_items, int(pool.present.sum())) == (len(AGENTS), N, ugly.n_present)
+    by_place = {" ".join(one.id.split()).casefold(): k for k, one in enumerate(pool.agents)}
+    if set(by_place) == set(AGENTS):
+        j = next(j for j in range(N) if pool.texts[by_place["v6 quotes"], 9] == response(5, j))
+        for i, agent in enumerate(AGENTS):
+            assert pool.texts[by_place[agent], 9] in (response(i, j), None), agent
+    checked = youden("check", "mine.yaml")
+    assert checked.code == 0, checked.err
+    ran = youden("run", "mine.yaml")
+    assert ran.code == 0, ran.err
+    assert f"{len(AGENTS)} agents on {N} items" in ran.out
