@@ -15,28 +15,54 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from youden import cli
 from youden.cli.show import minutes
-from youden.judging.config.judge_files import load_judge_config
+from youden.judging.backend_records import backend_of
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.resources import roots
 
 PAGE = Path(__file__).with_name("providers.md")
 BEGIN, END = "<!-- made by docs/make_providers.py: begin -->", "<!-- end -->"
 
 N_AGENTS, N_ITEMS, PERCENT, WORDS = 30, 200, 2, (100, 300)
-JUDGES = {
-    "gpt-4o-mini": ("GPT-4o-mini, OpenAI", ("OPENAI_API_KEY",)),
-    "llama3-70b": ("Llama 3 70B, Amazon Bedrock", ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")),
-    "llama3.3-70b-deepinfra": ("Llama 3.3 70B, DeepInfra", ("DEEPINFRA_API_KEY",)),
-    "llama3.3-70b-sambanova": ("Llama 3.3 70B, SambaNova", ("SAMBANOVA_API_KEY",)),
-    "vllm": ("Llama 3 70B, your own vLLM", ()),
-    "ollama": ("Llama 3 70B, your own Ollama", ()),
+HOSTS = {
+    "llama3-70b": "Llama 3 70B, Amazon Bedrock",
+    "llama3.3-70b-deepinfra": "Llama 3.3 70B, DeepInfra",
+    "llama3.3-70b-sambanova": "Llama 3.3 70B, SambaNova",
+    "vllm": "Llama 3 70B, your own vLLM",
+    "ollama": "Llama 3 70B, your own Ollama",
+    "llama3.3-70b-bedrock": "Llama 3.3 70B, Amazon Bedrock",
+    "gemini-3.5-flash-lite-vertex": "Gemini 3.5 Flash-Lite, Google Vertex AI",
 }
-EXTRAS = {"litellm": "pip install 'youden[litellm]'"}
+"""Judges that their backend's record does not name, in words."""
+
+OWN = {"local"}
+"""Judges that say nothing until somebody has written an address and a model into a copy of their file."""
+
+EXTRAS = {"bedrock": " boto3", "vertex_ai": " google-auth"}
+"""What litellm needs beside, by the host's name before the model's."""
+
+
+def titles() -> dict[str, str]:
+    """Every judge that is shipped, by its name: the paper's two, providers by their names, then other hosts and servers."""
+    files = {path.stem for root in roots("configs", own=False)[:1] for path in (root / "judges").glob("*.yaml")} - OWN
+    known = {name: HOSTS[name] for name in HOSTS if name in files}
+    for name in files - known.keys():
+        judge = load_judge_config(name)
+        known[name] = f"{str(judge.model).rpartition('/')[2]}, {backend_of(judge.backend).title}"
+    first = ["gpt-4o-mini", "llama3-70b"]
+    named = sorted(files - set(first) - HOSTS.keys(), key=lambda name: known[name].rpartition(", ")[2])
+    return {name: known[name] for name in dict.fromkeys([*first, *named, *HOSTS])}
+
+
+def keys_of(judge: JudgeConfig) -> tuple[str, ...]:
+    """The variables that have to be set before it can be asked."""
+    host = str(judge.model).partition("/")[0]
+    return backend_of(judge.backend).hosts.get(host, () if judge.key_variable is None else (judge.key_variable,))
 
 
 def main() -> None:
@@ -64,25 +90,27 @@ def figures() -> str:
         "| --- | --- | --: | --: | --: | --: | --- | --- |",
     ]
     commands = []
-    for name, (title, keys) in JUDGES.items():
+    for name, title in titles().items():
         short, long = (plan(f"words-{n_words}.yaml", "--judge", name)["cost"] for n_words in WORDS)
         lines.append(
             f"| {title} | `{name}` | {short['calls']:,} | {short['tokens_in'] / 1e6:.1f} M "
             f"| {short['usd']:.2f} | {long['usd']:.2f} | {minutes(short['minutes'])} | {short['pace']} |"
         )
-        commands.append(f"### {title}\n\n```sh\n{how_to(name, keys, usd=short['usd'])}```\n")
+        commands.append(f"### {title}\n\n```sh\n{how_to(name, usd=short['usd'])}```\n")
     return "\n".join([*lines, "", *commands])
 
 
-def how_to(name: str, keys: Sequence[str], *, usd: float) -> str:
+def how_to(name: str, *, usd: float) -> str:
     """The commands that ask one judge; the cap is half as much again as the plan's dollars."""
     cap = f" --max-cost {math.ceil(1.5 * usd)}" if usd else ""
-    extra = EXTRAS.get(load_judge_config(name).backend)
+    judge = load_judge_config(name)
+    host = str(judge.model).partition("/")[0]
+    extra = f"pip install 'youden[litellm]'{EXTRAS.get(host, '')}" if judge.backend == "litellm" else None
     return "".join(
         f"{line}\n"
         for line in [
             *([extra] if extra else []),
-            *(f"export {key}=…" for key in keys),
+            *(f"export {key}=…" for key in keys_of(judge)),
             f"youden doctor {name}",
             f"youden plan mine.yaml --judge {name}",
             f"youden run mine.yaml --judge {name}{cap}",

@@ -13,11 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
 from aiohttp import web
 
-from wire_server import Reply, completion, well_behaved
+from wire_server import Reply, claude_message, completion, well_behaved
 
 Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
 Step = Literal["upload", "create", "look", "list", "fetch"]
@@ -267,3 +268,96 @@ class BatchServer:
         name = f"file-{kind}-{len(self.files)}"
         self.files[name] = "".join(json.dumps(line) + "\n" for line in lines).encode()
         return name
+
+
+@dataclass
+class ClaudeBatchServer:
+    """Anthropic's Message Batches: `bodies` of all requests that succeeded, which are paid; `n_begun` batches.
+
+    fates: how batches end, in order: completed, cancelled or expired, which half of the requests then are. faults: of requests
+    that begin one, in order: `lost` begins it and breaks the connection; `500` and `400` begin nothing. looks_needed: by id or by
+    list, until a batch has ended.
+    """
+
+    behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
+    fates: list[Fate] = field(default_factory=list)
+    faults: list[Fault | None] = field(default_factory=list)
+    looks_needed: int = 1
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    looks: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def n_begun(self) -> int:
+        return len(self.results)
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=2**30)
+        app.router.add_post("/v1/messages/batches", self._create)
+        app.router.add_get("/v1/messages/batches", self._list)
+        app.router.add_get("/v1/messages/batches/{id}", self._look)
+        app.router.add_get("/v1/messages/batches/{id}/results", self._fetch)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _create(self, request: web.Request) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        asked = (await request.json())["requests"]
+        assert len({one["custom_id"] for one in asked}) == len(asked)
+        assert all(len(one["custom_id"]) <= 64 for one in asked)
+        fault = self.faults.pop(0) if self.faults else None
+        if fault in ("500", "400"):
+            kind = "api_error" if fault == "500" else "invalid_request_error"
+            return web.json_response(
+                {"type": "error", "error": {"type": kind, "message": "as told"}}, status=int(fault)
+            )
+        batch, fate = f"msgbatch_{self.n_begun}", self.fates.pop(0) if self.fates else "completed"
+        self.results[batch] = [self._result(n, one, fate) for n, one in enumerate(asked)][::-1]
+        if fault == "lost":
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response(self._shown(batch))
+
+    def _result(self, number: int, one: Mapping[str, Any], fate: Fate) -> dict[str, Any]:
+        if fate != "completed" and number % 2:
+            return {"custom_id": one["custom_id"], "result": {"type": {"cancelled": "canceled"}.get(fate, fate)}}
+        reply = self.behave(number, one["params"])
+        if reply.status >= 400:
+            error = {"type": "error", "error": {"type": "invalid_request_error", "message": "as told"}}
+            return {"custom_id": one["custom_id"], "result": {"type": "errored", "error": error}}
+        self.bodies.append(dict(one["params"]))
+        message = claude_message(reply, model=one["params"]["model"])
+        return {"custom_id": one["custom_id"], "result": {"type": "succeeded", "message": message}}
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        shown = [self._shown(batch) for batch in self.results][::-1]
+        return web.json_response({"data": shown, "has_more": False})
+
+    async def _look(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(self._shown(request.match_info["id"]))
+
+    async def _fetch(self, request: web.Request) -> web.StreamResponse:
+        lines = self.results[request.match_info["id"]]
+        return web.Response(body="".join(json.dumps(one) + "\n" for one in lines).encode())
+
+    def _shown(self, batch: str) -> dict[str, Any]:
+        self.looks[batch] += 1
+        ended = self.looks[batch] > self.looks_needed
+        kinds = Counter(one["result"]["type"] for one in self.results[batch])
+        counts = dict.fromkeys(("processing", "succeeded", "errored", "canceled", "expired"), 0)
+        counts |= kinds if ended else {"processing": len(self.results[batch])}
+        return {
+            "id": batch,
+            "type": "message_batch",
+            "processing_status": "ended" if ended else "in_progress",
+            "request_counts": counts,
+            "created_at": datetime.now(UTC).isoformat(),
+        }

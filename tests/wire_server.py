@@ -1,4 +1,4 @@
-"""A real HTTP server on 127.0.0.1 that speaks the OpenAI chat format and misbehaves on command.
+"""A real HTTP server on 127.0.0.1 that speaks the OpenAI chat format, and Anthropic's messages, and misbehaves on command.
 
 It knows the wire; it refuses to know youden. `behave(n, body)` decides what happens to request number n.
 """
@@ -68,6 +68,7 @@ class WireServer:
         self.most_open = 0
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
+        app.router.add_post("/v1/messages", self._answer)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
 
     async def __aenter__(self) -> Self:
@@ -97,8 +98,10 @@ class WireServer:
     async def _reply(self, request: web.Request, reply: Reply, *, asked_for: str) -> web.StreamResponse:
         if reply.delay:
             await asyncio.sleep(reply.delay)
+        claude = request.path.endswith("/messages")
         if reply.status >= 400:
-            return web.json_response({"error": dict(reply.error)}, status=reply.status, headers=reply.headers)
+            error = {"error": dict(reply.error)} | ({"type": "error"} if claude else {})
+            return web.json_response(error, status=reply.status, headers=reply.headers)
         match reply.fault:
             case "reset":
                 assert request.transport is not None
@@ -120,7 +123,8 @@ class WireServer:
                 return web.json_response({"id": "x", "model": "m", "choices": []})
             case "none":
                 pass
-        return web.json_response(completion(reply, model=reply.model or asked_for))
+        form = claude_message if claude else completion
+        return web.json_response(form(reply, model=reply.model or asked_for))
 
 
 def completion(reply: Reply, *, model: str) -> dict[str, Any]:
@@ -131,6 +135,21 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     if reply.usage is None:
         return whole
     return whole | {"usage": {**reply.usage, "total_tokens": sum(int(n) for n in reply.usage.values())}}
+
+
+def claude_message(reply: Reply, *, model: str) -> dict[str, Any]:
+    """The JSON of a message of Anthropic's."""
+    ended = {"stop": "end_turn", "length": "max_tokens"}.get(reply.finish_reason, reply.finish_reason)
+    usage = reply.usage or {}
+    return {
+        "id": "msg_x",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [] if reply.text is None else [{"type": "text", "text": reply.text}],
+        "stop_reason": "refusal" if reply.refusal else ended,
+        "usage": {"input_tokens": usage.get("prompt_tokens", 0), "output_tokens": usage.get("completion_tokens", 0)},
+    }
 
 
 @contextmanager

@@ -17,6 +17,16 @@ TABLED = {
     "llama3-70b": "bedrock/us-east-1/meta.llama3-70b-instruct-v1:0",
     "llama3.3-70b-deepinfra": "deepinfra/meta-llama/Llama-3.3-70B-Instruct-Turbo",
     "llama3.3-70b-sambanova": "sambanova/Meta-Llama-3.3-70B-Instruct",
+    "claude-haiku-4.5": "claude-haiku-4-5",
+    "gemini-2.5-flash-lite": "gemini/gemini-2.5-flash-lite",
+    "gpt-oss-20b-groq": "groq/openai/gpt-oss-20b",
+    "gpt-oss-120b-together": "together_ai/openai/gpt-oss-120b",
+    "gpt-oss-20b-fireworks": "fireworks_ai/accounts/fireworks/models/gpt-oss-20b",
+    "mistral-small": "mistral/mistral-small-2603",
+    "deepseek-flash": "deepseek/deepseek-v4-flash",
+    "gpt-4o-mini-azure": "azure/gpt-4o-mini",
+    "llama3.3-70b-bedrock": "us.meta.llama3-3-70b-instruct-v1:0",
+    "gemini-3.5-flash-lite-vertex": "vertex_ai/gemini-3.5-flash-lite",
 }
 """Our judges by litellm's names of their models."""
 

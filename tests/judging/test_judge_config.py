@@ -110,7 +110,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None
 def test_unknown_names_and_missing_files_are_refused_with_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'gpt-4o-mini'"):
         load_judge_config("gpt-4o-mni")
-    with pytest.raises(ConfigError, match=r"jury, lexical, litellm, llama3-70b, .*local, .*openai, replay, .*wire"):
+    with pytest.raises(ConfigError, match=r"jury, lexical, litellm, llama3-70b, .*local, .*openai, .*replay, .*wire"):
         load_judge_config("nobody-knows")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_judge_config(tmp_path / "absent.yaml")

@@ -223,12 +223,12 @@ def _installed(*, as_json: bool) -> None:
     from youden.judging.config.judge_files import known_judges
 
     judges = known_judges()
-    keys = {judge.name: judge.key_variable for judge in judges}
+    keys = {judge.name: (judge.key_variable, judge.key_found(os.environ)[1]) for judge in judges}
     by_litellm = {judge.name for judge in judges if judge.backend == "litellm"}
     if as_json:
         extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
         are_set: Json = {
-            name: {"variable": key, "set": bool(key and os.environ.get(key))} for name, key in keys.items()
+            name: {"variable": key, "set": bool(where), "in": where or None} for name, (key, where) in keys.items()
         }
         show.print_json({"version": __version__, "extras": extras, "keys": are_set})
         return
@@ -241,9 +241,9 @@ def _installed(*, as_json: bool) -> None:
         if extra.missing:
             click.echo(f"           {'; '.join(extra.commands)}\n           pip install 'youden[{name}]'")
     click.echo("\njudges; `youden doctor JUDGE` tries one with one call")
-    for name, key in keys.items():
+    for name, (key, where) in keys.items():
         none = "litellm finds its provider's key" if name in by_litellm else "needs no key"
-        said = none if key is None else f"{key} is {'set' if os.environ.get(key) else 'not set'}"
+        said = none if key is None else f"{key} is {f'set in {where}' if where else 'not set'}"
         click.echo(f"  {show.safe(name)}: {said}")
 
 

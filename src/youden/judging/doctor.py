@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 
 from youden.errors import YoudenError
-from youden.judging.backend_records import calling_judge
+from youden.judging.backend_records import backend_of, calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.call.failures import CallError, ends_the_run
 from youden.judging.config.judge_files import JudgeConfig, price
@@ -64,7 +64,9 @@ async def _examined(config: JudgeConfig, environment: Mapping[str, str]) -> tupl
         connection = config.connection(environment)
     except YoudenError as error:
         return _with_the_rest_skipped(_found("key", "failed", error.message))
-    key = _found("key", "ok", f"{config.key_variable} is set" if connection.api_key else "none is sent")
+    _, where = config.key_found(environment)
+    said = f"{config.key_variable} is set in {where}" if connection.api_key else "none is sent"
+    key = _found("key", "ok", said)
     try:
         completion, offered = await _asked(config, connection)
     except CallError as error:
@@ -90,6 +92,8 @@ async def _asked(config: JudgeConfig, connection: Connection) -> tuple[Completio
     probing = replace(plain, parameters={"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain.parameters})
     judge = calling_judge(config.backend, connection)
     try:
+        if "logprobs" in backend_of(config.backend).refuses:
+            return await _answer(judge.answer(plain), config.timeout), False
         try:
             return await _answer(judge.answer(probing), config.timeout), True
         except CallError as error:

@@ -27,7 +27,7 @@ from youden.judging.asking.endings import AnswersMissingError, StopReason, out_o
 from youden.judging.asking.loop import Loop, ask_all
 from youden.judging.asking.progress_log import EventLog, ProgressLog
 from youden.judging.asking.terms import Asking, Batching
-from youden.judging.backend_records import BACKENDS, JURY, REPLAY, calling_judge, plan_judge
+from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY, calling_judge, plan_judge
 from youden.judging.backends.replay import Replay
 from youden.judging.backends.several import InTurn, Jury
 from youden.judging.call.budget import Budget
@@ -44,14 +44,15 @@ from youden.nouns import Completion, Finding, Judge, Plan, Pool, Request, Verdic
 from youden.registry import Registry
 from youden.text.printable import is_file
 
+_WORKED_OFF = {
+    "anthropic": "youden.judging.outside.anthropic_batches:AnthropicBatches",
+    "openai": "youden.judging.outside.openai_batches:OpenAIBatches",
+}
+
 BATCHES: Registry[type] = Registry(
     "youden.batches",
     "batch-provider",
-    {
-        name: "youden.judging.outside.openai_batches:OpenAIBatches"
-        for name, one in BACKENDS.items()
-        if one.batches == "openai"
-    },
+    {name: _WORKED_OFF[one.batches] for name, one in (BACKENDS | PROVIDERS).items() if one.batches},
 )
 
 FOLDER = "folder"

@@ -73,7 +73,7 @@ def plan_calibration(
     Raises: ConfigError [judge-twice] for two judges of one name, and as configs and judges do; PoolError; PlanError.
     """
     config = with_usual_store(_run_config(source, changes or {}), usual_store)
-    configs = tuple(load_judge_config(one) for one in judges or (config.judge,))
+    configs = tuple(load_judge_config(one).beside(config.beside) for one in judges or (config.judge,))
     names = [one.name for one in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(

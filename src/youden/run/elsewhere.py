@@ -106,7 +106,7 @@ def plan_work(config: RunConfig) -> PlannedRun:
 
     Raises: as `plan_run`; ConfigError [worker-offline] where the judge makes no calls.
     """
-    judge = load_judge_config(config.judge)
+    judge = load_judge_config(config.judge).beside(config.beside)
     if not judge.needs_store or judge.backend == REPLAY:
         raise ConfigError(
             f"The judge '{judge.name}' makes no calls, so there is nothing to share out. Leave --worker out.",

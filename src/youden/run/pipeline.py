@@ -177,7 +177,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
 
     Raises: PoolError, ConfigError, PlanError; RunFolderError [run-other] where the folder holds answers to another plan.
     """
-    judge = load_judge_config(config.judge)
+    judge = load_judge_config(config.judge).beside(config.beside)
     if batched:
         judge = judge.at_batch_prices()
     folder = RunFolder(config.folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Self
@@ -320,6 +321,11 @@ class RunConfig(BaseModel):
             raise ValueError("robust and trusted would both head the ranking; keep one of them")
         return self
 
+    @cached_property
+    def beside(self) -> Path:
+        """Where its file is: a `.env` there may hold the judge's key. The folder in use where it has no file."""
+        return Path()
+
     @property
     def folder(self) -> Path:
         """The run's folder."""
@@ -347,11 +353,13 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     if isinstance(judge := said.get("judge"), str) and (beside := judge_beside(judge, place.parent)):
         said["judge"] = str(beside)
     try:
-        return RunConfig.model_validate(said)
+        config = RunConfig.model_validate(said)
     except ValidationError as error:
         raise ConfigError(
             f"{place}: {misfit(error, keys=RunConfig.model_fields)}. {_remedy(error)}", slug="run-config"
         ) from error
+    config.__dict__["beside"] = place.parent  # as a cached property's: it is no part of what the run is
+    return config
 
 
 def _remedy(error: ValidationError) -> str:

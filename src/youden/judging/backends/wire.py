@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import aiohttp
 
@@ -14,18 +14,23 @@ from youden.nouns import Completion, Request
 
 
 class WireJudge:
-    """One chat completion a request. The session opens with the first one. Who asks bounds the time of a call."""
+    """One chat completion a request. The session opens with the first one. Who asks bounds the time of a call.
+
+    A provider with a format of its own says what differs: `path`, `headers`, `asked`, `read`.
+    """
+
+    path = "chat/completions"
 
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.name = connection.name
         self._connection = connection
         self._clock = clock
-        self._url = f"{connection.address}/chat/completions"
+        self._url = f"{connection.address}/{self.path}"
         self._session: aiohttp.ClientSession | None = None
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
-        self._session = session = self._session or _session(self._connection)
+        self._session = session = self._session or open_session(self.headers(self._connection))
         try:
             return await self._answered(session, request)
         except CallError as error:
@@ -35,11 +40,29 @@ class WireJudge:
 
     async def _answered(self, session: aiohttp.ClientSession, request: Request) -> Completion:
         began = self._clock()
-        async with session.post(self._url, data=request_body(request), allow_redirects=False) as reply:
-            body = await _body(reply)
+        async with session.post(self._url, data=self.asked(request), allow_redirects=False) as reply:
+            body = await body_of(reply)
         if not 200 <= reply.status < 300:
             raise status_error(reply.status, body, reply.headers)
-        return completion(body, seconds=self._clock() - began)
+        return self.read(body, seconds=self._clock() - began)
+
+    @staticmethod
+    def headers(connection: Connection) -> dict[str, str]:
+        """What goes with every request."""
+        headers = {"Content-Type": "application/json"}
+        if connection.authorization is not None:
+            headers["Authorization"] = connection.authorization
+        elif connection.api_key is not None:
+            headers["Authorization"] = f"Bearer {connection.api_key}"
+        return headers
+
+    def asked(self, request: Request) -> bytes:
+        """The body that asks `request`."""
+        return request_body(request)
+
+    def read(self, body: bytes, *, seconds: float) -> Completion:
+        """The completion that a reply's body holds. Raises: CallError."""
+        return completion(body, seconds=seconds)
 
     async def aclose(self) -> None:
         """Let go of the connections."""
@@ -47,12 +70,12 @@ class WireJudge:
             await self._session.close()
 
 
-async def _body(reply: aiohttp.ClientResponse) -> bytes:
+async def body_of(reply: aiohttp.ClientResponse, *, most: int = MOST_BYTES) -> bytes:
     """The reply's body. One that says its size, and is not packed, has no more than it says."""
     said = reply.content_length
-    if said is not None and said <= MOST_BYTES and "Content-Encoding" not in reply.headers:
+    if said is not None and said <= most and "Content-Encoding" not in reply.headers:
         return await reply.read()
-    return await read_bounded(reply.content.iter_any())
+    return await read_bounded(reply.content.iter_any(), most=most)
 
 
 def broken(error: BaseException) -> CallError:
@@ -61,12 +84,8 @@ def broken(error: BaseException) -> CallError:
     return CallError(f"{type(error).__name__}: {error}", kind="retry", free=never_made)
 
 
-def _session(connection: Connection) -> aiohttp.ClientSession:
-    headers = {"Content-Type": "application/json"}
-    if connection.authorization is not None:
-        headers["Authorization"] = connection.authorization
-    elif connection.api_key is not None:
-        headers["Authorization"] = f"Bearer {connection.api_key}"
+def open_session(headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    """A session without cookies, and without a bound on calls or on their time."""
     return aiohttp.ClientSession(
         headers=headers,
         connector=aiohttp.TCPConnector(limit=0),

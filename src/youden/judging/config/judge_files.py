@@ -23,13 +23,15 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from youden.errors import ConfigError
-from youden.judging.backend_records import JUDGES, backend_of
+from youden.judging.backend_records import JUDGES, PROVIDERS, backend_of, judge_of_model
 from youden.judging.config.answering import SECRETS, Answering, Fetching
 from youden.judging.config.settings import JudgeConfig, price
 from youden.resources import find, roots
 from youden.text.yaml_text import misfit, read_yaml, unknown_key
 
 _TABLE = "model_prices_and_context_window_backup.json"
+PRICES = "prices.json"
+"""In configs/: of litellm's table the chat models of the providers that are known here, with its version and its day."""
 
 
 @dataclass(frozen=True)
@@ -45,25 +47,42 @@ def table_price(answering: Answering) -> TablePrice | None:
     """The price of the model. None where litellm is not installed or does not know it (0 stands for that too), and
     at an address of somebody's own, where it may cost anything.
     """
-    if answering.model is None or answering.address not in ("", backend_of(answering.backend).address):
+    backend, model = answering.backend, answering.model
+    if model is None or answering.address not in ("", backend_of(backend).address):
         return None
-    entry = _table().get(answering.model, {})
+    entry = _entry(backend, model)
+    if backend in PROVIDERS and entry.get("litellm_provider") not in (backend, f"{backend}_ai"):
+        return None  # another provider's model of the same name
     price_in, price_out = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if not price_in or not price_out:
         return None
-    return TablePrice(round(1e6 * price_in, 6), round(1e6 * price_out, 6), f"litellm {_version()}'s table")
+    return TablePrice(round(1e6 * price_in, 6), round(1e6 * price_out, 6), _source())
+
+
+def _entry(backend: str, model: str) -> Mapping[str, Any]:
+    """What the table says of a model by any of the names it may have there; nothing where it does not know it."""
+    names = (f"{backend}/{model}", f"{backend}_ai/{model}", model)
+    return next((_table()[one] for one in names if one in _table()), {})
 
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
+    """litellm's table where it is installed, else the part of it that is shipped."""
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
-        return {}
+        shipped: Mapping[str, Mapping[str, Any]] = orjson.loads(find("configs", PRICES, own=False).read_bytes())
+        return shipped
     try:
         table: Mapping[str, Mapping[str, Any]] = orjson.loads((Path(spec.origin).parent / _TABLE).read_bytes())
     except (OSError, ValueError):
         return {}
     return table
+
+
+def _source() -> str:
+    """Whose table it is, and where it is not litellm's own, when it was seen."""
+    shipped = _table().get("source")
+    return f"litellm {_version()}'s table" if shipped is None else str(shipped["says"])
 
 
 def _version() -> str:
@@ -86,7 +105,8 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
-    """The judge that `source` names: configs/judges/NAME.yaml, a file of your own, a mapping, or a bare backend.
+    """The judge that `source` names: configs/judges/NAME.yaml, a file of your own, a mapping, a bare backend, or a model that it
+    is known where to ask for (`judge_of_model`).
 
     Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], and the prompt's.
     """
@@ -94,7 +114,8 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
         return _checked(source, where="the judge's config", folder=Path())
     path = _find(source)
     if path is None:
-        return _checked({"backend": str(source)}, where=f"the judge '{source}'", folder=Path())
+        keys = {"backend": str(source)} if source in JUDGES else judge_of_model(str(source)) or {}
+        return _checked(keys, where=f"the judge '{source}'", folder=Path())
     try:
         data = read_yaml(path)
     except (OSError, ValueError) as error:
@@ -104,7 +125,8 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
         ) from None
     if not isinstance(data, Mapping):
         raise ConfigError(f"{path} holds no keys. Write `backend: …`, `model: …` and so on.", slug="judge-config")
-    return _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
+    config = _checked({"name": path.stem, **data}, where=str(path), folder=path.parent)
+    return config.beside(path.parent)
 
 
 def known_judges() -> list[JudgeConfig]:
@@ -118,7 +140,7 @@ def known_judges() -> list[JudgeConfig]:
 
 
 def _find(source: str | Path) -> Path | None:
-    """The file that `source` names, None for a bare backend."""
+    """The file that `source` names, None for a bare backend or a model's name."""
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
         path = Path(source)
         shipped = path.parts[:1] == ("configs",) and not path.exists()
@@ -127,13 +149,15 @@ def _find(source: str | Path) -> Path | None:
     for folder in folders:
         if (path := folder / f"{source}.yaml").is_file():
             return path
-    if source in JUDGES:
+    named = judge_of_model(source)
+    if source in JUDGES or (named is not None and ("/" in source or _entry(str(named["backend"]), source))):
         return None
     known = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")} | set(JUDGES))
     close = get_close_matches(source, known, n=1)
     hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}."
     raise ConfigError(
-        f"There is no judge called '{source}'. {hint} A file of your own is given as a path that ends in .yaml.",
+        f"There is no judge called '{source}'. {hint} A file of your own is given as a path that ends in .yaml, a model by its "
+        "provider, such as openai/gpt-4o.",
         slug="unknown-judge",
     )
 
@@ -155,6 +179,7 @@ def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfi
         raise _wrong(where, str(error)) from None
     if config.makes_calls:
         config.questions()
+        _check_provider(config, where)
     elif meaningless := data.keys() - _WITHOUT_CALLS:
         raise _wrong(
             where,
@@ -164,6 +189,14 @@ def _checked(data: Mapping[str, Any], *, where: str, folder: Path) -> JudgeConfi
     if config.makes_calls and unpriced and (found := table_price(config.answering)):
         return config.priced(found.price_in, found.price_out, source=found.source)
     return config
+
+
+def _check_provider(config: JudgeConfig, where: str) -> None:
+    record = backend_of(config.backend)
+    if config.backend in PROVIDERS and not config.address:
+        raise _wrong(where, f"{record.title} has an address for each of its users. Give yours as base_url.")
+    for name in record.refuses.keys() & config.request_parameters.keys():
+        raise _wrong(where, f"{record.title} turns '{name}' down. Give instead: {record.refuses[name]}.")
 
 
 def _in_parts(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
@@ -17,6 +18,7 @@ from youden.judging.question.questions import Questions
 from youden.nouns import Json
 from youden.nouns.judging import AnswerKind
 
+DOTENV = ".env"
 _NOT_PARAMETERS = {"model", "messages", "temperature", "max_tokens", "seed", "stream", "n"}
 _SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 _SHORTEST_SECRET = 8
@@ -44,6 +46,7 @@ class JudgeConfig(BaseModel):
 
     _price_source: str = PrivateAttr(default="the judge's config")
     _batched: bool = PrivateAttr(default=False)
+    _beside: tuple[Path, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _fits_its_backend(self) -> Self:
@@ -232,6 +235,26 @@ class JudgeConfig(BaseModel):
             self.answer_tokens,
         )
 
+    def beside(self, *folders: Path) -> Self:
+        """This judge, or jury, whose key may also stand in a file `.env` in one of `folders`."""
+        judges = tuple(judge.beside(*folders) for judge in self.judges)
+        config = self.model_copy(update={"judges": judges})
+        config._beside = (*self._beside, *folders)
+        return config
+
+    def key_found(self, environment: Mapping[str, str]) -> tuple[str | None, str]:
+        """(the key, where it was found): in `environment`, else in a file `.env` beside the judge's file or the run's, or where
+        the command runs. Nothing but this key is ever taken from such a file."""
+        variable = self.key_variable
+        if variable is None:
+            return None, ""
+        if given := environment.get(variable, "").strip():
+            return given, "the environment"
+        for folder in dict.fromkeys((*self._beside, Path())):
+            if (file := folder / DOTENV).is_file() and (key := _in_file(file, variable)):
+                return key, str(file)
+        return None, ""
+
     def connection(self, environment: Mapping[str, str]) -> Connection:
         """The way to the model, with the key that `environment` holds.
 
@@ -240,7 +263,7 @@ class JudgeConfig(BaseModel):
         url = self.answering.url
         authorization = None if url is None else basic_authorization(url)
         variable = self.key_variable
-        key = None if variable is None else environment.get(variable, "").strip() or None
+        key, _ = self.key_found(environment)
         if authorization is not None and variable is not None:
             raise ConfigError(
                 f"The judge '{self.name}' has credentials in base_url and a key in {variable}: only one can be sent. "
@@ -251,7 +274,8 @@ class JudgeConfig(BaseModel):
         if key is None and (variable is not None or (needs.address and self.address == needs.address)):
             raise JudgeError(
                 f"The judge '{self.name}' needs a key, and the environment variable {variable or needs.key_variable} "
-                "is empty or not set. Set it; for a server that wants no key give its base_url and `api_key_env: null`.",
+                "is empty or not set, and no .env beside the config or here has it. Set it; for a server that wants no key "
+                "give its base_url and `api_key_env: null`.",
                 slug="judge-no-key",
             )
         return Connection(
@@ -275,6 +299,20 @@ class JudgeConfig(BaseModel):
     def public(self) -> dict[str, Json]:
         """What decides an answer, as it can be stored and loaded again: no credentials, nothing of how it is fetched."""
         return {"name": self.name, **self.answering.public()}
+
+
+def _in_file(file: Path, variable: str) -> str | None:
+    """The value of one variable in a file of variables. Raises: ConfigError [judge-env-file]."""
+    from dotenv import dotenv_values
+
+    try:
+        return (dotenv_values(file, interpolate=False, encoding="utf-8-sig").get(variable) or "").strip() or None
+    except (OSError, ValueError):
+        raise ConfigError(
+            f"{file} cannot be read, and {variable} is not in the environment. Save it as UTF-8 text with lines NAME=VALUE, or "
+            "set the variable.",
+            slug="judge-env-file",
+        ) from None
 
 
 def _secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:

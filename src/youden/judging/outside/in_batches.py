@@ -148,7 +148,9 @@ class InBatches:
         async with self._holding.kept(failed=self._stop.stop_with):
             while not self._stop.stopped:
                 self._holding.elsewhere = False
-                under_way = await self._taken_up() or await self._send()
+                under_way = await self._taken_up()
+                if not under_way and not self._stop.stopped:
+                    under_way = await self._send()
                 await self._merge_all(under_way)
                 if not under_way and not self._holding.elsewhere:
                     break

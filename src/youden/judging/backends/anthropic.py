@@ -1,0 +1,93 @@
+"""Asks Claude by Anthropic's Messages API, and says what it is asked and answers in the OpenAI chat format.
+
+So keys of answers, cassettes and what is believed of a reply are the same as everywhere; the translation is here alone, for
+calls and for batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from youden.judging.backends.wire import WireJudge
+from youden.judging.call.connection import Connection
+from youden.judging.call.failures import CallError
+from youden.judging.call.reply import checked, error_inside
+from youden.nouns import Completion, Request
+
+VERSION = "2023-06-01"
+_ROOM = 4096
+"""Tokens of an answer where the judge's config bounds none: Anthropic wants a bound."""
+
+_ENDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "content_filter"}
+
+
+class AnthropicJudge(WireJudge):
+    """One message a request."""
+
+    path = "messages"
+
+    @staticmethod
+    def headers(connection: Connection) -> dict[str, str]:
+        """The key goes into a header of its own."""
+        headers = {"Content-Type": "application/json", "anthropic-version": VERSION}
+        if connection.authorization is not None:
+            headers["Authorization"] = connection.authorization
+        return headers if connection.api_key is None else headers | {"x-api-key": connection.api_key}
+
+    def asked(self, request: Request) -> bytes:
+        """The request in Anthropic's words."""
+        messages = [{"role": one.role, "content": one.content} for one in request.messages]
+        return orjson.dumps(in_their_words({"model": request.model, "messages": messages, **request.parameters}))
+
+    def read(self, body: bytes, *, seconds: float) -> Completion:
+        """The reply's completion. Raises: CallError."""
+        try:
+            said = orjson.loads(body)
+        except ValueError as error:
+            raise CallError(f"The reply is no message ({error}).", kind="retry") from None
+        if (found := error_inside(said)) is not None:
+            raise found
+        return checked(in_our_words(said), seconds=seconds)
+
+
+def in_their_words(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A chat request's body as the Messages API takes it.
+
+    >>> in_their_words({"model": "m", "messages": [{"role": "system", "content": "s"}], "max_tokens": 8})
+    {'model': 'm', 'max_tokens': 8, 'messages': [], 'system': 's'}
+    """
+    rest = {name: value for name, value in body.items() if name not in ("model", "messages", "response_format")}
+    limit = rest.pop("max_completion_tokens", None) or rest.pop("max_tokens", None) or _ROOM
+    system = "\n\n".join(one["content"] for one in body["messages"] if one["role"] == "system")
+    said = {
+        "model": body["model"],
+        "max_tokens": limit,
+        "messages": [one for one in body["messages"] if one["role"] != "system"],
+        **rest,
+    }
+    if system:
+        said["system"] = system
+    if (form := body.get("response_format")) is not None:
+        schema = form.get("json_schema", {}).get("schema")
+        said["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    return said
+
+
+def in_our_words(said: object) -> dict[str, Any]:
+    """A message as the chat completion that it is; what is none becomes one that cannot be read."""
+    if not isinstance(said, dict) or not isinstance(said.get("content"), list):
+        return {"choices": None}
+    parts = [one for one in said["content"] if isinstance(one, dict) and one.get("type") == "text"]
+    text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    ended = said.get("stop_reason")
+    message = {"content": text, "refusal": "The model declined to answer." if ended == "refusal" else None}
+    counted = said.get("usage")
+    used = counted if isinstance(counted, dict) else {}
+    return {
+        "model": said.get("model"),
+        "choices": [{"message": message, "finish_reason": _ENDS.get(ended, ended) if isinstance(ended, str) else None}],
+        "usage": {"prompt_tokens": used.get("input_tokens", 0), "completion_tokens": used.get("output_tokens", 0)},
+    }

@@ -1,0 +1,306 @@
+"""Every provider that is known: its judge's file against a server of its wire format over HTTP, its batches; a key in a .env."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch_server import ClaudeBatchServer
+from commands import Youden
+from judged import KEY, dense_plan
+from pools import make_pool
+from wire_server import Reply, WireServer, well_behaved
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import ConfigError, ShortRunError, YoudenError
+from youden.judging.asking.terms import Asking, Batching
+from youden.judging.backend_records import PROVIDERS, backend_of, judge_of_model
+from youden.judging.call.failures import CallError
+from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
+from youden.judging.doctor import diagnose
+from youden.judging.engine import connect, judge_plan
+from youden.judging.store.answers import Store, open_store
+from youden.judging.store.claims import noted_batches
+from youden.nouns import Completion, Request, Verdicts
+
+POOL = make_pool(3, 6)
+PLAN = dense_plan(POOL)
+HOSTED = [judge for judge in known_judges() if judge.backend in PROVIDERS]
+
+
+def at(judge: JudgeConfig, url: str) -> JudgeConfig:
+    return judge.asked_with({"base_url": url}).unpaced()
+
+
+async def asked(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
+    """What came of one question to a judge whose file is taken as it is, but for the address."""
+    request = judge.questions().about("one", "two")
+    async with WireServer(lambda *_: reply) as server:
+        backend = connect(at(judge, server.url), {judge.key_variable or "": KEY})
+        try:
+            return await backend.open().answer(request), server, request
+        except CallError as error:
+            return error, server, request
+        finally:
+            await backend.aclose()
+
+
+@pytest.fixture(params=HOSTED, ids=lambda judge: judge.name)
+def judge(request: pytest.FixtureRequest) -> JudgeConfig:
+    found: JudgeConfig = request.param
+    return found
+
+
+def test_every_provider_has_a_file_with_prices_and_their_date() -> None:
+    assert {judge.backend for judge in HOSTED} == set(PROVIDERS)
+    hosts = {str(judge.model).partition("/")[0] for judge in known_judges() if judge.backend == "litellm"}
+    assert hosts == set(backend_of("litellm").hosts)
+    for judge in HOSTED:
+        text = (Path(__file__).parents[2] / "configs" / "judges" / f"{judge.name}.yaml").read_text(encoding="utf-8")
+        assert "November 2026" in text
+        assert str(judge.key_variable) in text
+        assert judge.price_in
+
+
+async def test_its_answer_and_usage_are_read_and_its_key_goes_into_the_header_alone(judge: JudgeConfig) -> None:
+    got, server, request = await asked(
+        judge, Reply("YES", model="m-dated", usage={"prompt_tokens": 90, "completion_tokens": 2})
+    )
+    assert isinstance(got, Completion)
+    assert (got.text, got.finish_reason, got.model, got.tokens_in, got.tokens_out) == ("YES", "stop", "m-dated", 90, 2)
+    (body,), (headers,) = server.bodies, server.headers
+    assert KEY in (headers.get("x-api-key"), headers.get("Authorization", "").removeprefix("Bearer "))
+    assert KEY not in str(body)
+    assert body["model"] == judge.model
+    limit = judge.answer_limit
+    assert limit in (body.get("max_tokens"), body.get("max_completion_tokens"))
+    texts = [body.get("system", ""), *(one["content"] for one in body["messages"])]
+    assert [one.content for one in request.messages] == [text for text in texts if text]
+
+
+async def test_a_refusal_is_no_answer(judge: JudgeConfig) -> None:
+    got, *_ = await asked(judge, Reply("", refusal="I cannot."))
+    assert isinstance(got, Completion)
+    assert judge.questions().read(got).missing == "refused"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (429, "rate_limit_error", "retry"),
+        (529, "overloaded_error", "retry"),
+        (503, None, "retry"),
+        (401, "authentication_error", "stop"),
+        (400, "invalid_request_error", "rejected"),
+    ],
+)
+async def test_429_overload_and_a_wrong_key_have_their_fates(
+    judge: JudgeConfig, status: int, code: str | None, kind: str
+) -> None:
+    error = {"message": f"no, {KEY}", "type": code}
+    got, server, _ = await asked(judge, Reply(status=status, headers={"Retry-After": "7"}, error=error))
+    assert isinstance(got, CallError)
+    assert (got.kind, got.status, got.retry_after, server.n_requests) == (kind, status, 7, 1)
+    assert KEY not in repr(got)
+
+
+async def test_a_reply_that_is_none_is_worth_another_try(judge: JudgeConfig) -> None:
+    for fault in ("malformed", "no_choices", "html"):
+        got, *_ = await asked(judge, Reply(fault=fault))  # type: ignore[arg-type]
+        assert isinstance(got, CallError)
+        assert (got.kind, got.status) == ("retry", None)
+
+
+def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:
+    for name, record in PROVIDERS.items():
+        own = {"backend": name, "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+        assert load_judge_config(own).key_variable == record.key_variable
+        for refused, instead in record.refuses.items():
+            keys: dict[str, Any] = {"seed": {"seed": 1}, "logprobs": {"decision": "logprobs"}}.get(
+                refused, {"parameters": {refused: {}}}
+            )
+            with pytest.raises(ConfigError, match="turns") as caught:
+                load_judge_config(own | keys)
+            assert instead in str(caught.value)
+    with pytest.raises(ConfigError, match="Give yours as base_url"):
+        load_judge_config({"backend": "azure", "model": "m"})
+
+
+def test_a_model_is_found_by_its_name_and_its_provider_and_no_other_providers_price_is_taken() -> None:
+    for name, backend, model in [
+        ("gpt-4o", "openai", "gpt-4o"),
+        ("openai/gpt-4o", "openai", "gpt-4o"),
+        ("claude-haiku-4-5", "anthropic", "claude-haiku-4-5"),
+        ("anthropic/claude-haiku-4-5", "anthropic", "claude-haiku-4-5"),
+        ("gemini/gemini-2.5-flash-lite", "gemini", "gemini-2.5-flash-lite"),
+        ("groq/openai/gpt-oss-20b", "groq", "openai/gpt-oss-20b"),
+        ("together/openai/gpt-oss-120b", "together", "openai/gpt-oss-120b"),
+        ("deepseek/deepseek-v4-flash", "deepseek", "deepseek-v4-flash"),
+        ("mistral/mistral-small-2603", "mistral", "mistral-small-2603"),
+    ]:
+        judge = load_judge_config(name)
+        assert (judge.backend, judge.model) == (backend, model)
+        assert judge.price_in
+        assert "litellm" in judge.price_source
+    assert load_judge_config("groq/gpt-4o").price_in is None
+    assert load_judge_config("bedrock/some.model-v1:0").backend == "litellm"
+    assert load_judge_config("openai/o4-mini").request_parameters == {"max_completion_tokens": 2048}
+    assert "temperature" not in load_judge_config("claude-opus-5").request_parameters
+    with pytest.raises(ConfigError, match="openai/gpt-4o") as caught:
+        load_judge_config("gpt-4o-mimi")
+    assert caught.value.slug == "unknown-judge"
+    assert judge_of_model("nobody/m") is None
+
+
+# --- a file of keys ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: WireServer) -> Path:
+    (tmp_path / "in").mkdir()
+    write_pool(POOL, tmp_path / "in" / "pool")
+    judge = f"{{backend: openai, model: m, base_url: '{server.url}', price: 0}}"
+    config = f"pool: pool\ncalls: 20\nn_independent: 5\njudge: {judge}\n"
+    (tmp_path / "in" / "r.yaml").write_text(config, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("where", [".env", "in/.env"])
+def test_a_key_in_a_file_beside_the_config_or_here_is_used_and_written_nowhere(
+    where: str, youden: Youden, here: Path, server: WireServer
+) -> None:
+    (here / where).write_text(
+        f"OTHER=x\nOPENAI_API_KEY='{KEY}'\nYOUDEN_STORE=elsewhere.db\nOPENAI_BASE_URL=http://127.0.0.1:9\n"
+    )
+    ended = youden("run", "in/r.yaml")
+    assert ended.code == 0, ended.err
+    assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
+    assert not (here / "elsewhere.db").exists()
+    kept = [path for path in here.rglob("*") if path.is_file() and path.name != ".env"]
+    assert not any(KEY.encode() in path.read_bytes() for path in kept)
+    assert KEY not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [(("one", None), "one"), (("one", "two"), "one"), ((None, "two"), "two"), (("", "two"), "two")],
+)
+def test_the_environment_wins_over_the_file(
+    given: tuple[str | None, str | None], sent: str, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment, file = given
+    if environment is not None:
+        monkeypatch.setenv("OPENAI_API_KEY", environment)
+    if file is not None:
+        (here / ".env").write_text(f"OPENAI_API_KEY={file}\n")
+    server.behave = lambda *_: Reply("YES")
+    judge = load_judge_config({"backend": "openai", "model": "m", "base_url": server.url, "price": 0})
+    (found,) = diagnose(judge, environment=os.environ)
+    assert {headers["Authorization"] for headers in server.headers} == {f"Bearer {sent}"}
+    assert found.findings[0].says == f"OPENAI_API_KEY is set in {'the environment' if environment else '.env'}"
+
+
+@pytest.mark.parametrize("text", [None, "", "OTHER=1\n", "OPENAI_API_KEY=\n", "not a file of keys"])
+def test_a_key_in_no_file_is_said_and_nothing_is_sent(
+    text: str | None, here: Path, server: WireServer, youden: Youden
+) -> None:
+    if text is not None:
+        (here / ".env").write_text(text)
+    ended = youden("run", "in/r.yaml")
+    assert (ended.code, server.n_requests) == (2, 0)
+    assert "no .env beside the config or here has it" in ended.err
+    assert "[judge-no-key]" in ended.err
+
+
+def test_a_file_of_keys_that_cannot_be_read_is_named(here: Path, youden: Youden) -> None:
+    (here / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
+    ended = youden("run", "in/r.yaml")
+    assert "[judge-env-file]" in ended.err
+    assert ".env cannot be read" in ended.err
+
+
+# --- Anthropic's batches ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "v.db") as opened:
+        yield opened
+
+
+async def in_batches(server: ClaudeBatchServer, store: Store, **changes: Any) -> Verdicts:
+    judge = load_judge_config(
+        {"backend": "anthropic", "model": "m", "base_url": server.url, "price": 1, "backoff": 0.001, "max_tries": 3}
+        | changes
+    )
+    terms = Asking(batching=Batching(poll=0.01))
+    return await judge_plan(PLAN, POOL, config=judge, asking=terms, store=store, environment={"ANTHROPIC_API_KEY": KEY})
+
+
+async def test_a_plan_goes_to_anthropic_in_one_batch_and_comes_back_by_key(store: Store) -> None:
+    async with ClaudeBatchServer(looks_needed=3) as server:
+        result = await in_batches(server, store)
+        assert result.answered.all()
+        assert (server.n_begun, len(server.bodies)) == (1, len(PLAN))
+        assert server.bodies[0]["max_tokens"] == 8
+        assert server.headers[0]["x-api-key"] == KEY
+        assert result.usd.sum() == pytest.approx(len(PLAN) * 101e-6)
+        again = await in_batches(server, store)
+        assert (again.answered.all(), server.n_begun) == (True, 1)
+
+
+async def test_requests_that_failed_or_expired_alone_are_sent_again(store: Store) -> None:
+    async with ClaudeBatchServer(fates=["expired"]) as server:
+        result = await in_batches(server, store)
+        assert result.answered.all()
+        assert (server.n_begun, len(server.bodies)) == (2, len(PLAN))
+
+
+async def test_rejected_requests_are_missing_and_not_sent_again(store: Store) -> None:
+    async with ClaudeBatchServer(lambda n, body: Reply(status=400) if n < 3 else well_behaved(n, body)) as server:
+        result = await in_batches(server, store)
+        assert result.answered.sum() == len(PLAN) - 3
+        assert server.n_begun == 1
+
+
+async def test_a_cancelled_batch_ends_the_run_and_keeps_what_came(store: Store) -> None:
+    async with ClaudeBatchServer(fates=["cancelled"]) as server:
+        with pytest.raises(ShortRunError, match="cancelled"):
+            await in_batches(server, store)
+        assert (await in_batches(server, store)).answered.all()
+        assert len(server.bodies) == len(PLAN)
+
+
+@pytest.mark.parametrize(("faults", "begun"), [(["500"], 1), (["lost"], 1), (["500", "lost"], 1), (["400"], 0)])
+async def test_a_batch_whose_reply_got_lost_is_found_again_and_never_begun_twice(
+    store: Store, faults: list[Any], begun: int
+) -> None:
+    async with ClaudeBatchServer(faults=faults) as server:
+        if begun:
+            assert (await in_batches(server, store)).answered.all()
+        else:
+            with pytest.raises(YoudenError, match="as told"):
+                await in_batches(server, store)
+            assert noted_batches(store.place) == []
+        assert server.n_begun == begun
+        assert len(server.bodies) == begun * len(PLAN)
+
+
+async def test_while_a_batch_that_may_be_the_lost_one_still_runs_nothing_is_sent_again(store: Store) -> None:
+    async with ClaudeBatchServer(faults=["lost"], looks_needed=6) as server:
+        with pytest.raises(ShortRunError, match="still runs") as caught:
+            await in_batches(server, store, max_tries=2)
+        assert caught.value.slug == "batch-unreachable"
+        assert server.n_begun == 1
+        for _ in range(4):  # the same command, again and again
+            try:
+                result = await in_batches(server, store, max_tries=2)
+                break
+            except ShortRunError:
+                continue
+        assert result.answered.all()
+        assert (server.n_begun, len(server.bodies)) == (1, len(PLAN))
