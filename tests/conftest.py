@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import settings
 pytest_plugins = ["commands", "postgres"]
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
+# Containers often forbid bytecode: then every worker and every command that a test starts compiles all it imports again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
 # How long an example takes says how busy the machine is. Few examples here: .ci/long draws them again under eight seeds.
 settings.register_profile("unhurried", deadline=None, max_examples=50)
