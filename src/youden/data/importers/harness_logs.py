@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -28,7 +29,9 @@ from youden.data.importers.foreign_files import (
     wrong,
 )
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
+from youden.errors import ImportFormatError
 from youden.nouns import Json
+from youden.unpacking import Unpacked, inflated
 
 _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")
@@ -42,7 +45,7 @@ KEPT = "keep_response"
 class _Log:
     path: Path
     header: dict[str, Json]
-    samples: list[dict[str, Json]]
+    samples: Callable[[], Iterator[dict[str, Json]]]
 
     @property
     def model(self) -> str:
@@ -72,7 +75,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
         status = log.header.get("status", "unfinished")
         if status != "success":
             joiner.note(f"{log.path}: the run ended with status '{status}'; the samples it has were taken.")
-        for number, sample in enumerate(log.samples, 1):
+        for number, sample in enumerate(log.samples(), 1):
             place = f"{log.path}, sample {number}"
             failed = sample.get("error") or inner(sample, "output", "error")
             text = _response(sample)
@@ -98,31 +101,38 @@ def _read(path: Path) -> _Log:
         log = as_object(read_json(path), path)
         if not isinstance(log.get("eval"), dict):
             raise wrong(path, "it has no key 'eval', so it is no Inspect log.", slug="import-format")
-        return _Log(path, log, _objects(log.get("samples"), path))
+        samples = _objects(log.get("samples"), path)
+        return _Log(path, log, lambda: iter(samples))
     try:
-        with path.open("rb") as file, ZipFile(file) as archive:
-            return _from_archive(path, file, archive)
-    except (BadZipFile, OSError, zlib.error, pa.ArrowException) as error:
-        raise wrong(
-            path, f"it is no whole .eval archive ({error}). Copy it again, or give the .json log.", slug="import-format"
-        ) from error
-
-
-def _from_archive(path: Path, file: BinaryIO, archive: ZipFile) -> _Log:
-    names = archive.namelist()
+        with ZipFile(path) as archive:
+            names = archive.namelist()
+    except (BadZipFile, OSError) as error:
+        raise _no_archive(path, error) from error
     header = next((name for name in _HEADERS if name in names), None)
     if header is None:
         raise wrong(path, "it has neither header.json nor a journal, so it is no Inspect log.", slug="import-format")
-    samples = [
-        as_object(parse_json(_member(file, archive.getinfo(name)), f"{path}/{name}"), f"{path}/{name}")
-        for name in names
-        if name.startswith("samples/") and name.endswith(".json")
-    ]
-    said = as_object(parse_json(_member(file, archive.getinfo(header)), f"{path}/{header}"), f"{path}/{header}")
-    return _Log(path, said, samples)
+    samples_of = partial(_members, path, [one for one in names if one.startswith("samples/") and one.endswith(".json")])
+    return _Log(path, next(_members(path, [header])), samples_of)
 
 
-def _member(file: BinaryIO, info: ZipInfo) -> bytes:
+def _members(path: Path, names: Sequence[str]) -> Iterator[dict[str, Json]]:
+    """The objects in the archive at `path`, one in memory at a time."""
+    count = Unpacked(path)
+    try:
+        with path.open("rb") as file, ZipFile(file) as archive:
+            for name in names:
+                place = f"{path}/{name}"
+                yield as_object(parse_json(_member(file, archive.getinfo(name), count), place), place)
+    except (BadZipFile, OSError, zlib.error, pa.ArrowException) as error:
+        raise _no_archive(path, error) from error
+
+
+def _no_archive(path: Path, error: Exception) -> ImportFormatError:
+    said = f"it is no whole .eval archive ({error}). Copy it again, or give the .json log."
+    return wrong(path, said, slug="import-format")
+
+
+def _member(file: BinaryIO, info: ZipInfo, count: Unpacked) -> bytes:
     """The content of one member. Inspect compresses by Zstandard, which `zipfile` reads from Python 3.14 on only."""
     file.seek(info.header_offset + 26)
     skipped = file.read(4)
@@ -130,10 +140,12 @@ def _member(file: BinaryIO, info: ZipInfo) -> bytes:
     raw = file.read(info.compress_size)
     match info.compress_type:
         case method if method == ZIP_STORED:
+            count.add(len(raw))
             return raw
         case method if method == ZIP_DEFLATED:
-            return zlib.decompress(raw, wbits=-15)
+            return inflated(raw, count)
         case method if method == _ZSTANDARD:
+            count.add(info.file_size)
             whole: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
             return whole
     raise BadZipFile(f"{info.filename} is compressed by method {info.compress_type}")

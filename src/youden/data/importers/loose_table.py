@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from youden.data.importers.foreign_files import (
     as_list,
@@ -27,6 +26,7 @@ from youden.data.importers.hub_dataset import from_hub, names_dataset
 from youden.data.importers.loose_columns import Columns
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
 from youden.nouns import Json
+from youden.unpacking import open_parquet, unpacked
 
 _MAX_FIELD = 2**31 - 1
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -109,12 +109,12 @@ def _separated(file: Path, separator: str) -> Rows:
 
 def _parquet(file: Path) -> Rows:
     try:
-        table = pq.ParquetFile(file)
+        table = open_parquet(file)
     except (pa.ArrowException, OSError) as error:
         raise wrong(file, f"it is no Parquet file ({error}).", slug="import-format") from error
     with table:
         number = 0
-        for chunk in table.iter_batches(batch_size=10_000):
+        for chunk in unpacked(table.iter_batches(batch_size=10_000), file):
             for row in chunk.to_pylist():
                 number += 1
                 yield f"{file}, row {number}", row
@@ -143,7 +143,7 @@ def read_hf_dataset(
             file = folder / str(inner(entry, "filename"))
             try:
                 with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
-                    for chunk in stream:
+                    for chunk in unpacked(stream, file):
                         for row in chunk.to_pylist():
                             number += 1
                             said = said or Columns.of(folder, row, columns=columns, agent=name, joiner=joiner)

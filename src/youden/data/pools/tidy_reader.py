@@ -20,6 +20,7 @@ from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.text.printable import acts
+from youden.unpacking import open_parquet, unpacked
 
 REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group")
@@ -59,14 +60,14 @@ def read_csv(path: Path) -> Pool:
 def read_parquet(path: Path) -> Pool:
     """A pool from a Parquet table whose columns are strings (or dictionaries of strings). A null prompt or group says nothing.
 
-    Raises: PoolError with the row, counted from 1.
+    Raises: PoolError with the row, counted from 1; InputError [unpacked] for a file that unpacks to far more than it is.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
     number = 0
     with source.open() as file:
         try:
-            table = pq.ParquetFile(file, pre_buffer=False)  # which would keep all of the file in memory
+            table = open_parquet(file)
         except (pa.ArrowException, OSError) as error:
             raise source.wrong(
                 None, f"it is no Parquet file ({error}). Write it again, or give a CSV.", slug="pool-parquet"
@@ -94,7 +95,7 @@ def _chunks(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     size = sum(table.metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
     n_rows = BATCH * table.metadata.num_rows // max(size, 1)
     try:
-        yield from table.iter_batches(batch_size=min(max(n_rows, LEAST_ROWS), MOST_ROWS))
+        yield from unpacked(table.iter_batches(batch_size=min(max(n_rows, LEAST_ROWS), MOST_ROWS)), source.path)
     except (pa.ArrowException, OSError) as error:
         raise source.wrong(
             None, f"its data are damaged ({error}). Write the file again.", slug="pool-parquet"

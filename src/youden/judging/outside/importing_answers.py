@@ -36,6 +36,7 @@ from youden.judging.outside.lines import LineReader, Row, remember
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK, Served
 from youden.nouns import Completion, Plan, Pool
+from youden.unpacking import open_parquet, unpacked
 
 ROWS = 1000
 """Read at once."""
@@ -87,7 +88,7 @@ def manifest_of(path: Path) -> tuple[Path, Manifest] | None:
 
 
 def rows_of(path: Path) -> Iterator[list[Row]]:
-    """The rows of a file, up to `ROWS` at a time. Raises: InputError [import-unreadable], [import-columns]."""
+    """The rows of a file, up to `ROWS` at a time. Raises: InputError [import-unreadable], [import-columns], [unpacked]."""
     try:
         yield from _rows_of_parquet(path) if _is_parquet(path) else _rows_of_lines(path)
     except (OSError, pa.ArrowException) as error:
@@ -124,7 +125,7 @@ def _rows_of_parquet(path: Path) -> Iterator[list[Row]]:
     columns = [name for name in ("key", *_SAID) if name in there]
     names = columns[1:]
     seen: dict[object, Completion] = {}
-    for batch in file.iter_batches(batch_size=ROWS, columns=columns):
+    for batch in unpacked(file.iter_batches(batch_size=ROWS, columns=columns), path):
         keys, *said = (_values(batch.column(name)) for name in columns)
         yield [Row(key, _outcome(names, row, seen)) for key, row in zip(keys, zip(*said, strict=True), strict=True)]
 
@@ -178,7 +179,7 @@ def _is_parquet(path: Path) -> bool:
 
 def _parquet(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path)
+        return open_parquet(path)
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error) from None
 

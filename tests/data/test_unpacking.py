@@ -1,0 +1,124 @@
+"""Small files that unpack to gigabytes: refused in words, with memory that stays flat, unless the bound is raised."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from commands import Youden, write_config
+from pools import make_pool
+from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.errors import ConfigError, InputError
+from youden.unpacking import VARIABLE, open_parquet, unpacked
+
+ROOT = Path(__file__).parents[2]
+FLAT = 0.6
+"""GB of a process that refuses; 0.2 of them are its libraries."""
+
+
+def bomb(path: Path, *, n: int, length: int, **keys: list[str]) -> Path:
+    """Parquet with one text, `n` times."""
+    said = {name: pa.array(values) for name, values in keys.items()}
+    said |= {"text": pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array(["x" * length]))}
+    pq.write_table(pa.table(said), path)
+    return path
+
+
+def cells(n: int) -> dict[str, list[str]]:
+    return {"agent": [f"a{k % 10}" for k in range(n)], "item": [f"i{k // 10}" for k in range(n)]}
+
+
+def archive(path: Path, *, n: int, length: int) -> Path:
+    """An Inspect log of `n` samples, with much of which nothing is kept."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}, "status": "success"}))
+        for k in range(n):
+            output = {"choices": [{"message": {"content": "said"}}]}
+            sample = {"id": k, "epoch": 1, "output": output, "events": "x" * length}
+            file.writestr(f"samples/{k}.json", json.dumps(sample))
+    return path
+
+
+def peak(*words: str, cwd: Path, **environment: str) -> tuple[int, float, str]:
+    """Exit code, GB and what was said by `youden` with these words."""
+    said = cwd / "said"
+    with said.open("wb") as file:
+        process = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "youden", *words],
+            {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+            file_actions=[(os.POSIX_SPAWN_DUP2, file.fileno(), 1), (os.POSIX_SPAWN_DUP2, file.fileno(), 2)],
+        )
+        _, status, used = os.wait4(process, 0)
+    return os.waitstatus_to_exitcode(status), used.ru_maxrss / 2**20, said.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as Linux does")
+@pytest.mark.parametrize("what", ["pool", "table", "eval", "answers"])
+def test_a_file_that_unpacks_to_gigabytes_is_refused_with_flat_memory(what: str, tmp_path: Path) -> None:
+    match what:
+        case "pool":
+            file = bomb(tmp_path / "p.parquet", n=9500, length=1_000_000, **cells(9500))
+            words = ["check", str(file)]
+        case "table":
+            file = bomb(tmp_path / "t.parquet", n=9500, length=1_000_000, **cells(9500))
+            words = ["import", "table", str(file), "--out", str(tmp_path / "made")]
+        case "eval":
+            file = archive(tmp_path / "l.eval", n=12, length=100_000_000)
+            words = ["import", "inspect", str(file), "--out", str(tmp_path / "made")]
+        case _:
+            write_pool(make_pool(5, 8), tmp_path / "pool")
+            judge = {"backend": "wire", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
+            place, out = str(tmp_path / "pool"), str(tmp_path / "r")
+            write_config(tmp_path / "c.yaml", pool=place, out=out, calls=110, judge={**judge, "price": 0})
+            file = bomb(tmp_path / "a.parquet", n=9500, length=1_000_000, key=[f"{k:064x}" for k in range(9500)])
+            words = ["judge", str(tmp_path / "c.yaml"), "--import", str(file)]
+    assert file.stat().st_size < 4_000_000
+    bound = {} if what != "table" else {VARIABLE: "0.3"}  # texts that are imported are held until they are joined
+    code, gb, said = peak(*words, cwd=tmp_path, **bound)
+    assert (code, f"{VARIABLE} in the environment" in said, "Traceback" in said) == (2, True, False), said
+    assert "[unpacked]" in said
+    assert gb < FLAT + float(bound.get(VARIABLE, 0)), said
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_bound_can_be_raised_and_a_file_within_it_reads_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, youden: Youden
+) -> None:
+    file = bomb(tmp_path / "p.parquet", n=100, length=100_000, **cells(100))
+    log = archive(tmp_path / "l.eval", n=10, length=1_000_000)
+    monkeypatch.setenv(VARIABLE, "0.005")
+    with pytest.raises(InputError, match=r"unpacks to more than 0\.005 GB"):
+        read_pool(file)
+    assert "[unpacked]" in youden("import", "inspect", str(log), "--out", "made").err
+    monkeypatch.setenv(VARIABLE, "0.02")
+    pool = read_pool(file)
+    assert (pool.texts.shape, {len(text) for row in pool.texts for text in row}) == ((10, 10), {100_000})
+    assert youden("import", "inspect", str(log), "--out", "made").code == 0
+    monkeypatch.setenv(VARIABLE, "much")
+    with pytest.raises(ConfigError, match="such as 8"):
+        read_pool(file)
+
+
+def test_rows_come_as_they_are_whatever_their_types_and_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("youden.unpacking.AT_ONCE", 100)
+    rows = [
+        {"a": None if k % 7 == 0 else "x" * (k % 50), "b": f"é{k % 3}", "n": k, "list": [k, None], "raw": b"\xff" * k}
+        for k in range(200)
+    ]
+    table = pa.Table.from_pylist(rows)
+    table = table.append_column("coded", table["b"].dictionary_encode()).append_column("nothing", pa.nulls(200))
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=64)
+    batches = list(unpacked(open_parquet(tmp_path / "t.parquet").iter_batches(batch_size=50), tmp_path / "t.parquet"))
+    assert [row for batch in batches for row in batch.to_pylist()] == table.to_pylist()
+    assert len(batches) > 20
