@@ -17,6 +17,7 @@ from youden.data.importers.loose_columns import ColumnPath, Columns, known_colum
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.spreadsheets import Rows, Say, excel_rows, fill_down, separated_rows
+from youden.data.importers.tool_exports import table_of_columns
 from youden.nouns import Json
 
 SEPARATED = (".csv", ".tsv", ".tab")
@@ -92,6 +93,9 @@ def _objects(found: Json) -> Iterator[dict[str, Json]]:
         yield from (row for row in found if isinstance(row, dict))
         return
     if not isinstance(found, dict):
+        return
+    if (table := table_of_columns(found)) is not None:
+        yield from table
         return
     lists = {key: said for key, said in found.items() if isinstance(said, list)}
     maps = {key: said for key, said in found.items() if isinstance(said, dict)}

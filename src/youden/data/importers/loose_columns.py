@@ -11,6 +11,7 @@ import orjson
 
 from youden.data.importers.foreign_files import inner, wrong
 from youden.data.importers.pool_joiner import ItemsByPrompt, Joiner
+from youden.data.importers.tool_exports import tool_columns
 from youden.data.pools.spool import shown
 from youden.nouns import Json
 from youden.text.printable import acts
@@ -65,6 +66,8 @@ def known_columns(row: Mapping[str, Json]) -> dict[str, str]:
     >>> known_columns({"prompt": "p", "prompt_id": "x", "chosen": "a", "rejected": "b"})
     {'text': 'chosen,rejected', 'item': 'prompt_id', 'prompt': 'prompt'}
     """
+    if found := tool_columns(row):
+        return found
     found = _responses(row)
     if found:
         for noun, names in (("item", ITEMS), ("prompt", PROMPTS)):
@@ -186,7 +189,7 @@ class Columns:
             joiner.leave_out("an empty row", place)
             return
         agent = values.get("agent") if "agent" in self.places or self.wide else self.agent
-        item, prompt = values.get("item"), values.get("prompt")
+        item, prompt = values.get("item"), _said(values.get("prompt"))
         text = _said(values.get("text"))
         if text is None and str(values.get("empty")).casefold() in _YES:
             text = ""
