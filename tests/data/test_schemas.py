@@ -11,6 +11,8 @@ from jsonschema import Draft202012Validator
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
 from youden.data.schemas import build_schemas, content
+from youden.resources import roots
+from youden.text.yaml_text import read_yaml
 
 WITHOUT = {"report.html", "generation.json"}
 """A page for people, and a file of pools."""
@@ -85,3 +87,15 @@ def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(youden: Youd
         name: facts[name] for name in ("level", "target", "interval", "ranking", "best")
     }
     assert said["signature"] == json.loads((tmp_path / "run" / "signature.json").read_text(encoding="utf-8"))["text"]
+
+
+def test_a_config_that_is_written_by_hand_fits_its_schema_and_a_typo_does_not() -> None:
+    schema = validator("config.yaml")
+    written = [path for root in roots("configs", own=False)[:1] for path in (root / "runs").glob("*.yaml")]
+    assert written
+    for path in written:
+        schema.validate(read_yaml(path))
+    schema.validate({"pool": "mine.csv", "judge": {"backend": "openai", "model": "m"}})
+    for wrong in ({"pool": "mine.csv", "cals": 3}, {"pool": "mine.csv", "calls": 0}, {"calls": 3}):
+        assert not schema.is_valid(wrong)
+    assert "USD" in schema.schema["properties"]["max_cost"]["description"]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from youden.data.folder.rate_tables import PairsSaid, RatesSaid
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_config import MEANS, RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.sheets import RankingFile
@@ -44,7 +44,7 @@ _TYPES: Mapping[str, Json] = {"text": "string", "key": "string", "whole": "integ
 def build_schemas() -> dict[str, str]:
     """File of a run → its schema as text; the version, at the end of `$id`, is that of the files."""
     schemas: dict[str, Json] = {
-        "config.yaml": _of(RunConfig),
+        "config.yaml": _config(),
         "pool.json": _of(PoolFile),
         "fit.json": _of(RunFacts),
         "signature.json": _of(SignatureFile),
@@ -61,6 +61,15 @@ def build_schemas() -> dict[str, str]:
 
 def _of(kind: type) -> dict[str, Any]:
     schema: dict[str, Any] = TypeAdapter(kind).json_schema()
+    return schema
+
+
+def _config() -> dict[str, Json]:
+    """Also of one that is written by hand, whose name may be its file's: an editor shows what a key may say."""
+    schema = _of(RunConfig)
+    schema["required"].remove("name")
+    for key, means in MEANS.items():
+        schema["properties"][key]["description"] = means
     return schema
 
 
