@@ -1,0 +1,229 @@
+"""Quality from few labels and ability: the grid against brute force, and what it must do where ability leads or misleads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import binom, norm
+
+from youden.errors import StatisticsError
+from youden.stats.base.proportions import proportion
+from youden.stats.small_areas import SmallAreas, quality_of_labels
+
+K = 30
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    agent: np.ndarray
+    item: np.ndarray
+    value: np.ndarray
+    ability: np.ndarray
+    truth: np.ndarray
+
+    def fit(self) -> SmallAreas:
+        return quality_of_labels(
+            self.agent, self.item, self.value, ability=self.ability, error=np.full(len(self.ability), 0.01)
+        )
+
+    @property
+    def means(self) -> np.ndarray:
+        return np.bincount(self.agent, weights=self.value) / np.bincount(self.agent)
+
+
+def _drawn(rng: np.random.Generator, n: int, *, relation: float = 1.0, k: int = K, spread: float = 0.4) -> _Drawn:
+    z = rng.normal(size=k)
+    truth = expit(-0.5 + relation * z + spread * rng.normal(size=k))
+    agent = np.repeat(np.arange(k), n)
+    item = np.arange(k * n)
+    return _Drawn(agent, item, (rng.random(k * n) < truth[agent]).astype(float), 0.4 + 0.05 * z, truth)
+
+
+@pytest.mark.slow
+def test_quality_is_the_posterior_mean_that_brute_force_finds() -> None:
+    """Monte Carlo over the very priors, an importance weight a draw, agrees within its own error."""
+    rng = np.random.default_rng(0)
+    ability = np.linspace(-1, 1, 6)
+    z = (ability - ability.mean()) / ability.std()
+    yes, n = np.array([0, 1, 1, 2, 3, 3]), 3
+    value = np.concatenate([np.r_[np.ones(y), np.zeros(n - y)] for y in yes])
+    found = quality_of_labels(np.repeat(np.arange(6), n), np.arange(18), value, ability=ability, error=np.zeros(6))
+    draws = 200_000
+    taus = np.exp(np.linspace(np.log(0.1), np.log(2.4), 6))
+    chance = taus / (1 + taus**2) ** 1.5
+    tau = rng.choice(taus, draws, p=chance / chance.sum())[:, None]
+    kind = rng.choice(3, draws, p=[0.25, 0.6, 0.15])
+    size = np.abs(rng.normal(size=draws)) * 1.5
+    b = np.select([kind == 1, kind == 2], [size, -size], 0.0)[:, None]
+    share = rng.choice([0.02, 0.1], draws, p=[0.6, 0.4])[:, None]
+    theta = 2 * rng.normal(size=(draws, 1)) + b * z + tau * rng.normal(size=(draws, 6))
+    q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
+    weight = binom.pmf(yes, n, q).prod(axis=1)
+    expected = weight @ q / weight.sum()
+    assert found.line is not None
+    assert np.abs(found.quality - expected).max() < 0.015
+    assert abs(found.line.no_slope - weight[kind == 0].sum() / weight.sum()) < 0.03
+
+
+def test_ability_that_predicts_saves_labels() -> None:
+    rng = np.random.default_rng(1)
+    ours, alone = [], []
+    for _ in range(10):
+        drawn = _drawn(rng, 5)
+        ours.append(np.mean((drawn.fit().quality - drawn.truth) ** 2))
+        alone.append(np.mean((drawn.means - drawn.truth) ** 2))
+    assert np.mean(alone) > 2.5 * np.mean(ours)
+
+
+def test_ability_that_is_noise_is_not_followed() -> None:
+    rng = np.random.default_rng(2)
+    z = [_drawn(rng, 10, relation=0.0, spread=1.0).fit().line for _ in range(6)]
+    assert all(line is not None for line in z)
+    assert np.mean([line.no_slope for line in z if line]) > 0.4
+    assert np.mean([line.explained for line in z if line]) < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [1.2, 0.0, -1.2])
+def test_intervals_cover_whatever_the_relation(relation: float) -> None:
+    rng = np.random.default_rng(3)
+    inside = []
+    for _ in range(12):
+        drawn = _drawn(rng, 5, relation=relation, spread=0.6)
+        found = drawn.fit()
+        inside.append(((found.low <= drawn.truth) & (drawn.truth <= found.high)).mean())
+    assert 0.92 <= np.mean(inside) <= 0.99
+
+
+def test_an_agent_that_labels_like_and_ability_does_not_is_named_and_keeps_its_labels() -> None:
+    rng = np.random.default_rng(4)
+    drawn = _drawn(rng, 10)
+    ability = np.r_[drawn.ability, drawn.ability.min() - 0.05]
+    value = np.r_[drawn.value, np.ones(9), np.zeros(1)]
+    agent = np.r_[drawn.agent, np.full(10, K)]
+    found = quality_of_labels(agent, np.arange(len(value)), value, ability=ability, error=np.full(K + 1, 0.01))
+    own = proportion(9, 10)
+    assert np.flatnonzero(found.off_line).tolist() == [K]
+    assert found.quality[K] > 0.75
+    assert found.expected[K] < 0.3
+    assert found.low[K] <= own.low
+    assert found.high[K] >= own.high
+
+
+def test_below_five_labelled_agents_labels_alone_speak() -> None:
+    value = np.array([1.0, 0, 1, 1, 1, 0, 0, 0])
+    found = quality_of_labels(np.repeat(np.arange(4), 2), np.arange(8), value, ability=np.arange(6.0), error=np.ones(6))
+    assert found.quality[:4].tolist() == [0.5, 1.0, 0.5, 0.0]
+    assert np.isnan(found.quality[4:]).all()
+    assert (found.low[0], found.high[0]) == (proportion(1, 2).low, proportion(1, 2).high)
+    assert found.line is None
+    assert not found.off_line.any()
+
+
+def test_an_agent_without_labels_stands_where_its_ability_lets_one_expect() -> None:
+    drawn = _drawn(np.random.default_rng(5), 20)
+    ability = np.r_[drawn.ability, drawn.ability.max(), np.nan]
+    found = quality_of_labels(drawn.agent, drawn.item, drawn.value, ability=ability, error=np.full(K + 2, 0.01))
+    assert found.quality[K] > found.quality[:K].mean() + 0.15
+    assert found.share[K] == 0.0
+    assert found.high[K + 1] - found.low[K + 1] > found.high[:K].mean() - found.low[:K].mean()
+
+
+def test_the_same_labels_give_the_same_digits() -> None:
+    drawn = _drawn(np.random.default_rng(6), 3)
+    one, other = drawn.fit(), drawn.fit()
+    assert (one.quality == other.quality).all()
+    assert (one.low == other.low).all()
+
+
+def test_hard_items_that_some_agents_met_are_not_held_against_them() -> None:
+    """Half of the agents are labelled on items that everybody fails more often; who shares items shows it."""
+    rng = np.random.default_rng(7)
+    bias = []
+    for _ in range(8):
+        z, effect = rng.normal(size=K), np.r_[np.full(10, -1.2), np.full(10, 1.2)]
+        truth = logit(0.5) + 0.3 * z
+        item = np.concatenate(
+            [
+                np.r_[rng.choice(10, 3 + 4 * (k % 2), False), 10 + rng.choice(10, 7 - 4 * (k % 2), False)]
+                for k in range(K)
+            ]
+        )
+        agent = np.repeat(np.arange(K), 10)
+        value = (rng.random(len(agent)) < expit(truth[agent] + effect[item])).astype(float)
+        found = quality_of_labels(agent, item, value, ability=rng.normal(size=K), error=np.full(K, 0.01))
+        mean = np.bincount(agent, weights=value) / 10
+        bias.append(
+            [
+                np.mean(x[::2]) - np.mean(x[1::2]) - np.mean(expit(truth)[::2]) + np.mean(expit(truth)[1::2])
+                for x in (found.quality, mean)
+            ]
+        )
+        assert found.items > 0.05
+    ours, plain = np.mean(bias, axis=0)
+    assert abs(ours) < 0.5 * abs(plain)
+
+
+def test_grades_count_for_more_than_labels_of_0_and_1() -> None:
+    rng = np.random.default_rng(8)
+    drawn = _drawn(rng, 5)
+    graded = np.clip(drawn.truth[drawn.agent] + 0.1 * rng.normal(size=len(drawn.agent)), 0, 1)
+    found = quality_of_labels(drawn.agent, drawn.item, graded, ability=drawn.ability, error=np.full(K, 0.01))
+    assert (found.high - found.low).mean() < 0.6 * (drawn.fit().high - drawn.fit().low).mean()
+
+
+def test_many_labels_leave_ability_no_say() -> None:
+    drawn = _drawn(np.random.default_rng(9), 600, relation=0.3, k=8)
+    found = drawn.fit()
+    assert np.abs(found.quality - drawn.means).max() < 0.01
+    assert found.share.min() > 0.9
+
+
+def test_within_and_best_are_those_of_draws() -> None:
+    drawn = _drawn(np.random.default_rng(10), 10)
+    found = drawn.fit()
+    rng = np.random.default_rng(0)
+    draws = np.array([rng.choice(found.at, 20_000, p=row) for row in found.density]) + 1e-9 * rng.random((K, 20_000))
+    best = np.bincount(draws.argmax(axis=0), minlength=K) / 20_000
+    assert np.abs(found.best() - best).max() < 0.02
+    leader = int(found.best().argmax())
+    within = found.within(leader)
+    assert abs(np.mean(draws.max(axis=0) - draws[leader] <= within) - 0.95) < 0.03
+
+
+def test_labels_for_the_best_go_to_contenders_and_for_all_are_spread() -> None:
+    drawn = _drawn(np.random.default_rng(11), 10)
+    found, left = drawn.fit(), np.full(K, 40)
+    best, every = (found.to_label(30, left, best=how) for how in (True, False))
+    assert best.sum() == every.sum() == 30
+    top = np.argsort(-found.quality)
+    assert best[top[:10]].sum() >= 25
+    assert np.corrcoef(every, (found.density @ found.at**2) - found.quality**2)[0, 1] > 0.5
+    none = quality_of_labels(
+        drawn.agent[:0], drawn.item[:0], drawn.value[:0], ability=drawn.ability, error=np.full(K, 0.01)
+    )
+    assert none.to_label(2 * K, left, best=False).tolist() == [2] * K
+    assert (
+        found.to_label(30, np.r_[np.zeros(K - 1, dtype=int), 2], best=True) == np.r_[np.zeros(K - 1, dtype=int), 2]
+    ).all()
+
+
+def test_labels_out_of_range_are_refused() -> None:
+    with pytest.raises(StatisticsError, match=r"Labels from 0.0 to 5.0 .* \[labels-range\]"):
+        quality_of_labels(
+            np.arange(5), np.arange(5), np.array([0.0, 1, 1, 5, 0]), ability=np.arange(5.0), error=np.ones(5)
+        )
+
+
+def test_a_line_needs_no_normal_labels() -> None:
+    """One label an agent: means of 0 and 1 only; the line is found and nobody is put at 0 or 1."""
+    z = norm.ppf((np.arange(K) + 0.5) / K)
+    value = (z > 0).astype(float)
+    found = quality_of_labels(np.arange(K), np.arange(K), value, ability=z, error=np.full(K, 0.01))
+    assert found.line is not None
+    assert found.line.low > 0
+    assert 0 < found.quality.min() < 0.2
+    assert 0.8 < found.quality.max() < 1
