@@ -20,6 +20,7 @@ Stream = Literal[
     "known independent trials",
     "follow-ups",
     "attackers",
+    "repeats",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -35,6 +36,7 @@ KEYS: Final[dict[Stream, int]] = {
     "known independent trials": 10,
     "follow-ups": 11,
     "attackers": 12,
+    "repeats": 13,
 }
 
 

@@ -11,6 +11,8 @@ import pytest
 import youden.data.importers.foreign_files
 from commands import Youden
 from importing import cells, load, write
+from youden.data.importers.pool_joiner import ImportedPool
+from youden.data.pools.pool_reader import read_pool, responses_of
 from youden.errors import ImportFormatError
 from youden.pools.first_config import bring
 
@@ -56,10 +58,53 @@ def test_lm_eval_tasks_of_one_folder_at_two_times_are_one_agent(tmp_path: Path) 
     assert cells(imported)["acme/m", "mmlu/1"] == "two 1"
 
 
-def test_lm_eval_repeats_are_counted_as_lost(tmp_path: Path) -> None:
+def repeats(imported: ImportedPool) -> list[tuple[str, str, int | None, str]]:
+    return [(agent.id, item.id, repeat, text) for agent, item, repeat, text in responses_of(imported.pool)]
+
+
+def test_lm_eval_repeats_are_kept_equal_ones_too(tmp_path: Path) -> None:
     file = tmp_path / f"samples_gsm_{T1}.jsonl"
-    write(file, {"doc_id": 0, "resps": [["a", "b", "c"]], "filter": "none"})
-    assert load("lm-eval", tmp_path).n_dropped == 2
+    write(file, {"doc_id": 0, "resps": [["a", "b", "b", "c"]], "filter": "none"})
+    imported = load("lm-eval", tmp_path)
+    assert [row[2:] for row in repeats(imported)] == [(1, "a"), (2, "b"), (3, "b"), (4, "c")]
+    assert (imported.n_dropped, imported.pool.n_responses) == (0, 4)
+    assert "4 responses are repeats, all kept: 4 of one agent to one item" in imported.notes
+
+
+@pytest.mark.parametrize("column", ["repeat", "sample", "epoch"])
+def test_a_table_s_column_of_repeats_keeps_every_response(tmp_path: Path, youden: Youden, column: str) -> None:
+    rows = [
+        {"agent": a, "item": i, "text": f"{a}{i}{n}", column: n} for n in (10, 9, 2) for a in "ab" for i in ("x", "y")
+    ]
+    write(tmp_path / "t.jsonl", *rows)
+    imported = load("table", tmp_path / "t.jsonl")
+    assert repeats(imported)[:3] == [("a", "x", 1, "ax2"), ("a", "x", 2, "ax9"), ("a", "x", 3, "ax10")]
+    said = youden("import", "table", "t.jsonl", "--out", "pool")
+    assert "12 responses are repeats, all kept: 3 of one agent to one item" in said.out + said.err
+    assert read_pool(tmp_path / "pool").digest == imported.pool.digest
+
+
+def test_rows_that_repeat_agent_and_item_are_repeats_where_the_import_is_told_so(tmp_path: Path) -> None:
+    file = write(tmp_path / "t.jsonl", *({"agent": "a", "prompt": "Say.", "text": text} for text in "xyx"))
+    assert load("table", file).pool.n_items == 3
+    assert repeats(load("table", file, repeat="rows")) == [
+        ("a", "item-0000", 1, "x"),
+        ("a", "item-0000", 2, "y"),
+        ("a", "item-0000", 3, "x"),
+    ]
+
+
+def test_promptfoo_s_repeats_are_tests_with_the_same_variables(tmp_path: Path) -> None:
+    rows = [
+        {"provider": who, "testIdx": 3 * test + n, "vars": {"q": test}, "response": {"output": f"{who}{test}{n}"}}
+        for who in ("p", "q")
+        for test in (0, 1)
+        for n in range(3)
+    ]
+    imported = load("promptfoo", write(tmp_path / "out.json", whole={"results": {"results": rows}}))
+    assert [item.id for item in imported.pool.items] == ["test-000", "test-003"]
+    assert [text for *_, text in repeats(imported)] == [row["response"]["output"] for row in rows]
+    assert imported.n_dropped == 0
 
 
 def test_losing_more_than_a_share_is_an_error_that_names_what_is_lost(youden: Youden, tmp_path: Path) -> None:
@@ -162,7 +207,8 @@ def test_fastchat_finds_questions_further_up_and_leaves_reference_answers_and_ju
     assert cells(imported) == {("vicuna", "81"): "vicuna wrote", ("gpt", "81"): "gpt wrote"}
     assert imported.pool.items[0].prompt == "Write."
     assert any("2 files of reference_answer or model_judgment were not read" in note for note in imported.notes)
-    assert imported.n_dropped == 2
+    assert imported.n_dropped == 0
+    assert [text for *_, text in repeats(imported)] == ["gpt wrote", "other", "vicuna wrote", "other"]
     reference = load("fastchat", bench / "reference_answer")
     assert [agent.id for agent in reference.pool.agents] == ["gpt-4"]
 
@@ -173,13 +219,13 @@ def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path)
     assert {agent.id for agent in load("fastchat", tmp_path).pool.agents} == {"a", "b"}
 
 
-def test_inspect_epochs_beyond_the_first_are_counted_as_lost(tmp_path: Path) -> None:
+def test_inspect_epochs_are_kept_in_their_order(tmp_path: Path) -> None:
     def sample(epoch: int) -> dict[str, object]:
         said = {"choices": [{"message": {"role": "assistant", "content": f"said {epoch}"}}]}
         return {"id": "s", "epoch": epoch, "input": "Say.", "output": said}
 
-    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(2), sample(3)]}
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample(1), sample(3), sample(2)]}
     imported = load("inspect", write(tmp_path / "log.json", whole=log))
     assert cells(imported) == {("m", "s"): "said 1"}
-    assert (imported.n_dropped, imported.share_dropped) == (2, pytest.approx(2 / 3))
-    assert imported.dropped[0].startswith("2 a repetition (epoch 2 or later) ('m' 2; first: ")
+    assert repeats(imported) == [("m", "s", n, f"said {n}") for n in (1, 2, 3)]
+    assert imported.n_dropped == 0

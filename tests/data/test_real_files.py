@@ -40,7 +40,7 @@ def test_promptfoo_says_the_same_as_json_jsonl_and_csv(tmp_path: Path) -> None:
             "testIdx": test,
             "promptIdx": 0,
             "prompt": {"raw": "Tell.", "label": "Tell of {{topic}}."},
-            "vars": {"topic": "t"},
+            "vars": {"topic": f"t{test}"},
             "error": error,
             "response": {"error": error} if output is None else {"output": output},
         }

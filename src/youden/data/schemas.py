@@ -21,7 +21,7 @@ from youden.data.folder.run_config import MEANS, RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.sheets import RankingFile
-from youden.data.folder.table_columns import COLUMNS, ranking_columns
+from youden.data.folder.table_columns import COLUMNS, REPEATS, ranking_columns
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
@@ -125,7 +125,10 @@ def _table(metadata: dict[str, Json], columns: Sequence[TableColumn]) -> dict[st
     named = metadata.pop("$defs", None)
     return {
         "type": "object",
-        "properties": {"metadata": metadata, "rows": _lines(columns)},
+        "properties": {
+            "metadata": metadata,
+            "rows": _lines(columns, required=[one for one in columns if one not in REPEATS]),
+        },
         "required": ["metadata", "rows"],
         **({"$defs": named} if named else {}),
     }

@@ -279,6 +279,11 @@ class Plan:
     def slot(self) -> Ids:
         return self.trials.slot
 
+    @cached_property
+    def text_rows(self) -> tuple[Ids, Ids]:
+        """Where each trial's texts stand in the rows of `Pool.every`: int32[N] each."""
+        return self.trials.text_rows(self.n_agents)
+
     @property
     def said(self) -> dict[str, Json]:
         """What was asked for beside the trials, as JSON: part of the signature of a run."""
@@ -325,8 +330,10 @@ class Plan:
         """sha256 (hex) over what the trials ask, the split and the pool they speak of."""
         hasher = hashlib.sha256(f"{self.pool_digest} {self.split.rule}".encode())
         hasher.update(np.packbits(self.split.holdout).tobytes())
+        columns = self.trials.columns()
         for name in ASKED:
-            hasher.update(np.ascontiguousarray(self.trials.columns()[name]).tobytes())
+            if name in columns:
+                hasher.update(np.ascontiguousarray(columns[name]).tobytes())
         return hasher.hexdigest()
 
     def cost(self, judge: Priced) -> Cost:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from typing import Any, BinaryIO, cast
 from weakref import finalize
 
@@ -92,6 +92,18 @@ class TextsInFile:
     def item(self, agent: int, item: int) -> str | None:
         start = self._start.item(agent, item)
         return None if start < 0 else os.pread(self._file, self._n_bytes.item(agent, item), start).decode()
+
+    def rows(self, rows: slice) -> TextsInFile:
+        """Some rows, in the same file."""
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            return TextsInFile(file, start=self._start[rows], n_bytes=self._n_bytes[rows], lengths=self.lengths[rows])
+
+    def with_rows(self, more: TextsInFile) -> TextsInFile:
+        """And behind them those of `more`, of the same file."""
+        columns = ((self._start, more._start), (self._n_bytes, more._n_bytes), (self.lengths, more.lengths))
+        start, n_bytes, lengths = (np.concatenate(column) for column in columns)
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            return TextsInFile(file, start=start, n_bytes=n_bytes, lengths=lengths)
 
     def joined(self, agent: int) -> bytes | None:
         """An agent's texts in UTF-8, SEPARATOR between them; None where one is missing, where they do not stand in the order of
@@ -198,16 +210,18 @@ class Pool:
 
     texts: object[K, J], each a `str` (may be empty: an empty text is a response) or None where there is no response. Of a large
     pool they stay in a file, and are read as they are looked at (`TextsInFile`).
+    further: object[(R−1)·K, J] where agents responded up to R times to one item: all second responses, agent by agent, then all
+    third ones, …; a cell has no later one without those before it. None where nobody has several.
     """
 
     agents: tuple[Agent, ...]
     items: tuple[Item, ...]
     texts: Objects
     name: str = "pool"
+    further: Objects | None = None
 
     def __post_init__(self) -> None:
-        if in_file(self.texts) is None:
-            freeze([self.texts])
+        freeze(texts for texts in (self.texts, self.further) if in_file(texts) is None)
 
     @property
     def n_agents(self) -> int:
@@ -220,20 +234,77 @@ class Pool:
     @cached_property
     def present(self) -> Bools:
         """bool[K, J]: whether the agent responded to the item."""
-        if (kept := in_file(self.texts)) is not None:
-            return kept.present
-        return np.array([[text is not None for text in row] for row in self.texts], dtype=np.bool_).reshape(
-            self.texts.shape
-        )
+        return _present(self.texts)
 
     @cached_property
     def lengths(self) -> Positions:
         """int64[K, J]: characters of each response, 0 where there is none."""
-        if (kept := in_file(self.texts)) is not None:
-            return kept.lengths
-        return np.array([[len(text or "") for text in row] for row in self.texts], dtype=np.int64).reshape(
-            self.texts.shape
+        return _lengths(self.texts)
+
+    @property
+    def repeats(self) -> int:
+        """R: the most responses of one agent to one item."""
+        return 1 if self.further is None else 1 + len(self.further) // self.n_agents
+
+    @cached_property
+    def n_repeats(self) -> Ids:
+        """int32[K, J]: how many responses the agent gave to the item."""
+        return np.asarray(self.every_present.reshape(self.repeats, *self.present.shape).sum(axis=0), dtype=np.int32)
+
+    @cached_property
+    def every(self) -> Objects:
+        """object[R·K, J]: first responses, agent by agent, then second ones, …; where nobody has several, `texts` itself."""
+        if self.further is None:
+            return self.texts
+        one, more = in_file(self.texts), in_file(self.further)
+        return (
+            np.concatenate([self.texts, self.further])
+            if one is None or more is None
+            else cast(Any, one.with_rows(more))
         )
+
+    @property
+    def blocks(self) -> list[Objects]:
+        """object[K, J] each: first responses, second ones, …; R of them."""
+        return [self.every[start : start + self.n_agents] for start in range(0, len(self.every), self.n_agents)]
+
+    @classmethod
+    def of_blocks(
+        cls, agents: tuple[Agent, ...], items: tuple[Item, ...], blocks: Sequence[Objects], name: str
+    ) -> Pool:
+        """A pool of first responses, second ones, …; object[K, J] each."""
+        return cls(agents, items, blocks[0], name, np.concatenate(blocks[1:]) if len(blocks) > 1 else None)
+
+    def with_agents(self, agents: Sequence[Agent], blocks: Sequence[Objects]) -> Pool:
+        """And others behind its own. blocks: their first responses, second ones, …; object[k, J] each, in memory."""
+        none = [np.full((n, self.n_items), None, dtype=object) for n in (self.n_agents, len(agents))]
+        pairs = zip_longest(self.blocks, blocks)
+        both = [
+            np.concatenate([none[0] if own is None else own, none[1] if new is None else new]) for own, new in pairs
+        ]
+        return Pool.of_blocks((*self.agents, *agents), self.items, both, self.name)
+
+    def with_items(self, items: Sequence[Item], blocks: Sequence[Objects]) -> Pool:
+        """And others behind its own. blocks: responses to them, as `with_agents` takes them; object[K, j] each."""
+        none = [np.full((self.n_agents, n), None, dtype=object) for n in (self.n_items, len(items))]
+        pairs = zip_longest(self.blocks, blocks)
+        both = [np.hstack([none[0] if own is None else own, none[1] if new is None else new]) for own, new in pairs]
+        return Pool.of_blocks(self.agents, (*self.items, *items), both, self.name)
+
+    @cached_property
+    def every_present(self) -> Bools:
+        """bool[R·K, J]: which of them there are."""
+        return self.present if self.further is None else np.concatenate([self.present, _present(self.further)])
+
+    @cached_property
+    def every_length(self) -> Positions:
+        """int64[R·K, J]: their characters, 0 where there is none."""
+        return self.lengths if self.further is None else np.concatenate([self.lengths, _lengths(self.further)])
+
+    @property
+    def n_responses(self) -> int:
+        """How many responses there are, repeats among them."""
+        return int(self.every_present.sum())
 
     @property
     def n_missing(self) -> int:
@@ -242,21 +313,36 @@ class Pool:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 (hex) over ids, prompts and texts in their order; groups and metadata change no number, so stay out."""
+        """sha256 (hex) over ids, prompts and texts in their order, repeats behind the first ones; groups and metadata change no
+        number, so stay out."""
         hasher = hashlib.sha256()
         heads = ([agent.id for agent in self.agents], [[item.id, item.prompt] for item in self.items])
-        for line in chain(map(_in_ascii, heads), (self._row_in_ascii(agent) for agent in range(self.n_agents))):
+        for line in chain(
+            map(_in_ascii, heads), (self._row_in_ascii(row) for row in range(self.repeats * self.n_agents))
+        ):
             hasher.update(line)
             hasher.update(b"\n")
         return hasher.hexdigest()
 
-    def _row_in_ascii(self, agent: int) -> bytes:
-        """An agent's texts as `_in_ascii` has them: out of a file as one text, which is cut where they end."""
-        kept = in_file(self.texts)
-        joined = None if kept is None else kept.joined(agent)
+    def _row_in_ascii(self, row: int) -> bytes:
+        """A row of `every` as `_in_ascii` has it: out of a file as one text, which is cut where texts end."""
+        kept = in_file(self.every)
+        joined = None if kept is None else kept.joined(row)
         if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
             return b"[" + orjson.dumps(joined.decode()).replace(SEPARATOR, b'","') + b"]"
-        return _in_ascii(self.texts[agent].tolist())
+        return _in_ascii(self.every[row].tolist())
+
+
+def _present(texts: Objects) -> Bools:
+    if (kept := in_file(texts)) is not None:
+        return kept.present
+    return np.array([[text is not None for text in row] for row in texts], dtype=np.bool_).reshape(texts.shape)
+
+
+def _lengths(texts: Objects) -> Positions:
+    if (kept := in_file(texts)) is not None:
+        return kept.lengths
+    return np.array([[len(text or "") for text in row] for row in texts], dtype=np.int64).reshape(texts.shape)
 
 
 def _in_ascii(part: object) -> bytes:

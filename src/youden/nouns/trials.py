@@ -38,6 +38,7 @@ class Trials:
     step: 0 for the first plan; the extension, or the round, that asked, from 1 on.
     weight_first, weight_second: what an answer counts for its first and its second agent: 1; 0 where it counts for the other
     alone, or for nobody; in rounds that ask some agents more, one over the chance of being asked.
+    first_repeat, second_repeat: which of its responses each agent shows, from 1; None where nobody has several.
     """
 
     item: Ids
@@ -51,6 +52,8 @@ class Trials:
     step: Ids = field(default_factory=_left_out)
     weight_first: Floats = field(default_factory=_left_out)
     weight_second: Floats = field(default_factory=_left_out)
+    first_repeat: Ids | None = None
+    second_repeat: Ids | None = None
 
     def __post_init__(self) -> None:
         n = len(self.item)
@@ -86,7 +89,7 @@ class Trials:
 
     def anew(self) -> Trials:
         """The same comparisons, as the trials of a plan of their own."""
-        return Trials(*(self.columns()[name] for name in ASKED))
+        return Trials(**{name: column for name, column in self.columns().items() if name in ASKED})
 
     @classmethod
     def concat(cls, parts: Sequence[Trials]) -> Trials:
@@ -95,13 +98,30 @@ class Trials:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            *(np.concatenate(columns) for columns in zip(*(part.columns().values() for part in parts), strict=True))
-        )
+        if any(part.first_repeat is not None for part in parts):
+            parts = [part if part.first_repeat is not None else part.of_first_repeats() for part in parts]
+        columns = [part.columns() for part in parts]
+        return cls(**{name: np.concatenate([column[name] for column in columns]) for name in columns[0]})
 
     def take(self, rows: Bools | Positions | slice) -> Trials:
         """Some of them. rows: bool[N], positions in order, or a slice."""
-        return Trials(*(column[rows] for column in self.columns().values()))
+        return Trials(**{name: column[rows] for name, column in self.columns().items()})
+
+    def turned(self) -> Trials:
+        """The same comparisons, in the other order in which the judge reads them; of one item each."""
+        of = self.columns()
+        sides = (("first", "second"), ("first_repeat", "second_repeat"))
+        return replace(self, **{to: of[name] for pair in sides if pair[0] in of for name, to in (pair, pair[::-1])})
+
+    def of_first_repeats(self) -> Trials:
+        """Everybody shows its first response, which is said."""
+        return replace(self, first_repeat=np.ones(len(self), np.int32), second_repeat=np.ones(len(self), np.int32))
+
+    def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
+        """Where the texts stand in the rows of `Pool.every`, of so many agents: int32[N] each."""
+        if self.first_repeat is None or self.second_repeat is None:
+            return self.first, self.second
+        return self.first + (self.first_repeat - 1) * n_agents, self.second + (self.second_repeat - 1) * n_agents
 
     def told(self, rows: Bools, n_agents: int) -> Floats:
         """What some of them count for each agent together: float[K]. rows: bool[N]."""
@@ -133,12 +153,15 @@ class Trials:
 
     def starts_with(self, other: Trials) -> bool:
         """Whether what `other` asks is how these begin."""
-        pairs = ((self.columns()[name], other.columns()[name]) for name in ASKED)
-        return len(other) <= len(self) and all(np.array_equal(one[: len(other)], two) for one, two in pairs)
+        one, two = self.columns(), other.columns()
+        names = [name for name in ASKED if name in one]
+        same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
+        return len(other) <= len(self) and same
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Column by column, in the order of `plan.parquet`."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Column by column, in the order of `plan.parquet`; which repeat was shown only where that is said."""
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: column for name, column in found.items() if column is not None}
 
     @property
     def text_cells(self) -> tuple[Ids, Ids]:
@@ -146,5 +169,5 @@ class Trials:
         return self.item, np.where(self.other_item >= 0, self.other_item, self.item)
 
 
-ASKED = ("item", "first", "second", "arm", "other_item", "replicate", "slot")
+ASKED = ("item", "first", "second", "arm", "other_item", "replicate", "slot", "first_repeat", "second_repeat")
 """Columns that say what is asked; the others say what for, which follows from how the plan was drawn and extended."""

@@ -72,7 +72,7 @@ def bring(
 
 def _refuse_losses(imported: ImportedPool) -> None:
     if imported.share_dropped > MAX_DROPPED:
-        n_all = imported.n_dropped + int(imported.pool.present.sum())
+        n_all = imported.n_dropped + imported.pool.n_responses
         raise ImportFormatError(
             f"{imported.n_dropped:,} of {n_all:,} responses would be lost ({imported.share_dropped:.0%}; {MAX_DROPPED:.0%} may): "
             f"{'; '.join(imported.dropped)}. Give files in which each agent answers an item once, or go on without them: "

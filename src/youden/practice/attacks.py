@@ -120,7 +120,7 @@ def plant(pool: Pool, attack: Attack, *, weak: int, rng: np.random.Generator) ->
         taken.add(free)
         agents.append(Agent(free))
     rows: Objects = np.array([list(texts) for texts in made.values()], dtype=object).reshape(len(made), pool.n_items)
-    grown = Pool((*pool.agents, *agents), pool.items, np.vstack([pool.texts, rows]), pool.name)
+    grown = pool.with_agents(agents, [rows])
     return Planted(grown, tuple(range(pool.n_agents, grown.n_agents)))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Agent, Plan, Pool, Split, Trials
 from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
+from youden.nouns.trials import ASKED
 from youden.protocol.independent import characters, pooled
 from youden.streams import own_stream, stream
 from youden.text.transforms import Step, apply_steps
@@ -105,7 +106,7 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
     turned, again = (drawn.take(slice(n[kind])) for kind in ("reversed", "again"))
     parts: dict[Kind, Trials] = {
         "paired": drawn,
-        "reversed": replace(turned, first=turned.second, second=turned.first),
+        "reversed": turned.turned(),
         "again": again,
         "independent": drawn_from.trials.take(independent[: n["independent"]]),
         "uneven": plan.trials.take(uneven[: n["uneven"]]),
@@ -184,12 +185,11 @@ def _planted(pool: Pool, telling: Bools, n: Mapping[Kind, int], rng: np.random.G
 
 def _with_planted(pool: Pool, clones: Trials, templates: Trials) -> Pool:
     """The pool with the agents that are planted, who respond where they are asked about only."""
-    texts = np.full((pool.n_agents + 2, pool.n_items), None, dtype=object)
-    texts[: pool.n_agents] = pool.texts
+    texts = np.full((2, pool.n_items), None, dtype=object)
     for agent, item in zip(clones.first.tolist(), clones.item.tolist(), strict=True):
-        texts[pool.n_agents, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
-    texts[pool.n_agents + 1, templates.item] = apply_steps("", [Step("template")], own_stream(0))
-    return replace(pool, agents=(*pool.agents, Agent("planted clone"), Agent("planted template")), texts=texts)
+        texts[0, item] = apply_steps(str(pool.texts[agent, item]), _CLONE, own_stream(item))
+    texts[1, templates.item] = apply_steps("", [Step("template")], own_stream(0))
+    return pool.with_agents([Agent("planted clone"), Agent("planted template")], [texts])
 
 
 def _also_in(plan: Plan, asked: Plan) -> Bools:
@@ -200,7 +200,8 @@ def _also_in(plan: Plan, asked: Plan) -> Bools:
 
 
 def _trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
-    columns = (plan.item, plan.first, plan.second, plan.other_item, plan.replicate)
+    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
+    columns = [trials.columns()[name] for name in ASKED if name not in ("arm", "slot")]
     return zip(*(column[rows].tolist() for column in columns), strict=True)
 
 

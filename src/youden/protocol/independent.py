@@ -20,6 +20,7 @@ import numpy as np
 from youden.errors import PlanError
 from youden.nouns import PROBE, TWIN, IndependentRule, Plan, Pool, Trials
 from youden.nouns.pool import Bools, Floats, Positions
+from youden.streams import stream
 from youden.text.words import segment
 
 
@@ -31,15 +32,67 @@ def plan_rows(plan: Plan, rows: Bools | Positions, pool: Pool) -> Plan:
 
 def with_more(plan: Plan, pool: Pool, more: Trials) -> Plan:
     """The plan with trials behind its own, which keep their places; a comparison that was asked already counts on."""
+    more = with_repeats(more, pool, plan.seed, after=plan.trials)
     trials = Trials.concat([plan.trials, more]).counted()
     return replace(plan, trials=trials, characters=characters(pool, trials))
 
 
 def characters(pool: Pool, trials: Trials) -> int:
     """Characters of all judged texts together."""
-    lengths = np.ascontiguousarray(pool.lengths.T)  # trials on an item stand together, and so should its lengths
-    item, other_item = trials.text_cells
-    return int(lengths[item, trials.first].sum() + lengths[other_item, trials.second].sum())
+    lengths = np.ascontiguousarray(pool.every_length.T)  # trials on an item stand together, and so should its lengths
+    (item, other_item), (one, two) = trials.text_cells, trials.text_rows(pool.n_agents)
+    return int(lengths[item, one].sum() + lengths[other_item, two].sum())
+
+
+def with_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
+    """Which of its responses each agent shows in each trial, where agents have several.
+
+    A cell (agent, item) shows the one that it showed least so far in this arm, and among these goes round from one drawn for the
+    cell: so a larger budget and an extension begin as the smaller one does. after: the trials before these.
+    """
+    if pool.further is None:
+        return trials
+    size = pool.repeats
+    firsts = np.empty((pool.n_agents, pool.n_items), dtype=np.int64)
+    for k in range(pool.n_agents):  # whole rounds of responses, so that an agent's cells begin with each about as often
+        rounds = np.tile(np.arange(size), (-(-pool.n_items // size), 1))
+        firsts[k] = stream("repeats", seed, k).permuted(rounds, axis=1).ravel()[: pool.n_items]
+    parts = (
+        [trials] if after is None else [after if after.first_repeat is not None else after.of_first_repeats(), trials]
+    )
+    n_before = 0 if after is None else len(after)
+    cells = [np.concatenate([_cells(part, side, pool.n_items) for part in parts]) for side in (0, 1)]
+    code = np.stack(cells, axis=1).ravel()  # both texts of a trial, trial after trial
+    touched, cell = np.unique(code, return_inverse=True)
+    agent, item = np.divmod(touched // 2, pool.n_items)
+    n_own = pool.n_repeats[agent, item].astype(np.int64)
+    begin = firsts[agent, item] % np.maximum(n_own, 1)
+    turn = (np.arange(size) - begin[:, None]) % np.maximum(n_own, 1)[:, None]
+    shown = np.zeros((len(touched), size), dtype=np.int64)
+    if after is not None:
+        earlier = np.stack([parts[0].columns()[name] for name in ("first_repeat", "second_repeat")], axis=1).ravel()
+        np.add.at(shown, (cell[: 2 * n_before], earlier - 1), 1)
+    rest = cell[2 * n_before :]
+    order = np.argsort(rest, kind="stable")
+    starts = np.diff(rest[order], prepend=-1) != 0
+    position = np.arange(len(rest))
+    nth = np.empty(len(rest), dtype=np.int64)
+    nth[order] = position - np.maximum.accumulate(np.where(starts, position, 0))
+    found = np.empty(len(rest), dtype=np.int32)
+    lacking = np.arange(size) >= n_own[:, None]
+    by_turn = np.argsort(nth, kind="stable")
+    for rows in np.split(by_turn, np.flatnonzero(np.diff(nth[by_turn])) + 1 if len(rest) else []):
+        at = rest[rows]
+        least = np.where(lacking[at], np.iinfo(np.int64).max, shown[at] * size + turn[at]).argmin(axis=1)
+        shown[at, least] += 1
+        found[rows] = least + 1
+    return replace(trials, first_repeat=found[0::2].copy(), second_repeat=found[1::2].copy())
+
+
+def _cells(trials: Trials, side: int, n_items: int) -> Positions:
+    """int64[N]: agent and item of each trial's first or second text, and its arm, as one number."""
+    agent, item = (trials.first, trials.second)[side].astype(np.int64), trials.text_cells[side]
+    return 2 * (agent * n_items + item) + trials.arm
 
 
 N_POOLED = 100

@@ -21,7 +21,15 @@ from youden.nouns import PROBE, Asked, Design, Drawn, IndependentRule, Json, Pla
 from youden.nouns.pool import Bools
 from youden.protocol.designs import DESIGNS, check_options
 from youden.protocol.designs.repair import StarvedError, compare
-from youden.protocol.independent import characters, draw_probes, enough_for_own_rates, independent_arm, pooled, twins
+from youden.protocol.independent import (
+    characters,
+    draw_probes,
+    enough_for_own_rates,
+    independent_arm,
+    pooled,
+    twins,
+    with_repeats,
+)
 from youden.streams import stream
 from youden.text.sentences import counted
 
@@ -187,9 +195,13 @@ def make_plan(
             f"{n_probes} of {n_independent} independent calls are placed where texts on different items look unusually "
             "alike; the pooled rate leaves them out, the false-positive alarm reads them"
         )
-    asked = Trials.concat([paired, apart]).counted()
+    asked = with_repeats(Trials.concat([paired, apart]).counted(), pool, seed)
     if named is not None and drawn.rounds is None and len(asked) < ENOUGH_OF_IT * named:
         notes.append(f"{named:,} calls were asked for; on this pool '{drawer.name}' has {len(asked):,} to make")
+    if pool.further is not None:
+        notes.append(
+            f"agents have up to {pool.repeats} responses to an item ({pool.n_responses:,} in all); trials show them in turn"
+        )
     return Plan(
         trials=asked,
         n_agents=pool.n_agents,

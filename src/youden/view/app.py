@@ -30,7 +30,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.nouns import Json, Plan, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
-from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers
+from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers, text_of
 from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
 from youden.report.data.report import build_report
 from youden.report.data.summary import summarise_run
@@ -238,7 +238,7 @@ class Viewer:
         if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
         pool, line = opened.sources.texts.pool, book.line(row)
-        texts = [None if pool is None else pool.texts[cell] for cell in cells_of(line)]
+        texts = [text_of(pool, cell) for cell in cells_of(line)]
         first, second = (None if text is None else clipped(text, MAX_TEXT) for text in texts)
         (raw,) = raw_answers(book.keys([row]), opened.sources.store)
         prompt = opened.sources.prompt

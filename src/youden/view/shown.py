@@ -167,7 +167,8 @@ def cells_with(plan: Plan, pool: Pool | None, words: str) -> Bools | None:
     agents, items = (np.array([sought in name.lower() for name in names]) for names in (plan.agent_ids, plan.item_ids))
     held = agents[:, None] | items
     if pool is not None:
-        held |= np.array([[text is not None and sought in text.lower() for text in row] for row in pool.texts])
+        found = np.array([[text is not None and sought in text.lower() for text in row] for row in pool.every])
+        held |= found.reshape(pool.repeats, *held.shape).any(axis=0)
     return np.asarray(held, dtype=np.bool_)
 
 

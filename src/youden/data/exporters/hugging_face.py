@@ -70,14 +70,14 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         ],
         "dataset_info": [_features("items", "prompt"), _features("agents", "group")],
     }
-    n_responses = sum(text is not None for row in pool.texts for text in row)
+    n_responses = pool.n_responses
     paragraphs = [
         f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
         _table(
             ["file", "holds"],
             [
-                [RESPONSES, "agent, item, text"],
+                [RESPONSES, "agent, item, text" + ("" if pool.further is None else ", repeat")],
                 [ITEMS, "id, prompt, meta"],
                 [AGENTS, "id, group, meta"],
             ],

@@ -15,6 +15,7 @@ from youden.data.atomic import replacing
 from youden.data.exporters.export_files import Exported, Terms, check_files, fresh_folder, of_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
+from youden.data.pools.pool_reader import responses_of
 from youden.data.schemas import ENDING, build_schemas
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Pool
@@ -30,16 +31,16 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, terms: Terms) -> Ex
 
 
 def pool_table(pool: Pool) -> pa.Table:
-    """Columns agent, item, text, prompt, group; a row for each response, by agent, then item."""
+    """Columns agent, item, text, prompt, group, and repeat where agents have several; a row for each response, by agent, then
+    item, then repeat."""
     rows = [
-        (agent.id, item.id, text, item.prompt, agent.group)
-        for agent, row in zip(pool.agents, pool.texts, strict=True)
-        for item, text in zip(pool.items, row, strict=True)
-        if text is not None
+        (agent.id, item.id, text, item.prompt, agent.group, repeat) for agent, item, repeat, text in responses_of(pool)
     ]
-    names = ("agent", "item", "text", "prompt", "group")
+    names = ("agent", "item", "text", "prompt", "group", "repeat")
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+    kinds = dict.fromkeys(names, pa.string()) | {"repeat": pa.int32()}
+    table = pa.table({name: pa.array(column, kinds[name]) for name, column in zip(names, columns, strict=True)})
+    return table if pool.further is not None else table.drop_columns("repeat")
 
 
 def run_tables(folder: RunFolder) -> dict[str, pa.Table]:

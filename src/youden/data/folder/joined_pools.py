@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -44,15 +43,14 @@ def join_agents(pool: Pool, more: Pool) -> Pool:
     new = [agent.id for agent in more.agents if agent.id not in known]
     if not new:
         raise _nothing_new("agents", more)
-    texts = _texts(more, new, [item.id for item in pool.items])
+    blocks = _blocks(more, new, [item.id for item in pool.items])
     _refuse_other(pool, more)
     whole = [bool(column.all()) for column in pool.present.T]
-    for agent, row in zip(new, texts, strict=True):
+    for agent, row in zip(new, blocks[0], strict=True):
         _refuse_gaps(
             agent, [item.id for item, text, has in zip(pool.items, row, whole, strict=True) if has and text is None]
         )
-    agents = (*pool.agents, *(agent for agent in more.agents if agent.id not in known))
-    return replace(pool, agents=agents, texts=np.concatenate([pool.texts, texts]))
+    return pool.with_agents([agent for agent in more.agents if agent.id not in known], blocks)
 
 
 def join_items(pool: Pool, more: Pool) -> Pool:
@@ -64,27 +62,27 @@ def join_items(pool: Pool, more: Pool) -> Pool:
     new = [item.id for item in more.items if item.id not in known]
     if not new:
         raise _nothing_new("items", more)
-    texts = _texts(more, [agent.id for agent in pool.agents], new)
+    blocks = _blocks(more, [agent.id for agent in pool.agents], new)
     _refuse_other(pool, more)
-    for agent, row in zip(pool.agents, texts, strict=True):
+    for agent, row in zip(pool.agents, blocks[0], strict=True):
         _refuse_gaps(
             agent.id, [item for item, text in zip(new, row, strict=True) if text is None and not pool.n_missing]
         )
-    items = (*pool.items, *(item for item in more.items if item.id not in known))
-    return replace(pool, items=items, texts=np.concatenate([pool.texts, texts], axis=1))
+    return pool.with_items([item for item in more.items if item.id not in known], blocks)
 
 
-def _texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> Objects:
-    """Responses by name: object[len(agents), len(items)], None where the pool has none."""
+def _blocks(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
+    """First responses, second ones, … by name: object[len(agents), len(items)] each, None where the pool has none."""
     row = {agent.id: i for i, agent in enumerate(pool.agents)}
     column = {item.id: j for j, item in enumerate(pool.items)}
-    texts = np.full((len(agents), len(items)), None, dtype=object)
+    blocks = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
     rows = [(i, row[name]) for i, name in enumerate(agents) if name in row]
     columns = [(j, column[name]) for j, name in enumerate(items) if name in column]
     if rows and columns:
         here, there = (np.ix_(*(np.array(pairs)[:, side] for pairs in (rows, columns))) for side in (0, 1))
-        texts[here] = pool.texts[there]
-    return texts
+        for block, own in zip(blocks, pool.blocks, strict=True):
+            block[here] = own[there]
+    return blocks
 
 
 def _refuse_other(pool: Pool, more: Pool) -> None:
@@ -97,7 +95,7 @@ def _refuse_other(pool: Pool, more: Pool) -> None:
                 "items, or start a run of its own.",
                 slug="join-other",
             )
-    theirs = _texts(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])
+    theirs = _blocks(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
     for agent, ours, row in zip(pool.agents, pool.texts, theirs, strict=True):
         for item, one, other in zip(pool.items, ours, row, strict=True):
             if other is not None and one != other:

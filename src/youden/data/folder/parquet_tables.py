@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -234,6 +235,11 @@ class Table(Generic[M]):
 
     def __len__(self) -> int:
         return self.n_rows
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of the columns that the first file has."""
+        return frozenset(pq.read_schema(self.files[0]).names) if self.files else frozenset()
 
     def blocks(self) -> Iterator[Table[M]]:
         """The same rows, a row group at a time."""

@@ -75,6 +75,12 @@ TRIALS = (
     ),
     TableColumn("weight_second", "number", "the same for the second agent"),
 )
+REPEATS = (
+    TableColumn(
+        "first_repeat", "whole", "which of its responses the first agent shows, from 1; only where some have several"
+    ),
+    TableColumn("second_repeat", "whole", "the same of the second agent"),
+)
 ANSWERS = (
     TableColumn("answer", "share", "in [0, 1]: soft or graded where the judge is; null where missing", null=True),
     TableColumn("hard", "bit", "0 or 1", null=True),
@@ -114,9 +120,9 @@ COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
     "ranking.csv": ranking_columns(),
     "items.csv": columns_of(ItemRow),
     "curl.csv": CURL,
-    "plan.parquet": TRIALS,
-    "verdicts.parquet": (*TRIALS, *ANSWERS),
+    "plan.parquet": (*TRIALS, *REPEATS),
+    "verdicts.parquet": (*TRIALS, *REPEATS, *ANSWERS),
     "rates.parquet": RATES,
     "pairs.parquet": PAIRS,
 }
-"""File of a run → its columns, in their order."""
+"""File of a run → its columns, in their order; `REPEATS` only where agents have several responses to an item."""

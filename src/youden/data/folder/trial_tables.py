@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 
 from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import damaged
-from youden.data.folder.table_columns import ANSWERS, TRIALS
+from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS
 from youden.errors import RunFolderError
 from youden.nouns import (
     Finding,
@@ -25,6 +25,7 @@ from youden.nouns import (
     Trials,
     Verdicts,
 )
+from youden.nouns.columns import TableColumn
 from youden.nouns.pool import Bools, Positions
 
 ROWS_OF_A_PART = 4_000_000
@@ -32,7 +33,7 @@ ROWS_OF_A_PART = 4_000_000
 
 _MEASURES = ANSWERS[3:]
 """What not every judge gives."""
-_COLUMNS = {column.name: column for column in (*TRIALS, *ANSWERS)}
+_COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
 
 
 class _Split(BaseModel):
@@ -105,14 +106,21 @@ def write_plan(path: Path, plan: Plan) -> None:
             holdout=_packed(split.holdout),
         ),
     )
-    write_table(path, encoded(TRIALS, plan.trials.columns(), _names(plan)), said, cuts=cuts_of(plan))
+    write_table(
+        path, encoded(_asked(plan.trials.columns()), plan.trials.columns(), _names(plan)), said, cuts=cuts_of(plan)
+    )
 
 
 def read_plan(path: Path) -> Plan:
     """The plan as it was written. Raises: RunFolderError."""
     table = read_table(path, PlanSaid)
     said = table.said
-    return _plan(path, said, Trials(**table.read(TRIALS, {"agents": said.agents, "items": said.items})))
+    return _plan(path, said, Trials(**table.read(_asked(table.names), {"agents": said.agents, "items": said.items})))
+
+
+def _asked(names: Container[str]) -> Sequence[TableColumn]:
+    """The columns of trials: of repeats where they are among `names`."""
+    return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
 
 def read_plan_alone(path: Path) -> Plan:
@@ -158,7 +166,12 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
     names = _names(plan) | {"models": verdicts.models}
-    write_table(path, encoded((*TRIALS, *ANSWERS), plan.trials.columns() | answers, names), said, cuts=cuts_of(plan))
+    write_table(
+        path,
+        encoded((*_asked(plan.trials.columns()), *ANSWERS), plan.trials.columns() | answers, names),
+        said,
+        cuts=cuts_of(plan),
+    )
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
@@ -230,6 +243,10 @@ class TrialBlock(dict[str, NDArray[Any]]):
         super().__init__()
         self._table, self._plan, self.start = table, plan, start
         self.n_rows = len(table)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether the table has the column, read or not."""
+        return super().__contains__(name) or name in self._table.names
 
     def again(self) -> TrialBlock:
         """The same rows, with nothing read yet: what is read of them goes with them."""

@@ -195,7 +195,7 @@ def _said(found: Guess, name: str, *, alone: bool) -> str:
         parts.append(f"items by {item!r}" + (f", prompts in {prompt!r}" if prompt else ""))
     if "text" in found.places:
         parts.append(f"texts in {found.places['text']!r}")
-    parts += [f"{noun} in {found.places[noun]!r}" for noun in ("group", "empty") if noun in found.places]
+    parts += [f"{noun} in {found.places[noun]!r}" for noun in ("group", "empty", "repeat") if noun in found.places]
     if found.unused:
         parts.append(f"not used: {', '.join(map(repr, found.unused[:6]))}" + " …" * (len(found.unused) > 6))
     return ", ".join(parts)

@@ -45,6 +45,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     "group": ("group", "family"),
     "empty": ("empty", "empty_answer", "answer_is_empty"),
+    "repeat": ("repeat", "epoch"),
 }
 """What people call the columns of a pool, the surest name first. empty: says that an empty answer was given."""
 
@@ -197,9 +198,9 @@ def _guessed(
         places["item" if named else "prompt"] = item
     if named and (prompt := next((name for name in prompts if name not in (text, item, *agents, *wide)), None)):
         places["prompt"] = prompt
-    for noun in ("group", "empty"):
+    for noun in ("group", "empty", "repeat"):
         free = (name for name in columns if noun_of(name) == noun and name not in (*agents, item))
-        if (column := next(free, None)) is not None and (noun == "empty" or _says_one(rows, agents, column)):
+        if (column := next(free, None)) is not None and (noun != "group" or _says_one(rows, agents, column)):
             places[noun] = column
     used = {*places.values(), *agents, *wide}
     return Guess(places, agents, wide, not named, tuple(name for name in columns if name not in used))

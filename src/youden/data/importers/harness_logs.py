@@ -61,7 +61,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
     A response is what the scorer `youden.inspect.keep_response` kept, else the sample's output.
 
-    A log that did not succeed gives the samples that it has. Of several epochs the first is taken.
+    A log that did not succeed gives the samples that it has. Epochs are repeats.
 
     Raises: ImportFormatError for a file that is no log, or in which no sample has an output.
     """
@@ -82,9 +82,6 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             if text is None or (failed and not text):
                 joiner.leave_out("the sample failed" if failed else "the sample has no output", place)
                 continue
-            if isinstance(epoch := sample.get("epoch"), int) and epoch > 1:
-                joiner.drop(agent, "a repetition (epoch 2 or later)", place)
-                continue
             item = sample.get("id")
             joiner.add(
                 agent,
@@ -92,6 +89,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
                 text,
                 prompt=_prompt(sample.get("input")),
                 place=place,
+                repeat=sample.get("epoch"),
             )
     return joiner.pool()
 
@@ -190,8 +188,8 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     """One agent a model; items are `doc_id`, with the task before it if there are several.
 
     Where several folders are of one model each is an agent, named by the shortest end of its path that tells it apart. Where one
-    folder holds a task twice, each time is an agent. The first raw response of generation tasks is taken, repeats are dropped;
-    tasks by log-likelihood have none and are left out, counted.
+    folder holds a task twice, each time is an agent. All raw responses of generation tasks are taken, several as repeats; tasks
+    by log-likelihood have none and are left out, counted.
 
     Raises: ImportFormatError naming file and line.
     """
@@ -210,9 +208,9 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             if isinstance(text, list | int | float | bool):
                 joiner.leave_out("no text: the task is by log-likelihood", place)
                 continue
-            if isinstance(said, list):
-                joiner.drop(agent, "a repeat (the first response is taken)", place, n=len(said) - 1)
-            joiner.add(agent, item, text, prompt=_lm_eval_prompt(row.get("arguments")), place=place)
+            prompt = _lm_eval_prompt(row.get("arguments"))
+            for repeat, one in enumerate(said if isinstance(said, list) else [said], 1):
+                joiner.add(agent, item, one, prompt=prompt, place=place, repeat=repeat)
     return joiner.pool()
 
 
@@ -270,8 +268,8 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     """One agent a model, named by its folder too where a model did one scenario several times; items are instance ids, with the
     scenario before them if there are several.
 
-    Of several completions or trials the first is taken, the others are dropped. Requests that only score a given answer are left
-    out. A perturbed instance is an item of its own.
+    Several completions or trials are repeats. Requests that only score a given answer are left out. A perturbed instance is an
+    item of its own.
 
     Raises: ImportFormatError naming file and request.
     """
@@ -293,13 +291,11 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
             if text is None:
                 joiner.leave_out("the call failed", place)
                 continue
-            if isinstance(completions, list):
-                joiner.drop(agent, "a further completion (the first is taken)", place, n=len(completions) - 1)
-            if inner(request, "train_trial_index"):
-                joiner.drop(agent, "a further trial (the first is taken)", place)
-                continue
             item = _helm_item(request, scenario if len(set(scenarios)) > 1 else None)
-            joiner.add(agent, item, text, prompt=inner(request, "instance", "input", "text"), place=place)
+            prompt, trial = inner(request, "instance", "input", "text"), inner(request, "train_trial_index") or 0
+            for nth, completion in enumerate(as_list(completions, place)):
+                said = inner(completion, "text")
+                joiner.add(agent, item, said, prompt=prompt, place=place, repeat=f"{trial}.{nth}")
     return joiner.pool()
 
 

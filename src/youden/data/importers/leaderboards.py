@@ -96,9 +96,9 @@ NOT_ANSWERS = ("reference_answer", "model_judgment")
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """One line an answer: {question_id, model_id, choices: [{turns}]}, or Arena-Hard's {uid, model, messages}.
 
-    The first turn is the item `<question>`, later ones `<question>#2`, … Of several choices the first is taken, the others are
-    dropped. Prompts come from each `question.jsonl` among the files, and from the nearest in the folders above an answer. In a
-    folder given, `reference_answer` and `model_judgment` are not read. An answer without a model belongs to its file.
+    The first turn is the item `<question>`, later ones `<question>#2`, … Several choices are repeats. Prompts come from each
+    `question.jsonl` among the files, and from the nearest in the folders above an answer. In a folder given, `reference_answer`
+    and `model_judgment` are not read. An answer without a model belongs to its file.
 
     Raises: ImportFormatError naming file and line.
     """
@@ -118,15 +118,14 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         for place, row in read_lines(file):
             agent = row.get("model_id") or row.get("model") or name
             question = row.get("question_id", row.get("uid"))
-            turns = list(_turns(row))
-            if not turns:
-                joiner.leave_out("an answer without turns", place)
             choices = row.get("choices")
-            if isinstance(choices, list):
-                joiner.drop(agent, "a further choice (the first is taken)", place, n=len(choices[1:]))
-            for number, text in enumerate(turns, 1):
-                item = question if number == 1 else f"{question}#{number}"
-                joiner.add(agent, item, text, prompt=prompts.get((str(question), number)), place=place)
+            if not any(_turns(row, choice) for choice in range(len(choices) if isinstance(choices, list) else 1)):
+                joiner.leave_out("an answer without turns", place)
+            for choice in range(max(1, len(choices)) if isinstance(choices, list) else 1):
+                for number, text in enumerate(_turns(row, choice), 1):
+                    item = question if number == 1 else f"{question}#{number}"
+                    prompt = prompts.get((str(question), number))
+                    joiner.add(agent, item, text, prompt=prompt, place=place, repeat=choice + 1)
     return joiner.pool()
 
 
@@ -135,15 +134,15 @@ def _nearest_questions(answer: Path) -> Path | None:
     return next((folder / QUESTIONS for folder in folders if (folder / QUESTIONS).is_file()), None)
 
 
-def _turns(row: dict[str, Json]) -> Iterator[Json]:
+def _turns(row: dict[str, Json], choice: int) -> list[Json]:
     messages = row.get("messages")
     if isinstance(messages, list):
         said = [inner(message, "content") for message in messages if inner(message, "role") == "assistant"]
-        yield from (inner(content, "answer") if isinstance(content, dict) else content for content in said)
-        return
-    turns = inner(row, "choices", 0, "turns")
+        return [inner(content, "answer") if isinstance(content, dict) else content for content in said]
+    turns = inner(row, "choices", choice, "turns")
     if isinstance(turns, list):
-        yield from (inner(turn, "content") if isinstance(turn, dict) else turn for turn in turns)
+        return [inner(turn, "content") if isinstance(turn, dict) else turn for turn in turns]
+    return []
 
 
 def _prompts(files: Sequence[Path]) -> dict[tuple[str, int], Json]:
@@ -169,14 +168,16 @@ class _Result:
     test: int
     output: Json
     failed: bool
+    variables: bytes | None
     prompt: Json = None
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Agents are providers by label or id (with the prompt's label, where a file has several prompts); items `test-<testIdx>`.
 
-    Where results carry no test number, tests are told apart by their variables; in a CSV they are numbered by row. An output that
-    is no string is written as JSON. A CSV holds no prompts.
+    promptfoo numbers each of its repeats as a test: tests of one file with the same variables are one, the first, and an agent's
+    outputs to them are repeats. Where results carry no test number, tests are told apart by their variables; in a CSV they are
+    numbered by row. An output that is no string is written as JSON. A CSV holds no prompts.
 
     Raises: ImportFormatError naming file and result.
     """
@@ -189,25 +190,28 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
         if not results:
             raise wrong(file, "its list of results is empty. Run the evaluation, then import.", slug="import-empty")
         several = len({result.label for result in results}) > 1
+        first_of: dict[bytes, int] = {}
         for result in results:
+            test = result.test if result.variables is None else first_of.setdefault(result.variables, result.test)
             if result.output is None:
                 joiner.leave_out("the call failed" if result.failed else "no text (null)", result.place)
                 continue
             joiner.add(
                 f"{result.provider} · {result.label}" if several else result.provider,
-                f"test-{result.test:03d}",
+                f"test-{test:03d}",
                 result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode(),
                 prompt=None if several else result.prompt,
                 place=result.place,
+                repeat=result.test,
             )
     return joiner.pool()
 
 
 def _of_json(file: Path, by_variables: dict[bytes, int]) -> Iterator[_Result]:
     for place, row in read_lines(file) if file.suffix.lower() == ".jsonl" else _listed(file):
-        at = row.get("testIdx")
+        at, said = row.get("testIdx"), row.get("vars")
+        key = orjson.dumps([said, inner(row, "testCase", "description")], option=orjson.OPT_SORT_KEYS)
         if not isinstance(at, int):
-            key = orjson.dumps(row.get("vars"), option=orjson.OPT_SORT_KEYS)
             at = by_variables.setdefault(key, len(by_variables))
         yield _Result(
             place,
@@ -216,6 +220,7 @@ def _of_json(file: Path, by_variables: dict[bytes, int]) -> Iterator[_Result]:
             test=at,
             output=inner(row, "response", "output"),
             failed=bool(row.get("error")),
+            variables=key if said else None,
             prompt=inner(row, "prompt", "raw"),
         )
 
@@ -251,9 +256,12 @@ def _of_csv(file: Path) -> Iterator[_Result]:
             raise wrong(
                 place, f"it has {len(record)} fields, the header {len(header)}. Export it again.", slug="import-csv"
             )
+        before = record[: outputs[0][0]]
+        variables = orjson.dumps(before) if any(before) else None
         for at, found in outputs:
             failed = record[at + 1] == "ERROR"
-            yield _Result(place, found["provider"], found["prompt"], test, None if failed else record[at], failed)
+            said = None if failed else record[at]
+            yield _Result(place, found["provider"], found["prompt"], test, said, failed, variables)
 
 
 def _provider(provider: Json) -> str:

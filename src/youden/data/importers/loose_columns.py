@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,11 +91,15 @@ def _responses(row: Mapping[str, Json]) -> dict[str, str]:
     return {}
 
 
-NOUNS = ("agent", "item", "text", "prompt", "group", "empty")
+NOUNS = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
 SHEET_ERROR = re.compile(r"\s*#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|GETTING_DATA)\s*")
 """What a spreadsheet shows where a formula failed."""
 _YES = ("true", "yes", "y", "x", "1")
 _LONG_ID = 100
+REPEATS = ("repeat", "sample", "epoch")
+"""Columns that tell an agent's responses to one item apart, where no other is named."""
+ROWS = "rows"
+"""Named in place of a column: rows of one agent and item are repeats in the order in which they stand."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class Columns:
     wide: columns that are an agent each. agent: whom the rows belong to where nothing in them says so. made: items get an id that
     is made from their text. loosely: of files that people made by hand: ids without spaces around them, numbers as texts, empty
     cells and errors of a spreadsheet as no response, unless the column `empty` says that an empty answer was given.
+    by_rows: whether rows of one agent and item are repeats; seen: how many there were of each.
     """
 
     places: Mapping[str, ColumnPath]
@@ -112,6 +118,8 @@ class Columns:
     items: ItemsByPrompt = field(default_factory=ItemsByPrompt)
     made: bool = False
     loosely: bool = False
+    by_rows: bool = False
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @classmethod
     def of(
@@ -126,6 +134,13 @@ class Columns:
         named = {noun: noun for noun in NOUNS if noun in row} | dict(columns)
         if "text" not in named:
             named = known_columns(row) | named
+        used_already = {*named.values()}
+        if "repeat" not in named and (found := [n for n in REPEATS if n in row and n not in used_already]):
+            named["repeat"] = found[0]
+            joiner.note(f"{file}: the column {found[0]} tells repeats apart")
+        by_rows = named.get("repeat") == ROWS and ROWS not in row
+        if by_rows:
+            del named["repeat"]
         places: dict[str, ColumnPath] = {}
         wide: dict[str, ColumnPath] = {}
         for noun, said in named.items():
@@ -161,7 +176,7 @@ class Columns:
         used = {path.steps[0] for path in (*places.values(), *wide.values())}
         if unused := [name for name in row if name not in used]:
             joiner.note(f"{file}: columns not used: {', '.join(unused)}")
-        return cls(places, wide, agent)
+        return cls(places, wide, agent, by_rows=by_rows)
 
     def add(self, row: Mapping[str, Json], joiner: Joiner, *, place: str) -> None:
         """The responses of one row."""
@@ -190,6 +205,11 @@ class Columns:
             return
         agent = values.get("agent") if "agent" in self.places or self.wide else self.agent
         item, prompt = values.get("item"), _said(values.get("prompt"))
+        repeat = values.get("repeat")
+        if self.by_rows:
+            asked = str(agent), str(prompt if "item" not in self.places else item)
+            self.seen[asked] += 1
+            repeat = self.seen[asked]
         text = _said(values.get("text"))
         if text is None and str(values.get("empty")).casefold() in _YES:
             text = ""
@@ -205,10 +225,10 @@ class Columns:
             if self.made or (isinstance(item, str) and (len(item) > _LONG_ID or acts(item))):
                 said = item or prompt or place
                 prompt = values.get("prompt") or values.get("item")
-                item = self.items.item(str(agent), str(said), text)
+                item = self.items.item(str(agent), str(said), text, repeat=repeat)
         elif "item" not in self.places and isinstance(prompt, str) and prompt.strip():
-            item = self.items.item(str(agent), prompt, text)
-        joiner.add(agent, item, text, prompt=prompt, group=values.get("group"), place=place)
+            item = self.items.item(str(agent), prompt, text, repeat=repeat)
+        joiner.add(agent, item, text, prompt=prompt, group=values.get("group"), place=place, repeat=repeat)
 
 
 def _tidy(said: Json) -> Json:

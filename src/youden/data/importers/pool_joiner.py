@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from youden.data.importers.foreign_files import spelled_alike
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
-from youden.nouns.pool import Bools
+from youden.nouns.pool import Bools, Objects
 from youden.text.printable import acts
 
 LISTED = 5
@@ -45,7 +46,7 @@ class ImportedPool:
     @property
     def share_dropped(self) -> float:
         """The share of all responses that were not used, 0 to 1."""
-        return self.n_dropped / (self.n_dropped + int(self.pool.present.sum()))
+        return self.n_dropped / (self.n_dropped + self.pool.n_responses)
 
 
 @dataclass
@@ -58,6 +59,8 @@ class Joiner:
     name: str
     merges: bool = False
     _cells: dict[tuple[int, int], str] = field(default_factory=dict)
+    _labels: dict[tuple[int, int], str] = field(default_factory=dict)
+    _repeats: dict[tuple[int, int], dict[str | None, str]] = field(default_factory=dict)
     _agents: dict[str, str | None] = field(default_factory=dict)
     _items: dict[str, str | None] = field(default_factory=dict)
     _agent_at: dict[str, int] = field(default_factory=dict)
@@ -106,9 +109,10 @@ class Joiner:
         place: str,
         prompt: object = None,
         group: object = None,
+        repeat: object = None,
     ) -> None:
         """One response. Ids may be numbers. A null is left out; dropped are a text that is no string, an empty id, and
-        another response to an item that the agent has answered."""
+        another response to an item that the agent has answered, unless `repeat` tells the two apart."""
         if text is None:
             self.leave_out("no text (null)", place)
             return
@@ -126,13 +130,20 @@ class Joiner:
             self._agent_at.setdefault(agent_id, len(self._agent_at)),
             self._item_at.setdefault(item_id, len(self._item_at)),
         )
+        label = _label(repeat)
         if at in self._cells:
-            if self._cells[at] == text:
+            known_texts = self._repeats.get(at) or {self._labels.get(at): self._cells[at]}
+            if label is not None and label not in known_texts:
+                self._repeats[at] = known_texts | {label: text}
+                return
+            if known_texts.get(label, self._cells[at]) == text:
                 self.leave_out("the same response once more", place)
             else:
                 self.drop(agent_id, "a second response of the same agent to the same item", place)
             return
         self._cells[at] = text
+        if label is not None:
+            self._labels[at] = label
         named = _words(group)
         if named and (problem := acts(named)):
             self.note(f"The group {named!r} of agent {agent_id!r} is left out: it {problem}")
@@ -166,6 +177,13 @@ class Joiner:
         texts = np.full((len(self._agent_at), len(self._item_at)), None, dtype=np.object_)
         for (agent, item), text in self._cells.items():
             texts[agent, item] = text
+        further = self._further(texts)
+        if further is not None:
+            sizes = {len(repeats) for repeats in self._repeats.values()}
+            each = f"{min(sizes)} to {max(sizes)}" if len(sizes) > 1 else str(*sizes)
+            account.append(
+                f"{sum(map(len, self._repeats.values())):,} responses are repeats, all kept: {each} of one agent to one item"
+            )
         pool = Pool(
             agents=tuple(
                 Agent(name, group, {"alias": self._aliases[name]} if name in self._aliases else {})
@@ -174,6 +192,7 @@ class Joiner:
             items=tuple(Item(name, prompt) for name, prompt in self._items.items()),
             texts=texts,
             name=self.name,
+            further=further,
         )
         left_out = tuple(account)
         account += _told_apart("agent", pool.present, self._agent_at)
@@ -212,17 +231,40 @@ class Joiner:
                 self.note(f"{', '.join(map(repr, (first, *others)))} are one {noun}, spelled in several ways")
                 for cell in [cell for cell in self._cells if cell[side] in ids[1:]]:
                     one = (ids[0], cell[1]) if side == 0 else (cell[0], ids[0])
-                    self._cells[one] = self._cells.pop(cell)
+                    for kept in self._by_cell():
+                        if cell in kept:
+                            kept[one] = kept.pop(cell)
                 for name in others:
                     del at[name], (self._agents if side == 0 else self._items)[name]
         self._renumber()
+
+    def _by_cell(self) -> Iterator[dict[tuple[int, int], Any]]:
+        yield from (self._cells, self._labels, self._repeats)
 
     def _renumber(self) -> None:
         sides = []
         for at in (self._agent_at, self._item_at):
             sides.append({old: new for new, old in enumerate(at.values())})
             at.update({name: sides[-1][old] for name, old in at.items()})
-        self._cells = {(sides[0][agent], sides[1][item]): text for (agent, item), text in self._cells.items()}
+        for kept in self._by_cell():
+            moved = {(sides[0][agent], sides[1][item]): said for (agent, item), said in kept.items()}
+            kept.clear()
+            kept.update(moved)
+
+    def _further(self, texts: Objects) -> Objects | None:
+        """As a pool has it; of a cell with several responses the first stands in `texts`. They stand by number where they have
+        numbers, else as they came."""
+        if not self._repeats:
+            return None
+        most, (n_agents, n_items) = max(map(len, self._repeats.values())), texts.shape
+        further = np.full(((most - 1) * n_agents, n_items), None, dtype=np.object_)
+        for (agent, item), repeats in self._repeats.items():
+            numbered = all(one is not None and one.isdecimal() for one in repeats)
+            order = sorted(repeats, key=lambda one: int(one or 0)) if numbered else list(repeats)
+            texts[agent, item] = repeats[order[0]]
+            for nth, one in enumerate(order[1:]):
+                further[nth * n_agents + agent, item] = repeats[one]
+        return further
 
     def _dropped_words(self) -> Iterator[str]:
         for reason, agents in sorted(self._dropped.items(), key=lambda said: -said[1].total()):
@@ -240,11 +282,12 @@ class ItemsByPrompt:
     def __init__(self, name: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
         self._name = name
         self._numbers: dict[tuple[str, int], int] = {}
-        self._times: dict[tuple[str, str], dict[object, int]] = {}
+        self._times: dict[tuple[str, str, str], dict[object, int]] = {}
 
-    def item(self, agent: str, prompt: str, text: object = None) -> str:
-        """The item that this response of the agent to the prompt belongs to; one without a text is another each time."""
-        said = self._times.setdefault((agent, prompt), {})
+    def item(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
+        """The item that this response of the agent to the prompt belongs to; one without a text is another each time, and each
+        `repeat` is told apart by itself."""
+        said = self._times.setdefault((agent, prompt, str(repeat)), {})
         times = said.setdefault(object() if text is None else text, len(said))
         number = self._numbers.setdefault((prompt, times), len(self._numbers))
         return self._name(number, f"{prompt} ({times + 1})" if times else prompt)
@@ -273,6 +316,13 @@ def _id(value: object) -> str | None:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value if isinstance(value, str) and value.strip() else None
+
+
+def _label(repeat: object) -> str | None:
+    """What tells a repeat from others; None where nothing is said."""
+    if isinstance(repeat, float) and not repeat.is_integer():
+        return None if np.isnan(repeat) else str(repeat)
+    return _id(repeat) or (None if repeat in (None, "") else str(repeat))
 
 
 def _words(value: object) -> str | None:

@@ -34,10 +34,11 @@ _TABLES = {".csv": read_csv, ".parquet": read_parquet}
 def read_pool(path: str | PathLike[str]) -> Pool:
     """The pool at `path`: a folder, a `.csv` or a `.parquet`; `datasets/NAME` is also looked for among the shipped ones.
 
-    Folder: agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?), responses.jsonl (agent, item, text).
-    Table: the columns agent, item, text and, where there are any, prompt, group.
+    Folder: agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?), responses.jsonl (agent, item, text, repeat?).
+    Table: the columns agent, item, text and, where there are any, prompt, group, repeat.
     Agents and items keep the file's order (a table: of first appearance). Text is UTF-8, with or without a byte order mark.
-    A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused.
+    A cell without a row has no response; an empty text is a response. Unknown keys and columns are refused. `repeat`, from 1,
+    tells an agent's responses to one item apart.
 
     A `Pool` of K agents and J items has `agents`, `items` and `texts`: object[K, J] of str, None where there is no response.
 
@@ -104,7 +105,7 @@ def _read_folder(folder: Path) -> Pool:
     for first, lines in _blocks(responses):
         if _add_plain(cells, lines, agent_at, item_at, number=first):
             continue
-        for line, record in _records(responses, lines, first, required={*_RESPONSE}, optional=set()):
+        for line, record in _records(responses, lines, first, required={*_RESPONSE}, optional={"repeat"}):
             agent = responses.id(record["agent"], "agent", line)
             item = responses.id(record["item"], "item", line)
             for key, known, name in ((agent, agent_at, AGENTS), (item, item_at, ITEMS)):
@@ -114,13 +115,10 @@ def _read_folder(folder: Path) -> Pool:
                         f"{shown(key)} is not in {name}. Add it there, or correct it here.",
                         slug="pool-unknown-id",
                     )
-            cells.add(agent_at[agent], item_at[item], responses.text(record["text"], line), number=line)
-    return Pool(
-        agents=tuple(agents),
-        items=tuple(items),
-        texts=cells.grid(responses, agents=list(agent_at), items=list(item_at)),
-        name=folder.resolve().name,
-    )
+            text, repeat = responses.text(record["text"], line), responses.repeat(record.get("repeat"), line)
+            cells.add(agent_at[agent], item_at[item], text, number=line, repeat=repeat)
+    texts, further = cells.grids(responses, agents=list(agent_at), items=list(item_at))
+    return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, further=further)
 
 
 def _add_plain(
@@ -227,12 +225,20 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
     _write(
         place / RESPONSES,
         (
-            {"agent": agent.id, "item": item.id, "text": text}
-            for agent, row in zip(pool.agents, pool.texts, strict=True)
-            for item, text in zip(pool.items, row, strict=True)
-            if text is not None
+            {"agent": agent.id, "item": item.id, "text": text} | ({} if repeat is None else {"repeat": repeat})
+            for agent, item, repeat, text in responses_of(pool)
         ),
     )
+
+
+def responses_of(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
+    """Every response by agent, then item, then repeat: from 1, None in a cell that has one response."""
+    for k, (agent, row) in enumerate(zip(pool.agents, pool.texts, strict=True)):
+        more = () if pool.further is None else pool.further[k :: pool.n_agents]
+        for item, text, *others in zip(pool.items, row, *more, strict=True):
+            if text is not None:
+                said = [text, *(other for other in others if other is not None)]
+                yield from ((agent, item, n if len(said) > 1 else None, one) for n, one in enumerate(said, 1))
 
 
 def _without_nothing(record: dict[str, Json]) -> dict[str, Json]:

@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 
 from youden.errors import PoolError
-from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile
+from youden.nouns.pool import SEPARATOR, Objects, Positions, TextsInFile, in_file
 from youden.text.printable import acts, printable
 
 MOST_IN_MEMORY = 200_000_000
@@ -195,6 +195,19 @@ class Source:
             slug="pool-text",
         )
 
+    def repeat(self, value: object, number: int) -> int | None:
+        """`value` as the number of a repeat, from 1; None for nothing. Raises: PoolError [pool-repeat] for anything else."""
+        said = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+        if said is None or said == "":
+            return None
+        if isinstance(said, int) and not isinstance(said, bool) and 0 < said < 2**31:
+            return said
+        raise self.wrong(
+            number,
+            f"the repeat is {shown(value)}. Number an agent's responses to one item from 1.",
+            slug="pool-repeat",
+        )
+
     def noticed(self, value: str, what: str, number: int) -> str:
         """`value`; one of more than LONG_TEXT characters is named in a warning of the log."""
         if len(value) > LONG_TEXT:
@@ -207,15 +220,19 @@ class Source:
 
 
 class PoolCells:
-    """Responses in the order in which they are read, as columns: agent and item by position, row number, text."""
+    """Responses in the order in which they are read, as columns: agent and item by position, row number, text; and which of
+    several responses to the item it is, where any row says so."""
 
     def __init__(self) -> None:
         self._agent = array("q")
         self._item = array("q")
         self._number = array("q")
+        self._repeat: dict[int, int] = {}
         self._texts = Spool()
 
-    def add(self, agent: int, item: int, text: str, *, number: int) -> None:
+    def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
+        if repeat is not None:
+            self._repeat[len(self._agent)] = repeat
         self._agent.append(agent)
         self._item.append(item)
         self._number.append(number)
@@ -227,8 +244,9 @@ class PoolCells:
             column.frombytes(values.astype(np.int64).tobytes())
         return self._texts
 
-    def grid(self, source: Source, *, agents: list[str], items: list[str]) -> Objects:
-        """object[K, J]: the text of each cell, None where no row gave one; of a large pool, as `TextsInFile` gives them.
+    def grids(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
+        """`texts` and `further` of a pool; of a large one, as `TextsInFile` gives them. Repeats of a cell stand in the order of
+        their numbers.
 
         Raises: PoolError [pool-empty] without rows, [pool-duplicate] naming both rows of a cell that is given twice,
             [pool-size] above 200 million cells.
@@ -244,15 +262,29 @@ class PoolCells:
                 slug="pool-size",
             )
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
-        order = np.argsort(cell, kind="stable")
-        again = np.flatnonzero(cell[order[1:]] == cell[order[:-1]])
+        repeat = np.ones(len(cell), dtype=np.int64)
+        if self._repeat:
+            repeat[list(self._repeat)] = list(self._repeat.values())
+        order = np.lexsort((repeat, cell)) if self._repeat else np.argsort(cell, kind="stable")
+        same = cell[order[1:]] == cell[order[:-1]]
+        again = np.flatnonzero(same & (repeat[order[1:]] == repeat[order[:-1]]))
         if len(again):
             earliest = again[np.argmin(order[again + 1])]
             first, second = order[earliest], order[earliest + 1]
             raise source.wrong(
                 self._number[second],
                 f"agent {shown(agents[self._agent[second]])} has responded to item {shown(items[self._item[second]])} "
-                f"in {source.unit} {self._number[first]} already. Keep one of the two.",
+                f"in {source.unit} {self._number[first]} already. Keep one of the two; where both are its responses, number them "
+                "from 1 in `repeat`.",
                 slug="pool-duplicate",
             )
-        return self._texts.at(cell, (n_agents, n_items))
+        if not same.any():
+            return self._texts.at(cell, (n_agents, n_items)), None
+        position, starts = np.arange(len(cell)), np.append(True, ~same)
+        nth = np.empty(len(cell), dtype=np.int64)
+        nth[order] = position - np.maximum.accumulate(np.where(starts, position, 0))
+        every = self._texts.at(cell + nth * (n_agents * n_items), ((int(nth.max()) + 1) * n_agents, n_items))
+        kept = in_file(every)
+        if kept is None:
+            return every[:n_agents].copy(), every[n_agents:].copy()
+        return cast(Objects, kept.rows(slice(n_agents))), cast(Objects, kept.rows(slice(n_agents, None)))

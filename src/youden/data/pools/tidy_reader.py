@@ -1,6 +1,6 @@
 """Reads a pool from one tidy table, CSV or Parquet, with a row for each response.
 
-Its columns are agent, item, text, prompt and group; any other is refused.
+Its columns are agent, item, text, prompt, group and repeat; any other is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from youden.text.printable import acts
 from youden.unpacking import open_parquet, unpacked
 
 REQUIRED = ("agent", "item", "text")
-OPTIONAL = ("prompt", "group")
+OPTIONAL = ("prompt", "group", "repeat")
 
 BATCH, LEAST_ROWS, MOST_ROWS = 2**25, 1_000, 100_000
 """Bytes of a Parquet table that are looked at at once, about, and the rows that this may come to."""
@@ -112,8 +112,8 @@ class _TidyRows:
         self._prompts: dict[str, tuple[str, int]] = {}
 
     def add(self, record: Sequence[str | None], *, number: int) -> None:
-        """One record: agent, item, text, prompt, group."""
-        agent, item, text, prompt, group = record
+        """One record: agent, item, text, prompt, group, repeat."""
+        agent, item, text, prompt, group, repeat = record
         agent = self._source.id(agent, "agent", number)
         item = self._source.id(item, "item", number)
         self._cells.add(
@@ -121,6 +121,7 @@ class _TidyRows:
             self._items.setdefault(item, len(self._items)),
             self._source.text(text, number),
             number=number,
+            repeat=self._source.repeat(repeat, number),
         )
         if prompt:
             self._source.noticed(prompt, "prompt", number)
@@ -132,8 +133,10 @@ class _TidyRows:
     def add_plain(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Many records at once, the first of this number. Returns whether they are as they should be; if not, none is added, and
         `add` has to say what is wrong."""
-        agent, item, text, prompt, group = columns
+        agent, item, text, prompt, group, repeat = columns
         if agent.null_count or item.null_count or text.null_count or not _is_utf8(columns):
+            return False
+        if repeat.null_count < len(repeat):
             return False
         agents, items = _positions(agent, self._agents), _positions(item, self._items)
         import pyarrow.compute as pc  # loads as long as a small table is read
@@ -164,11 +167,13 @@ class _TidyRows:
 
     def pool(self) -> Pool:
         agents, items = list(self._agents), list(self._items)
+        texts, further = self._cells.grids(self._source, agents=agents, items=items)
         return Pool(
             agents=tuple(Agent(key, group=self._groups.get(key, (None,))[0]) for key in agents),
             items=tuple(Item(key, prompt=self._prompts.get(key, (None,))[0]) for key in items),
-            texts=self._cells.grid(self._source, agents=agents, items=items),
+            texts=texts,
             name=self._source.path.stem,
+            further=further,
         )
 
 
@@ -279,6 +284,8 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
 
 def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if name == "repeat" and pa.types.is_integer(value):
+        return
     if not any(
         test(value)
         for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)

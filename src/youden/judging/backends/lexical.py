@@ -78,10 +78,11 @@ class Lexical:
         Raises: PlanError [plan-other-pool], [plan-missing-text]; JudgeError [lexical-few-items] under 8 items with responses,
         [lexical-nothing-shared] where the items to fit on do not let a scale be set.
         """
-        item_of, agent_of = np.nonzero(pool.present.T)
+        item_of, agent_of = np.nonzero(pool.every_present.T)
+        once = np.flatnonzero(agent_of < pool.n_agents)  # two responses of one agent are no pair to fit on
         other_item = np.where(plan.arm == PAIRED, plan.item, plan.other_item)
         first, second = _rows_asked(pool, plan, other_item=other_item, rows=(agent_of, item_of))
-        texts = segment([*pool.texts.T[pool.present.T], *(item.prompt or "" for item in pool.items)])
+        texts = segment([*pool.every.T[pool.every_present.T], *(item.prompt or "" for item in pool.items)])
 
         rng = own_stream(self.seed)
         fold = _folds(np.unique(item_of), rng, n_items=pool.n_items)
@@ -100,7 +101,7 @@ class Lexical:
 
         arms = []
         for paired in (True, False):
-            one, two = sample_pairs(item_of, rng, paired=paired)
+            one, two = (once[rows] for rows in sample_pairs(item_of[once], rng, paired=paired))
             mass = shared_mass(matrix, one, two, weights=np.ascontiguousarray(weights.T))
             mass *= share[one] * share[two]
             arms.append((mass.T, fits_on[:, item_of[one]] & fits_on[:, item_of[two]]))
@@ -149,9 +150,10 @@ def _rows_asked(pool: Pool, plan: Plan, *, other_item: Ids, rows: tuple[Index, I
             f"items against {pool.n_agents} × {pool.n_items}. Make the plan from the pool it is judged on.",
             slug="plan-other-pool",
         )
-    row = np.full(pool.texts.shape, -1)
+    row = np.full(pool.every.shape, -1)
     row[rows] = np.arange(len(rows[0]))
-    first, second = row[plan.first, plan.item], row[plan.second, other_item]
+    one, two = plan.text_rows
+    first, second = row[one, plan.item], row[two, other_item]
     missing = np.flatnonzero((first < 0) | (second < 0))
     if missing.size:
         trial = missing[0]
@@ -250,7 +252,7 @@ def _without_prompts(pool: Pool) -> list[Finding]:
 def _copying_warnings(pool: Pool, texts: Segmented, *, rows: tuple[Index, Index]) -> list[Finding]:
     """texts: the responses, item by item as `rows` (agents, items) has them, then the prompts."""
     agent_of, item_of = rows
-    shares = np.full(pool.texts.shape, np.nan)
+    shares = np.full(pool.every.shape, np.nan)
     ends = np.searchsorted(item_of, np.arange(pool.n_items + 1))
     for j, item in enumerate(pool.items):
         if item.prompt is not None:
@@ -265,5 +267,5 @@ def _copying_warnings(pool: Pool, texts: Segmented, *, rows: tuple[Index, Index]
             agents=(pool.agents[copying.agent].id,),
             facts={"share": copying.share},
         )
-        for copying in copying_agents(shares)
+        for copying in copying_agents(np.hstack(np.split(shares, pool.repeats)))
     ]

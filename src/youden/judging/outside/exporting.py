@@ -121,9 +121,10 @@ def _digests(
 
 def _bytes_of(questions: Questions, plan: Plan, pool: Pool, *, around: Sequence[Message]) -> Ids:
     """int32[N]: the bytes of each trial's messages in UTF-8. around: the messages of two empty texts."""
-    length = np.array([[len(sendable(text).encode()) if text else 0 for text in row] for row in pool.texts])
+    length = np.array([[len(sendable(text).encode()) if text else 0 for text in row] for row in pool.every])
     other = np.where(plan.arm == INDEPENDENT, plan.other_item, plan.item)
-    both = length[plan.first, plan.item] + length[plan.second, other]
+    one, two = plan.text_rows
+    both = length[one, plan.item] + length[two, other]
     n_bytes: Ids = (both + sum(len(message.content.encode()) for message in around)).astype(np.int32)
     for row in np.flatnonzero(questions.cut(plan, pool)).tolist():
         n_bytes[row] = sum(len(one.content.encode()) for one in questions.request(plan, pool, row).messages)

@@ -58,9 +58,9 @@ class Questions:
 
         Raises: InputError [plan-missing-text] where the pool has no response.
         """
-        item, texts = plan.item.item(row), pool.texts
+        item, texts, (one, two) = plan.item.item(row), pool.every, plan.text_rows
         other = plan.other_item.item(row) if plan.arm.item(row) == INDEPENDENT else item
-        first, second = texts.item(plan.first.item(row), item), texts.item(plan.second.item(row), other)
+        first, second = texts.item(one.item(row), item), texts.item(two.item(row), other)
         if first is None or second is None:
             raise InputError(
                 f"The plan asks about a response that the pool does not have ({trial_name(plan, row)}). "
@@ -171,8 +171,8 @@ def key_of(canonical: Mapping[str, object]) -> str:
 
 def characters_of(plan: Plan, pool: Pool) -> Positions:
     """int64[N]: characters of each trial's two texts, as the pool has them."""
-    item, other = plan.trials.text_cells
-    return pool.lengths[plan.first, item] + pool.lengths[plan.second, other]
+    (item, other), (one, two) = plan.trials.text_cells, plan.text_rows
+    return pool.every_length[one, item] + pool.every_length[two, other]
 
 
 def characters(request: Request) -> int:
@@ -218,9 +218,10 @@ def keys(questions: Questions, plan: Plan, pool: Pool, *, start: int = 0) -> Ite
         kept.clear()
         part = slice(begin, begin + MOST_TEXTS)
         other = np.where(plan.arm[part] == INDEPENDENT, plan.other_item[part], plan.item[part])
+        one_row, two_row = plan.text_rows
         cells = (
-            plan.first[part].astype(np.int64) * n_items + plan.item[part],
-            plan.second[part].astype(np.int64) * n_items + other,
+            one_row[part].astype(np.int64) * n_items + plan.item[part],
+            two_row[part].astype(np.int64) * n_items + other,
         )
         columns = (*(cell.tolist() for cell in cells), plan.replicate[part].tolist())
         for row, (first, second, replicate) in enumerate(zip(*columns, strict=True), begin):
@@ -243,7 +244,7 @@ _Text = tuple[int, int, bytes, bytes]
 
 
 def _text(questions: Questions, plan: Plan, pool: Pool, row: int, cell: tuple[int, int]) -> _Text:
-    text = pool.texts[cell]
+    text = pool.every[cell]
     if text is None:
         questions.request(plan, pool, row)  # which says what is missing
     sent = sendable(text)

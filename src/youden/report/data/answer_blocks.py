@@ -66,6 +66,8 @@ class Predictions:
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
 
+MOST_TEXTS = 1_500_000_000
+"""More than a pool has, whose square fits a code."""
 AT_ONCE = 8_000_000
 """Trials that are sorted at once, about; 200 bytes each."""
 
@@ -97,18 +99,23 @@ def codes_of(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     """int64[N]: 4 × the two cells, whichever is read first, + 2 where the later cell is, + 1 for a yes; −1 without an answer."""
     first, second = cell_keys(columns, plan)
     low, high = np.minimum(first, second), np.maximum(first, second)
-    code = 4 * (low * (plan.n_agents * plan.n_items) + high) + 2 * (first > second)
+    n_texts = MOST_TEXTS if "first_repeat" in columns else plan.n_agents * plan.n_items
+    code = 4 * (low * n_texts + high) + 2 * (first > second)
     answered = columns["missing"] == 0
     return np.where(answered, code + (columns["hard"] == 1), -1)
 
 
 def cell_keys(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Positions, Positions]:
-    """int64[N] each: the cell of the first and of the second text, agent × J + item."""
+    """int64[N] each: the cell of the first and of the second text, agent × J + item; repeats behind the cells of all agents."""
     item, other = columns["item"], columns["item"]
     if (apart := columns["arm"] == INDEPENDENT).any():
         other = np.where(apart, columns["other_item"], item)
     J = np.int64(plan.n_items)
-    return columns["first"] * J + item, columns["second"] * J + other
+    first, second = columns["first"], columns["second"]
+    if "first_repeat" in columns:
+        first = first + (columns["first_repeat"] - 1) * plan.n_agents
+        second = second + (columns["second_repeat"] - 1) * plan.n_agents
+    return first * J + item, second * J + other
 
 
 def repeats_of(code: Positions) -> Repeats:

@@ -12,12 +12,13 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.store.answers import open_store
-from youden.nouns import Completion, Json, Verdicts
+from youden.nouns import Completion, Json, Pool, Verdicts
 from youden.report.data.evidence import ReportTexts
 from youden.report.data.ranking_tables import clipped, readable
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialLine
 
+Cell = tuple[int, int, int]
 MAX_TRIALS = 2_000
 MAX_BYTES = 1_100_000
 MAX_TEXT = 4_000
@@ -118,7 +119,7 @@ def sample_trials(
     """Every surprising trial before ordinary ones, until the page is full. Half of it at most is kept for the rows `ahead`."""
     drawn = book.surprising(rng, MAX_TRIALS).tolist()
     lines = dict(zip(rows := [*ahead, *drawn], book.lines(rows), strict=True))
-    texts: dict[tuple[int, int], int] = {}
+    texts: dict[Cell, int] = {}
     shown: list[str] = []
     pairs: dict[int, tuple[int, int]] = {}
     left = max_bytes
@@ -157,15 +158,20 @@ def raw_answers(keys: Sequence[bytes], store: str | None) -> tuple[RawAnswer | N
     return tuple(_raw(found[name]) if name in found else None for name in names)
 
 
-def cells_of(line: TrialLine) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(agent, item) of the first and of the second text of a trial, as positions."""
-    return (line.first, line.item), (line.second, line.item if line.other_item is None else line.other_item)
+def cells_of(line: TrialLine) -> tuple[Cell, Cell]:
+    """(agent, item, repeat) of the first and of the second text of a trial: positions, and a number from 1."""
+    other = line.item if line.other_item is None else line.other_item
+    return (line.first, line.item, line.first_repeat or 1), (line.second, other, line.second_repeat or 1)
 
 
-def _text(sources: Sources, cell: tuple[int, int]) -> str | None:
-    if sources.texts.pool is None:
-        return None
-    text = sources.texts.pool.texts[cell]
+def text_of(pool: Pool | None, cell: Cell) -> str | None:
+    """The text; None where there is none, or no pool."""
+    agent, item, repeat = cell
+    return None if pool is None else pool.every[agent + (repeat - 1) * pool.n_agents, item]
+
+
+def _text(sources: Sources, cell: Cell) -> str | None:
+    text = text_of(sources.texts.pool, cell)
     return None if text is None else clipped(text, MAX_TEXT)
 
 

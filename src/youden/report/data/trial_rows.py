@@ -33,6 +33,7 @@ class TrialLine:
     """One trial; agents and items are positions in the plan's ids.
 
     answer: None where missing, then `missing` says why. against: the other judge's hard answer, None without one.
+    first_repeat, second_repeat: which of its responses each agent shows, from 1; None where nobody has several.
     """
 
     row: int
@@ -46,6 +47,8 @@ class TrialLine:
     missing: str | None
     kind: Kind
     against: float | None
+    first_repeat: int | None = None
+    second_repeat: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class TrialRows:
         of = {name: self.columns[name][at] for name in ("item", "other_item", "first", "second", "arm", "missing")}
         answered, independent = bool(of["missing"] == 0), bool(of["arm"] == INDEPENDENT)
         other = np.nan if self.against is None else float(self.against[at])
+        repeats = ("first_repeat", "second_repeat") if "first_repeat" in self.columns else ()
         return TrialLine(
             row=row,
             item=int(of["item"]),
@@ -133,6 +137,7 @@ class TrialRows:
             missing=None if answered else MISSING_REASONS[of["missing"]],
             kind=KINDS[self.kind[at]],
             against=None if np.isnan(other) else other,
+            **{name: int(self.columns[name][at]) for name in repeats},
         )
 
     def find(self, chosen: Chosen, *, by: Column = "kind", descending: bool = False) -> Positions:
@@ -241,7 +246,7 @@ def surprising(kind: Codes, rng: np.random.Generator, most: int) -> Positions:
 
 
 def same_trials(plan: Plan, other: Plan) -> Positions:
-    """int64[N]: the row of `other` that asks what each row of `plan` asks (agents, items, arm, replicate), −1 for none."""
+    """int64[N]: the row of `other` that asks what each row of `plan` asks (agents, items, arm, replicate, repeats); −1: none."""
     agent = {name: k for k, name in enumerate(plan.agent_ids)}
     item = {name: k for k, name in enumerate(plan.item_ids)}
     mine = _asked(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
@@ -259,5 +264,7 @@ def same_trials(plan: Plan, other: Plan) -> Positions:
 
 def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
     other = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
+    asked = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
     columns = [agent[plan.first], agent[plan.second], item[plan.item], other, plan.arm, plan.replicate]
+    columns += [asked.columns()[name] for name in ("first_repeat", "second_repeat")]
     return np.stack(columns, axis=1).astype(np.int64)

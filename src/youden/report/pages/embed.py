@@ -173,6 +173,8 @@ def trial_data(
         "items": _named(items, sample.items if sampled else ()),
     }
     lines = [vars(line) for line in sample.lines] if sampled else []
+    if not any(line["first_repeat"] for line in lines):
+        lines = [{name: value for name, value in line.items() if not name.endswith("_repeat")} for line in lines]
     return {
         **shown,
         "lines": [list(line.values()) for line in lines],

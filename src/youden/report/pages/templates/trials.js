@@ -200,11 +200,12 @@
     const said = line.hard === null ? `no answer: ${line.missing}` : `${line.hard ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
     const parts = [head, make("p", `${line.arm}; the judge says ${said}${line.against === null ? "" : `; the other judge says ${line.against ? "yes" : "no"}`}.`)];
     const pair = make("div", "", { className: "pair" });
-    [["first", line.first, line.item], ["second", line.second, line.other_item ?? line.item]].forEach(([side, who, what]) => {
+    const sides = [["first", line.first, line.item, line.first_repeat], ["second", line.second, line.other_item ?? line.item, line.second_repeat]];
+    sides.forEach(([side, who, what, repeat]) => {
       const column = document.createElement("div");
       const text = marked(opened[side], words(opened[side === "first" ? "second" : "first"]));
       text.setAttribute("aria-label", `Text read ${side}`);
-      column.append(make("h4", `Read ${side}: ${agent(who)} on ${data.items[what]}`, { className: "break" }), text);
+      column.append(make("h4", `Read ${side}: ${agent(who)} on ${data.items[what]}${repeat ? `, repeat ${repeat}` : ""}`, { className: "break" }), text);
       pair.append(column);
     });
     parts.push(pair);

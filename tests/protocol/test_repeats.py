@@ -1,0 +1,164 @@
+"""Pools whose agents responded several times: which repeat a trial shows, from plan to report; and pools that have none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import Youden
+from pools import make_pool
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools import spool
+from youden.data.pools.pool_reader import read_pool, write_pool
+from youden.errors import PoolError
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.question.questions import keys
+from youden.nouns import Plan, Pool
+from youden.nouns.pool import in_file
+from youden.protocol.extending import add_calls
+from youden.protocol.plan import make_plan
+from youden.report.data.openings import cells_of, text_of
+from youden.report.data.trial_rows import TrialBook
+
+WORDS = np.array([f"word{n}" for n in range(300)])
+
+
+def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: bool = False) -> Pool:
+    """Every text is another, of words that its item's texts share."""
+    rng = np.random.default_rng(5)
+    one = make_pool(n_agents, n_items)
+    blocks = [
+        np.array(
+            [[" ".join(rng.choice(WORDS[20 * j : 20 * j + 60], 14)) for j in range(n_items)] for _ in range(n_agents)],
+            dtype=object,
+        )
+        for _ in range(n_repeats)
+    ]
+    if gaps:
+        blocks[-1][0, :] = None
+        for block in blocks[1:]:
+            block[1, 3] = None
+    return Pool.of_blocks(one.agents, one.items, blocks, "repeats")
+
+
+def shown(plan: Plan, pool: Pool) -> np.ndarray:
+    """int[K, J, R]: how often paired trials show each response."""
+    n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
+    paired = plan.arm == 0
+    for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
+        of = plan.trials.columns()
+        np.add.at(n, (of[agent][paired], plan.item[paired], of[repeat][paired] - 1), 1)
+    return n
+
+
+@pytest.mark.parametrize("design", ["cyclic", "dense", "adaptive"])
+def test_trials_show_an_agent_s_repeats_evenly(design: str) -> None:
+    pool = pool_of(gaps=True)
+    plan = make_plan(pool, design=design, calls=500 if design in ("cyclic", "adaptive") else None)
+    n = shown(plan, pool)
+    there = np.arange(pool.repeats) < pool.n_repeats[:, :, None]
+    assert (n[~there] == 0).all()
+    least = np.where(there, n, 10**6).min(axis=2)
+    assert (n.max(axis=2) - least <= 1).all(), "a response of a cell is shown at most once more than another"
+    whole = n[2:].sum(axis=1)
+    assert (whole.max(axis=1) - whole.min(axis=1) <= 0.25 * whole.mean()).all()
+
+
+def test_two_repeats_of_one_agent_never_meet() -> None:
+    for design in ("cyclic", "dense", "adaptive"):
+        plan = make_plan(pool_of(), design=design, independent="twin" if design == "dense" else None)
+        assert (plan.first != plan.second).all()
+
+
+def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> None:
+    pool = pool_of(gaps=True)
+    small, large = (make_plan(pool, calls=calls, n_independent=20) for calls in (146, 218))
+    paired = [plan.trials.take(plan.arm == 0) for plan in (small, large)]
+    assert paired[1].starts_with(paired[0])
+    grown = add_calls(small, pool, calls=72)
+    assert grown.trials.starts_with(small.trials)
+    behind = grown.trials.take(slice(len(small), None))
+    rest = paired[1].take(slice(len(paired[0]), None))
+    for name in ("item", "first", "second", "first_repeat", "second_repeat"):
+        assert np.array_equal(behind.columns()[name], rest.columns()[name])
+
+
+def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:
+    pool = pool_of()
+    once = Pool(pool.agents, pool.items, pool.texts, pool.name)
+    with_, without = make_plan(pool, calls=200), make_plan(once, calls=200)
+    assert without.trials.first_repeat is None
+    bare = replace(with_.trials, first_repeat=None, second_repeat=None)
+    assert bare.starts_with(without.trials)
+    assert len(bare) == len(without)
+    assert with_.pool_digest != without.pool_digest
+
+
+def test_the_key_of_an_answer_is_that_of_the_texts_that_were_shown() -> None:
+    pool = pool_of(gaps=True)
+    plan = make_plan(pool, calls=300)
+    questions = load_judge_config("gpt-4o-mini").questions()
+    rows, (one, two) = dict(keys(questions, plan, pool)), plan.text_rows
+    for row in range(len(plan)):
+        request = questions.request(plan, pool, row)
+        other = plan.other_item[row] if plan.arm[row] else plan.item[row]
+        text = "".join(message.content for message in request.messages)
+        assert str(pool.every[one[row], plan.item[row]]) in text
+        assert str(pool.every[two[row], other]) in text
+        assert rows[row] == questions.key(request)
+
+
+@pytest.mark.parametrize("kind", ["folder", "csv", "parquet"])
+@pytest.mark.parametrize("most", [200_000_000, 10])
+def test_a_pool_with_repeats_is_read_as_it_was_written(
+    tmp_path: Path, youden: Youden, monkeypatch: pytest.MonkeyPatch, kind: str, most: int
+) -> None:
+    pool = pool_of(gaps=True)
+    write_pool(pool, tmp_path / "pool")
+    monkeypatch.setattr(spool, "MOST_IN_MEMORY", most)
+    place = tmp_path / "pool"
+    if kind != "folder":
+        place = tmp_path / f"t.{kind}"
+        assert youden("export", "pool", str(place)).code == 0
+    read = read_pool(place)
+    assert [*map(list, read.every)] == [*map(list, pool.every)]
+    assert (in_file(read.every) is not None) == (most == 10)
+    assert np.array_equal(read.n_repeats, pool.n_repeats)
+    assert read.n_responses == pool.n_responses
+    assert np.array_equal(read.every_length, pool.every_length)
+    if kind == "folder":
+        assert read.digest == pool.digest
+
+
+def test_repeats_that_are_numbered_alike_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("agent,item,text,repeat\na,x,one,1\na,x,two,1\n", encoding="utf-8")
+    with pytest.raises(PoolError, match=r"\[pool-duplicate\]"):
+        read_pool(file)
+    file.write_text("agent,item,text,repeat\na,x,one,first\n", encoding="utf-8")
+    with pytest.raises(PoolError, match=r"\[pool-repeat\]"):
+        read_pool(file)
+
+
+def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path, youden: Youden) -> None:
+    write_pool(pool_of(gaps=True), tmp_path / "pool")
+    (tmp_path / "run.yaml").write_text("pool: pool\njudge: lexical\ncalls: 170\nout: run\n", encoding="utf-8")
+    ran = youden("run", "run.yaml")
+    assert ran.code == 0
+    assert "agents have up to 3 responses to an item" in ran.err
+    assert youden("extend", "run", "--calls", "36").code == 0
+    folder, pool = RunFolder(tmp_path / "run"), read_pool(tmp_path / "pool")
+    plan = folder.read_plan()
+    result = folder.read_verdicts(plan)
+    assert plan.trials.first_repeat is not None
+    assert set(plan.trials.first_repeat.tolist()) == {1, 2, 3}
+    book, (one, two) = TrialBook(result), plan.text_rows
+    for row in range(0, len(plan), 7):
+        first, second = cells_of(book.line(row))
+        assert text_of(pool, first) == pool.every[one[row], plan.item[row]]
+        assert text_of(pool, second) is not None
+    assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert (two >= 0).all()
