@@ -86,7 +86,7 @@ def test_a_table_s_column_of_repeats_keeps_every_response(tmp_path: Path, youden
 
 def test_rows_that_repeat_agent_and_item_are_repeats_where_the_import_is_told_so(tmp_path: Path) -> None:
     file = write(tmp_path / "t.jsonl", *({"agent": "a", "prompt": "Say.", "text": text} for text in "xyx"))
-    assert load("table", file).pool.n_items == 3
+    assert load("table", file).pool.n_items == 2
     assert repeats(load("table", file, repeat="rows")) == [
         ("a", "item-0000", 1, "x"),
         ("a", "item-0000", 2, "y"),
