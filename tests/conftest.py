@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers 
 # Containers often forbid bytecode: then every worker and every command that a test starts compiles all it imports again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-gc.set_threshold(10_000)
+gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
 # How long an example takes says how busy the machine is. Few examples here: .ci/long draws them again under eight seeds.
 settings.register_profile("unhurried", deadline=None, max_examples=50)
 settings.load_profile("unhurried")
@@ -25,12 +25,6 @@ settings.load_profile("unhurried")
 def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`: one worker more than there are cores, for a third of the tests' time is waiting for servers."""
     return (os.cpu_count() or 1) + 1
-
-
-def pytest_collection_finish() -> None:
-    """What importing and collecting made stays to the end: the collector looks through it no more."""
-    gc.collect()
-    gc.freeze()
 
 
 ROOT = Path(__file__).parents[1]

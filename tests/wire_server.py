@@ -22,7 +22,7 @@ Fault = Literal["none", "reset", "stall", "truncated", "malformed", "no_choices"
 
 @dataclass(frozen=True)
 class Reply:
-    """What comes back: a completion (`text`, …), an HTTP error (`status` from 400 on), a `body` as it is, or a `fault`."""
+    """What comes back: a completion (`text`, …), an HTTP error (`status` from 400 on), or a `fault` of the wire."""
 
     text: str | None = "YES"
     status: int = 200
@@ -37,8 +37,6 @@ class Reply:
         default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 1}
     )
     logprobs: Any = None
-    fingerprint: str | None = None
-    body: str | None = None
 
 
 def same_item(body: Mapping[str, Any]) -> str:
@@ -104,8 +102,6 @@ class WireServer:
         if reply.status >= 400:
             error = {"error": dict(reply.error)} | ({"type": "error"} if claude else {})
             return web.json_response(error, status=reply.status, headers=reply.headers)
-        if reply.body is not None:
-            return web.Response(text=reply.body, content_type="application/json")
         match reply.fault:
             case "reset":
                 assert request.transport is not None
@@ -119,11 +115,10 @@ class WireServer:
                 assert request.transport is not None
                 request.transport.close()
                 return cut
-            case "malformed" | "html":
-                text = "<html>busy</html>" if reply.fault == "html" else '{"choices": [{"mess'
-                return web.Response(
-                    text=text, content_type="text/html" if reply.fault == "html" else "application/json"
-                )
+            case "malformed":
+                return web.Response(body=b'{"choices": [{"mess', content_type="application/json")
+            case "html":
+                return web.Response(body=b"<html>busy</html>", content_type="text/html")
             case "no_choices":
                 return web.json_response({"id": "x", "model": "m", "choices": []})
             case "none":
@@ -137,8 +132,6 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
     whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
-    if reply.fingerprint:
-        whole["system_fingerprint"] = reply.fingerprint
     if reply.usage is None:
         return whole
     return whole | {"usage": {**reply.usage, "total_tokens": sum(int(n) for n in reply.usage.values())}}

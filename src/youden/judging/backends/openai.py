@@ -23,13 +23,19 @@ _NO_KEY = "none"
 
 
 class OpenAIJudge:
-    """One chat completion a request."""
+    """One chat completion a request. `client`: an SDK client of your own, its retries off."""
 
-    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        client: AsyncOpenAI | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.name = connection.name
         self._connection = connection
         self._clock = clock
-        self._client = sdk_client(connection)
+        self._client = client or sdk_client(connection)
 
     async def answer(self, request: Request) -> Completion:
         """The model's reply. Raises: CallError."""
