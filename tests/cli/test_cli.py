@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import book
-from commands import Youden, write_config, write_pool
+from commands import Ended, Youden, write_config, write_pool
 from youden import cli
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Scores, Signature
@@ -103,6 +104,45 @@ def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None
     assert said["signature"] in (folder / "report.html").read_text(encoding="utf-8")
 
 
+def beside_the_table(ended: Ended) -> list[str]:
+    lines = [*ended.out.splitlines(), *ended.err.splitlines()]
+    title = next(line for line in lines if " agents on " in line)
+    return [line for line in lines if line != title and line[0] not in "┏┃┡│└" and not line.startswith("judging")]
+
+
+def test_run_prints_six_lines_beside_its_table_and_ends_with_the_way_on(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv", n_items=30)
+    write_config(tmp_path / "mine.yaml", pool="mine.csv")
+    ended = youden("run", "mine.yaml", "--calls", "200", "--seed", "4")
+    assert ended.code == 0, ended.err
+    lines = beside_the_table(ended)
+    assert len(lines) <= 6, lines
+    assert max(map(len, ended.out.splitlines()[1:])) <= 80
+    assert lines[-1].startswith(("winner: ", "no winner yet: "))
+    assert f"report: {Path('runs/mine/report.html')} (youden:" in lines[-1]
+    assert len(lines) < len(beside_the_table(youden("run", "mine.yaml", "--calls", "200", "--seed", "4", "--verbose")))
+    other = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
+    assert "seed was 4 and is 5" in other.err
+    quiet = youden("run", "mine.yaml", "--seed", "4", "--calls", "200", "--quiet")
+    assert (quiet.err, beside_the_table(quiet)) == ("", [])
+    assert youden("run", "mine.yaml", "--quiet", "--verbose").code == 2
+    assert youden("run", "mine.yaml", "--calls", "200", "--trials", "9").code == 2
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_way_on_is_a_command_that_tells_more(youden: Youden, tmp_path: Path, gaps: bool) -> None:
+    write_pool(tmp_path / "mine.csv", n_agents=6, n_items=60)
+    lines = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    if gaps:
+        (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", trials=20)
+    ended = youden("run", "mine.yaml")
+    found = re.search(r"no winner yet: .*; about ([\d,]+) calls: `youden (.*)`; report", ended.err)
+    assert found, ended.err
+    grown = youden(*shlex.split(found[2]))
+    assert grown.code == 0, grown.err
+
+
 def test_the_steps_one_by_one_make_what_run_makes(youden: Youden, tmp_path: Path) -> None:
     write_pool(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
@@ -155,7 +195,7 @@ def test_a_judge_that_may_cost_money_needs_a_cap_before_anything_is_sent(youden:
     ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[max-cost-needed]")
-    assert re.search(r"340 calls .* about [\d,]+ tokens in .* cost \$0\.\d\d with gpt-4o-mini", ended.err)
+    assert re.search(r"340 calls to gpt-4o-mini, .* \$0\.\d\d, about ±", ended.err)
     ended = youden("run", "mine.yaml", "--judge", "gpt-4o-mini", "--max-cost", "1")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[judge-no-key]")

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -135,6 +136,8 @@ def _expected(expected: Expected) -> dict[str, Json]:
 @run_options.asking
 @options.labels
 @progress.option
+@options.verbose
+@options.quiet
 @options.json
 def run_command(
     *,
@@ -143,20 +146,25 @@ def run_command(
     asking: run_options.Terms,
     labels: Path | None,
     to_mlflow: bool,
+    verbose: bool,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Rank the agents of CONFIG, from its pool to report.html.
 
-    The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped.
+    The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped. The last line says
+    who won, or what would tell, and where the report is, which says the rest.
 
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
     and is no proof of correctness.
     """
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet cannot go together. Give one of them.")
     chosen = run_options.run_config(config, said)
     from youden.run.fitting import fit
     from youden.run.pipeline import judge_run, plan_run
-    from youden.run.precision import expected_of_run
+    from youden.run.precision import expected_of_run, way_on
 
     if to_mlflow:
         progress.check()
@@ -167,11 +175,13 @@ def run_command(
 
         table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
     expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
-    show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
-    with progress_bar() as bar:
+    if verbose or as_json:
+        show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    elif not quiet:
+        show.show_plan_line(planned.plan, planned.cost, planned.judge.name, expected=expected)
+    with nullcontext() if quiet else progress_bar() as bar:
         result = judge_run(planned, asking(progress=bar))
-    if result.plan.rounds is not None:
-        show.note(result.plan.notes[-1])
+    why = f"{result.plan.notes[-1]}; " if result.plan.rounds is not None else ""
     from youden.pools.look.likeness import clones_of
     from youden.report.pages.writing import write_report  # after the asking: charts and pandas take a second to load
     from youden.run.partner_rules import rules_of
@@ -180,7 +190,15 @@ def run_command(
     fit(planned.folder, rules=rules)
     if table is not None:
         validate(planned.folder, table)
-    show.show_result(write_report(planned.folder).summary, as_json=as_json)
+    summary = write_report(planned.folder).summary
+    calls = summary.calls
+    each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
+    ends = why + way_on(planned.folder, summary.facts.choice, usd_per_call=each)
+    if verbose or as_json:
+        show.show_result(summary, as_json=as_json)
+        show.note(ends)
+    else:
+        show.show_in_short(summary, ends, str(planned.folder.path / "report.html"), quiet=quiet)
     if to_mlflow:
         progress.log(planned.folder)
 

@@ -148,6 +148,13 @@ html = click.option(
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
 
+quiet = click.option("--quiet", is_flag=True, help="Print the ranking's table and nothing else.")
+verbose = click.option(
+    "--verbose",
+    is_flag=True,
+    help="Say all there is to the plan and the ranking, as the report does; else a few lines.",
+)
+
 max_cost = click.option("--max-cost", type=Number(min=0), metavar="USD", help="The most that this command may spend.")
 max_missing = click.option(
     "--max-missing",

@@ -34,6 +34,12 @@ _OF_CONFIG: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "trials": click.option(
         "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."
     ),
+    "calls": click.option(
+        "--calls", type=click.IntRange(min=1), metavar="N", help="Calls in all, in place of the config's budget."
+    ),
+    "seed": click.option(
+        "--seed", type=click.IntRange(min=0), help="Draws the comparisons. [default: the config's, else 0]"
+    ),
     "width": click.option(
         "--width",
         type=Number(0, 1, min_open=True, max_open=True),
@@ -46,7 +52,7 @@ _OF_CONFIG: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 }
 """The option of each config key that a command line may say."""
 
-PLANNING = ("judge", "max_cost", "out", "store", "target", "trials", "width")
+PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "trials", "width")
 """Config keys that `plan`, `judge` and `run` take on the command line."""
 
 
@@ -82,7 +88,9 @@ def run_config(path: Path, said: Said) -> RunConfig:
         changes["robust"] = False
     elif said.get("robust"):
         changes["trusted"] = []
-    if "trials" in said or "width" in said:  # in place of whatever budget the config names
+    if "trials" in said and "calls" in said:
+        raise click.UsageError("--calls and --trials both say how much is asked. Give one of them.")
+    if said.keys() & {"trials", "calls", "width"}:  # in place of whatever budget the config names
         budget: dict[str, Json] = {"calls": None, "percent": None, "trials": None, "width": None}
         changes = budget | changes | ({} if "width" in said else {"width_share": None})
     config = with_usual_store(load_run_config(path, changes), options.usual_store())

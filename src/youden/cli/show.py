@@ -36,6 +36,9 @@ def note(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
+COLUMNS = 80
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """The reader had enough: `main` ends quietly."""
@@ -43,8 +46,8 @@ class _Console(Console):
 
 
 def console() -> Console:
-    """Standard output; 120 columns wide where it is no terminal."""
-    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 120)
+    """Standard output; 80 columns wide where it is no terminal."""
+    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
 
 
 def draw(of: Table) -> None:
@@ -141,6 +144,17 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
         note(f"plan: {line}")
 
 
+def show_plan_line(plan: Plan, cost: Cost, judge: str, *, expected: Expected) -> None:
+    """The same in one line, on standard error."""
+    usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
+    stored = f" ({cost.stored:,} stored)" if cost.stored else ""
+    width = f", about ± {expected.half_width[1.0][1]:.3f}" if 1.0 in expected.half_width else ""
+    note(
+        f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
+        f"{usd}{width}"
+    )
+
+
 def places(low: int, high: int) -> str:
     """`3` or `3–5`."""
     return str(low) if low == high else f"{low}–{high}"
@@ -181,6 +195,28 @@ def _agreement(found: Agreement | None) -> str:
     if found is None or found.value is None:
         return "–"
     return with_interval(found.value, found.low, found.high)
+
+
+MOST_WARNINGS = 3
+
+
+def show_in_short(data: Summary, way_on: str, report: str, *, quiet: bool) -> None:
+    """A fitted run in few lines: its ranking and choice on standard output, three warnings at most and the way on beside it."""
+    from youden.report.data.warnings import together
+
+    if quiet:
+        show_ranking(data)
+        return
+    lines = [line.short for _, line in together(data.warnings, headline=data.headline)]
+    more = len(lines) - MOST_WARNINGS
+    for at, line in enumerate(lines[:MOST_WARNINGS], 1):
+        note(f"warning: {line}" + (f" (and {more} more: see the report)" if at == MOST_WARNINGS and more > 0 else ""))
+    click.echo(printable(data.headline))
+    show_ranking(data)
+    if data.labels is not None:
+        show_labels(data.labels)
+    parts = data.signature.split("|")
+    note(f"{way_on}; report: {report} ({parts[0]}, {parts[-1]})")
 
 
 def show_result(data: Summary, *, as_json: bool) -> None:

@@ -5,15 +5,18 @@ Where the run asks until a width is there, also what that takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError, StatisticsError
 from youden.nouns import PAIRED, Plan, Verdicts
+from youden.nouns.facts import ChoiceFacts
 from youden.nouns.judging import AnswerKind
 from youden.protocol.blocks import extensions_of
 from youden.protocol.designs.adaptive import Width, width_of
@@ -139,6 +142,71 @@ def known_parts(folder: RunFolder) -> VarianceParts | None:
 def expected_of_run(plan: Plan, folder: RunFolder, *, kind: AnswerKind) -> Expected:
     """What `plan` is expected to buy, by the answers in the run's folder where they are enough to say so."""
     return expected_of(plan, known_parts(folder), kind=kind)
+
+
+_LARGE = 2_000_000
+"""Trials above which answers are not read again to say how many more would tell."""
+_FIRST = 1.3
+"""How much wider than a pair's own interval the bound is that allows for having come first, about."""
+
+
+def way_on(folder: RunFolder, choice: ChoiceFacts | None, *, usd_per_call: float | None) -> str:
+    """Who won, or who still may and what would tell the first two apart: about how many calls or items, with the command.
+
+    So many bring the 95 % interval of their difference below the difference itself, by the run's own answers; where these do not
+    tell how far items matter, it is taken to go with 1/√trials.
+    """
+    if choice is None:
+        return "no winner: some agents cannot be compared with the leader"
+    if not choice.as_good:
+        return f"winner: {', '.join(choice.agents)}"
+    others, run = choice.as_good, shlex.quote(str(folder.path))
+    more = f" or {len(others) - 2} more" if len(others) > 2 else ""
+    said = f"no winner yet: {' or '.join([', '.join(choice.agents), *others[:2]])}{more}"
+    plan = folder.read_plan()
+    if plan.rounds is not None:
+        return f"{said}; with more `calls:` in {folder.file('config.yaml')} the same command goes on"
+    two = [choice.agents[-1], others[0]]
+    slots, items = _told_apart_by(folder, plan, two)
+    if slots is None:
+        n = "more items tell" if items is None else f"about {items:,} items more tell"
+        return f"{said}; {n}: `youden extend {run} --items POOL`"
+    focus = plan.n_agents > 2 * len(
+        two
+    )  # a call places an agent that is focused on; a slot of K calls gives everybody two
+    calls = slots * 2 * (len(two) if focus else plan.n_agents)
+    usd = f", ${usd_per_call * calls:,.2f}" if usd_per_call else ""
+    names = shlex.join(word for name in two for word in ("--focus", name))
+    return f"{said}; about {calls:,} calls{usd}: `youden extend {run} --calls {calls}{f' {names}' if focus else ''}`"
+
+
+def _told_apart_by(folder: RunFolder, plan: Plan, two: Sequence[str]) -> tuple[int | None, int | None]:
+    """Slots more that may tell two agents apart; where these items have not so many, None, and the items more that may."""
+    K, J = plan.n_agents, plan.n_items
+    rows = {row.agent: row for row in folder.read_ranking()}
+    ability, half = [], 0.0
+    for name in two:
+        row = rows[name]
+        if row.ability is None or row.low is None or row.high is None:
+            return None, None
+        ability.append(row.ability)
+        half += ((row.high - row.low) / 2) ** 2
+    apart = abs(ability[0] - ability[1]) / _FIRST
+    if not apart > 0:
+        return None, None
+    now, most = int((plan.arm == PAIRED).sum()) / K, (K - 1) * J
+    parts = None if len(plan) > _LARGE else known_parts(folder)
+    if parts is None:
+        need = now * half / apart**2
+        times = max(need / now, 1.1)
+        return (ceil((times - 1) * now), None) if times * now <= most else (None, ceil((times - 1) * J))
+    places = [plan.agent_ids.index(name) for name in two]
+    both = VarianceParts(*(part[places].sum(keepdims=True) for part in parts))
+    slots = slots_for(both, apart, share=1.0, n_items=J, most=most)
+    if slots is not None and now < most:
+        return max(slots - round(now), ceil(now / 10)), None
+    n_items = items_for(both, apart, share=1.0, n_agents=K)
+    return None, None if n_items is None else max(n_items - J, ceil(J / 10))
 
 
 def refuse_out_of_reach(plan: Plan) -> None:

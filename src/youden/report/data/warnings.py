@@ -103,18 +103,23 @@ def grouped(advice: Sequence[Finding], doubts: Doubts, *, headline: str) -> tupl
 
     Of one kind several stand in one line; what repeats another, or the headline, is left out.
     """
+    lines = together((*advice, *doubts.against), headline=headline)
+    found = [Group(about, tuple(line for of, line in lines if of == about)) for about in TITLES]
+    return tuple(group for group in found if group.lines)
+
+
+def together(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
+    """One line for each kind, with what it is about; what repeats another, or the headline, is left out."""
     kinds: dict[tuple[About, str, str], list[Finding]] = {}
-    for one in (*advice, *doubts.against):
+    for one in findings:
         if one.says in headline:
             continue
         kind = kind_of(one)
-        together = one.slug if kind.several or kind.once else one.says
-        same = kinds.setdefault((kind.about, together, str(one.facts.get("judge"))), [])
+        slug = one.slug if kind.several or kind.once else one.says
+        same = kinds.setdefault((kind.about, slug, str(one.facts.get("judge"))), [])
         if all(one.says != other.says for other in same):
             same.append(one)
-    lines = [(about, _line(said)) for (about, *_), said in kinds.items()]
-    found = [Group(about, tuple(line for of, line in lines if of == about)) for about in TITLES]
-    return tuple(group for group in found if group.lines)
+    return [(about, _line(said)) for (about, *_), said in kinds.items()]
 
 
 def first_sentence(text: str) -> str:
