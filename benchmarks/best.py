@@ -53,7 +53,7 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
         rng = np.random.default_rng([seed, round(10 * percent)])
         D, truth = draw(rng)
         found = found_of(D, plan_of(D.shape, percent, rng))
-        taken = choice(found.ability, found.kind, differences(found.ability, found.kind), rng=np.random.default_rng(0))
+        taken = choice(found.ability, found.kind, differences(found.ability, found.kind))
         assert taken is not None
         (named,) = taken.agents
         regret = float(truth.max() - truth[named])
@@ -76,7 +76,7 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
     made = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
     C = np.cov(np.array(abilities).T)
     known = CentredCovariance(C, np.full(len(C), KNOWN))
-    told = [choice(a, known, differences(a, known), rng=np.random.default_rng(0)) for a, _ in regrets]
+    told = [choice(a, known, differences(a, known)) for a, _ in regrets]
     least = float(np.mean([one.within for one in told if one is not None]))
     return {**made, "wide": round(made["within"] / least, 3) if least else float("nan")}
 

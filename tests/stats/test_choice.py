@@ -17,7 +17,7 @@ def chosen(
     K = len(ability)
     centre = np.eye(K) - 1 / K
     of = CentredCovariance(centre @ covariance @ centre, np.full(K, freedom))
-    return choice(ability, of, differences(ability, of), rng=np.random.default_rng(0), top=top, share=share)
+    return choice(ability, of, differences(ability, of), top=top, share=share)
 
 
 def spread(K: int, error: Floats, correlation: float) -> Floats:
@@ -100,4 +100,4 @@ def test_equal_agents_may_each_be_the_best_and_the_bound_grows_with_their_number
 def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
     assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
     apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
-    assert choice(np.zeros(3), apart, differences(np.zeros(3), apart), rng=np.random.default_rng(0)) is None
+    assert choice(np.zeros(3), apart, differences(np.zeros(3), apart)) is None

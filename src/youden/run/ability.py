@@ -12,7 +12,6 @@ Abilities with the places that their differences allow, as a table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ from youden.stats.trials.choice import Choice, choice
 from youden.stats.trials.comparisons import Differences, differences, places_at_once
 from youden.stats.trials.false_positives import own_rates
 from youden.stats.trials.trial_errors import covariance_on_these_items, item_contributions
-from youden.streams import own_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,10 +132,12 @@ CELLS = "clipped-linear ability"
 
 
 class Look(NamedTuple):
-    """How far a search had come, as a share of its budget, or as trials that tell of a contender; differences there."""
+    """spent: how much of the error that all looks may have together is spent, this look included, which had `share` of it;
+    end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`."""
 
-    come: float
-    apart: Differences
+    spent: float
+    share: float
+    end: Floats
 
 
 class Search(NamedTuple):
@@ -271,26 +271,11 @@ def told_apart(found: Abilities, *, component: Ids) -> Differences:
 
 
 def choice_among(found: Abilities, apart: Differences) -> Choice | None:
-    """`choice` of as many as the plan looks for. Of the error that all looks may have together, a look has what t has grown by
-    since the one before: t is how far the run had come, as a share of its budget, or of the trials after which the bound would be
-    there whatever the answers.
-
-    Source: Lan and DeMets (1983), Biometrika 70; Kim and DeMets (1987), Biometrika 74, the power family.
-    """
-    once = partial(choice, found.ability, found.covariance)
+    """`choice` of as many as the plan looks for, by the bounds of all looks at it."""
     if found.search is None:
-        return once(apart, rng=own_stream(0))
-    (top, within, looks), end = found.search, 1.0
-    once = partial(once, looks[-1].apart)
-    if within is not None:
-        if (plain := once(rng=own_stream(0), top=top)) is None:
-            return None
-        gap = found.ability[:, None] - found.ability[list(plain.agents)]
-        half = float(np.max(plain.ahead - gap, where=plain.ahead > -np.inf, initial=within))
-        end = (within / half) ** 2 / looks[-1].come
-    shares = np.diff([0.0, *(end * look.come for look in looks)])
-    earlier = [(look.apart, share) for look, share in zip(looks[:-1], shares[:-1], strict=True)]
-    return once(rng=own_stream(0), top=top, share=float(shares[-1]), earlier=earlier)
+        return choice(found.ability, found.covariance, apart)
+    last = found.search.looks[-1]
+    return choice(found.ability, found.covariance, apart, top=found.search.top, share=last.share, end=last.end)
 
 
 def choice_of(found: Abilities, agent_ids: Sequence[str], *, apart: Differences) -> ChoiceFacts | None:

@@ -9,7 +9,7 @@ Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,8 @@ from youden.protocol.scores import pooled_fpr, tally, train_differences, train_s
 from youden.run.ability import CELLS, FITTED, LEVEL, TRIALS, Abilities, ByItem, Look, Search, TrialMean
 from youden.run.extended import extended_abilities
 from youden.stats.additive.trial_fit import Blocks, PairBlock, TrialFit, trial_fit
-from youden.stats.trials.comparisons import differences
+from youden.stats.trials.choice import comparable, upper_ends, widest
+from youden.stats.trials.comparisons import Differences, differences
 
 if TYPE_CHECKING:
     from youden.stats.additive.clipped_linear import ClippedLinear
@@ -177,16 +178,23 @@ def cell_abilities(
     return Abilities(ability, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
 
 
+LEAST_SHARE = 1e-3
+"""A look that has less of the error is none."""
 MOST_LOST = 0.05
 """Share of an agent's paired trials that may lack an answer where plain means rank."""
 
 
-def abilities_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
-    """Abilities from trials in slots; None where `fit_rates` ranks: dense and cell designs, gaps, a holdout, missing answers."""
+def abilities_of(
+    result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None
+) -> Abilities | None:
+    """Abilities from trials in slots; None where `fit_rates` ranks: dense and cell designs, gaps, a holdout, missing answers.
+
+    before: the search as the look before found it, whose bounds need not be made again.
+    """
     result = without_follow_ups(result)
     if extensions_of(result.plan).steps:
         return extended_abilities(result, anchors_of(result, target=target))
-    if result.plan.design == Adaptive.name and (found := _searched(result, target=target)) is not None:
+    if result.plan.design == Adaptive.name and (found := _searched(result, before, target=target)) is not None:
         return found
     if not balanced(result.plan):
         return None
@@ -239,7 +247,7 @@ def _trials_of_agents(result: Verdicts) -> tuple[Positions, Positions]:
     return in_slots, known
 
 
-def _searched(result: Verdicts, *, target: Target) -> Abilities | None:
+def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abilities | None:
     """Abilities of an adaptive plan, less the pooled FPR, by `trial_fit` with a level for each slot; None where it gives None.
 
     What a round asks tells contenders apart on the same item and partner. Against everybody else they are measured by slots
@@ -251,16 +259,17 @@ def _searched(result: Verdicts, *, target: Target) -> Abilities | None:
     used = np.flatnonzero((plan.slot >= 0) & result.answered)
     used = used[np.argsort(plan.item[used], kind="stable")]
     rate = pooled_fpr(tally(result)) or 0.0
-    step, looks = plan.trials.step, []
+    step, looks = plan.trials.step, [] if before is None else list(before.looks)
     level = float(result.answer[used[step[used] == 0]].mean()) - rate
-    for last in range(int(step.max()) + 1):
-        found = trial_fit(
-            partial(_by_slots, result, used[step[used] <= last], rate), n_agents=plan.n_agents, n_items=plan.n_items
-        )
-        if found is None:
+    n_looks = int(step.max()) + 1
+    for last in range(min(len(looks), n_looks - 1), n_looks):
+        blocks = partial(_by_slots, result, used[step[used] <= last], rate)
+        if (found := trial_fit(blocks, n_agents=plan.n_agents, n_items=plan.n_items)) is None:
             return None
         made = _of_fit(found, level, rate, target, with_items=True)
-        looks.append(Look(_come(plan, design, last), differences(made.ability, made.covariance, level=LEVEL)))
+        looks[last:] = [
+            _look(plan, design, last, differences(made.ability, made.covariance, level=LEVEL), looks[:last])
+        ]
     search = Search(design.top, design.within, tuple(looks))
     if len(looks) == 1:
         return made._replace(search=search)
@@ -289,17 +298,26 @@ def _by_slots(result: Verdicts, used: Positions, rate: float) -> Iterator[PairBl
         )
 
 
-def _come(plan: Plan, design: Adaptive, last: int) -> float:
-    """How far a search had come: as a share of its budget, or in trials of who was asked most and of the average agent."""
+def _look(plan: Plan, design: Adaptive, last: int, told: Differences, before: Sequence[Look]) -> Look:
+    """A look after the round `last`. Of the error that all looks may have together, it has what t has grown by since the one
+    before: t is how far the run had come, as a share of its budget, or of what would bring the bound whatever the answers.
+
+    Source: Lan and DeMets (1983), Biometrika 70; Kim and DeMets (1987), Biometrika 74, the power family.
+    """
+    spent, nothing = (before[-1].spent, before[-1].end) if before else (0.0, np.full(told.error.shape, np.inf))
     rows = (plan.slot >= 0) & (plan.trials.step <= last)
-    if design.within is None:
-        return min(1.0, float(rows.sum() / design.budget(plan.split.train)))
-    return float(plan.trials.told(rows, plan.n_agents).max() + rows.sum() / plan.n_agents)
+    come = float(rows.sum() / design.budget(plan.split.train))
+    if design.within is not None and comparable(told):
+        come = max(come, (design.within / max(widest(told, top=design.top), design.within)) ** 2)
+    share = min(come, 1.0) - spent
+    if share < LEAST_SHARE or not comparable(told):
+        return Look(spent, 0.0, nothing)
+    return Look(spent + share, share, np.minimum(nothing, upper_ends(told, top=design.top, share=share)))
 
 
-def standing_of(result: Verdicts, *, target: Target = "items-like-these") -> Abilities:
-    """Abilities of a plan in slots after a look. Raises: as `fit_rates`."""
-    found = abilities_of(result, target=target)
+def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:
+    """Abilities of a plan in slots after a look. before: as `abilities_of`. Raises: as `fit_rates`."""
+    found = abilities_of(result, target=target, before=before)
     return fit_rates(tally(result), result.plan.split, target=target).found if found is None else found
 
 

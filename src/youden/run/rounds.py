@@ -144,10 +144,12 @@ def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], Next
         )
     design = adaptive_of(plan)
 
-    goal = design.within or 0.0
+    goal, before = design.within or 0.0, None
 
     def search(result: Verdicts, rounds: Rounds) -> NextRound:
-        found, more = standing_of(result, target=target), {}
+        nonlocal before
+        found, more = standing_of(result, target=target, before=before), {}
+        before = found.search
         named = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))
         if named is not None and named.within <= goal:
             return NextRound(numbered([]), np.ones(plan.n_agents, dtype=np.bool_), "near enough")

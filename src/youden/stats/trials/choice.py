@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
-from youden.nouns.pool import Bools, Floats
+from youden.nouns.pool import Floats
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences
 
-_DRAWS = 1000
-_MOST_DRAWS = 10_000
-"""Draws: the smaller a look's share of the error, the rarer what is looked for."""
-_NONE = 1e-9
-"""An eigenvalue below this share of the largest is rounding."""
+_SIZES = 12
+"""Quantiles are made for so many sizes of an agent's own error, and are read off between them."""
+_HALVINGS = 14
+_AT, _WEIGHT = np.polynomial.hermite_e.hermegauss(24)
+"""Where normal errors are averaged over, and by what weights."""
+_GRID = 400
+"""Abilities at which it is asked who is the best."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,9 @@ class Choice:
     """agents: those of the highest ability; within: with `level`, the last one that belongs among so many best is better than
     each of them by at most this; as_good: others that may belong there, by ability. low, high: an interval of the first one's
     ability that allows for its having come first. ahead: float[K, n], by how much each may be better than each of `agents`, 0 on
-    itself, −∞ for who cannot belong there. Units of abilities."""
+    itself, −∞ for who cannot belong there. chance: float[K], that an agent is the best, see `chances`; regret: by how much the
+    best is better than the first of `agents`, on average. Units of abilities.
+    """
 
     agents: tuple[int, ...]
     within: float
@@ -33,6 +37,8 @@ class Choice:
     low: float
     high: float
     ahead: Floats
+    chance: Floats
+    regret: float
 
 
 def choice(
@@ -40,96 +46,151 @@ def choice(
     of: CentredCovariance,
     told: Differences,
     *,
-    rng: np.random.Generator,
     top: int = 1,
     share: float = 1.0,
-    earlier: Sequence[tuple[Differences, float]] = (),
+    end: Floats | None = None,
 ) -> Choice | None:
     """Hsu's comparisons with the best; None where an agent cannot be compared with the leader.
 
     within = max over k of the `upper_ends` of θ_k − θ_i, not below 0; of several named, the `top`-th largest, for the worst of
     them. 0 where the leader is told above everybody (`Differences.best`).
 
-    low = θ̂_i − d·se_i, d the (1 + level)/2 quantile of the largest standardised error of an agent that may be the best: who comes
-    first was lucky rather than not. high: as for any agent.
+    low = θ̂_i − d·se_i, d the (1 + level)/2 quantile of the largest of so many errors as agents may be the best: who comes first
+    was lucky rather than not. high: as for any agent.
 
-    ability: float[K]; of: their covariance; told: their differences. rng: of the draws. top: how many are named. share: of the
-    error 1 − level that this look has, where several are taken; earlier: the differences and shares of those before. All their
-    bounds hold together, so each pair's lowest does.
+    ability: float[K]; of: their covariance; told: their differences. top: how many are named. share: of the error 1 − level that
+    this look has, where several are taken; end: the lowest upper ends of all looks, by default those of this one.
     Source: Hsu (1996), Multiple Comparisons, ch. 4; Dunnett (1955), J. American Statistical Association 50.
     """
     K = len(ability)
-    if np.isnan(ability).any() or K < 2:
+    if np.isnan(ability).any() or K < 2 or not comparable(told):
         return None
-    if (np.isnan(told.half_width) & ~np.eye(K, dtype=np.bool_)).any():
-        return None
-    drawn = _errors(told, rng, share)
-    end = upper_ends(told, drawn, top=top, share=share)
-    for before, its_share in earlier:
-        end = np.minimum(end, upper_ends(before, _errors(before, rng, its_share), top=top, share=its_share))
+    once = end is None
+    if end is None:
+        end = upper_ends(told, top=top, share=share)
     named = np.argsort(-ability, kind="stable")[:top]
     may = np.flatnonzero((end > -np.inf).sum(axis=1) > 1)
     others = [k for k in sorted(may.tolist(), key=lambda k: -ability[k]) if k not in named]
     ahead = end[:, named]
     within = float(np.sort(ahead, axis=0)[-top].max())
-    if top == 1 and not earlier and told.best is not None:
+    if top == 1 and once and told.best is not None:
         within, others = 0.0, []
     leader, level = int(named[0]), 1 - (1 - told.level) * share
     several = np.union1d(may, leader)
-    first = float(ndtr(-_quantile(drawn[:, several], drawn[:, several].std(axis=0), (1 + level) / 2)))
-    down, up = (stdtrit(of.freedom[leader], p) for p in (max(1 - first, (1 + level) / 2), (1 + level) / 2))
+    down, up = (stdtrit(of.freedom[leader], p) for p in (((1 + level) / 2) ** (1 / len(several)), (1 + level) / 2))
     spread, middle = float(of.error[leader]), float(ability[leader])
     low, high = middle - float(down) * spread, middle + float(up) * spread
-    return Choice(tuple(named.tolist()), within, told.level, tuple(others), low, high, ahead)
+    chance, regret = chances(ability, told)
+    return Choice(tuple(named.tolist()), within, told.level, tuple(others), low, high, ahead, chance, regret)
 
 
-def upper_ends(told: Differences, drawn: Floats, *, top: int, share: float) -> Floats:
+def comparable(told: Differences) -> bool:
+    """Whether every two agents can be compared."""
+    return not (np.isnan(told.half_width) & ~np.eye(len(told.value), dtype=np.bool_)).any()
+
+
+def upper_ends(told: Differences, *, top: int, share: float) -> Floats:
     """Upper ends of θ_k − θ_i: float[K, K], 0 on the diagonal, −∞ where k cannot belong among the `top` best.
 
-    θ̂_k − θ̂_i + d_k·se_ik. d_k: the one-sided quantile of the largest of k's standardised differences, by draws of normal errors,
-    read as a p-value for Student's t of each pair; the bounds of the true best hold at once, so for whoever is named. With a
-    `top` above 1, d is that for all pairs at once. k cannot belong where `top` others lie above it by those bounds.
+    θ̂_k − θ̂_i + d_k·se_ik. d_k: the one-sided quantile of the largest of k's standardised differences, read as a p-value for
+    Student's t of each pair; the bounds of the true best hold at once, so for whoever is named. With a `top` above 1, d is that
+    for all pairs at once. k cannot belong where `top` others lie above it by those bounds.
     """
     K = len(told.value)
     level, mine = 1 - (1 - told.level) * share, np.eye(K, dtype=np.bool_)
     error, value = np.where(mine, 0.0, told.error), np.where(mine, 0.0, told.value)
-    freedom = np.where(mine, np.inf, told.freedom)
-
-    def upper(k: int, p: float) -> Floats:
-        return np.asarray(value[k] + stdtrit(freedom[k], 1 - p) * error[k])
-
-    end = np.full((K, K), -np.inf)
+    own = own_errors(told)
+    freedom = np.max(told.freedom, axis=1, where=~mine, initial=1.0)
     if top == 1:
-        widest = (1 - level) / (K - 1)
-        for k in range(K):
-            if upper(k, widest).min() >= 0:
-                end[k] = upper(k, float(ndtr(-_quantile(drawn[:, [k]] - drawn, error[k], level))))
+        sizes = np.unique(np.quantile(own, np.linspace(0, 1, _SIZES)))
+        tails = ndtr(-_dunnett(sizes, own, level))
+        times = np.array([stdtrit(freedom, 1 - tail) for tail in tails])
+        at = np.interp(own, sizes, np.arange(len(sizes), dtype=np.float64))
+        low, part = np.floor(at).astype(np.int64), (at % 1)[:, None]
+        times = times[low] * (1 - part) + times[np.minimum(low + 1, len(sizes) - 1)] * part
     else:
-        largest = [_largest(drawn[:, [k]] - drawn, error[k]) for k in range(K)]
-        every = float(ndtr(-np.quantile(np.max(largest, axis=0), level)))
-        end = np.array([upper(k, every) for k in range(K)])
+        times = np.tile(stdtrit(freedom, 1 - ndtr(-_range(K, level))), (K, 1))
+    end = value + np.maximum(times, np.diag(times)[:, None]) * error
     end[(end < 0).sum(axis=1) >= top] = -np.inf
     np.fill_diagonal(end, 0.0)
-    return end
+    return np.asarray(end)
 
 
-def _errors(told: Differences, rng: np.random.Generator, share: float) -> Floats:
-    """Draws of the errors of centred abilities whose differences have these standard errors: float[n, K]."""
-    square = np.where(np.eye(len(told.error), dtype=np.bool_), 0.0, told.error) ** 2
-    off = square.mean(axis=0)
-    value, vector = np.linalg.eigh((off[:, None] + off - square - off.mean()) / 2)
-    root = (vector * np.sqrt(np.where(value > _NONE * value[-1], value, 0.0))) @ vector.T
-    return np.asarray(rng.standard_normal((int(min(_DRAWS / share, _MOST_DRAWS)), len(square))) @ root)
+def widest(told: Differences, *, top: int) -> float:
+    """By how much an upper end lies above its θ̂_k − θ̂_i at most, i one of the `top` best and k one that may belong there."""
+    value = np.nan_to_num(told.value)
+    named = np.argsort(-value.sum(axis=1), kind="stable")[:top]
+    end = upper_ends(told, top=top, share=1.0)[:, named]
+    return float(np.max(end - value[:, named], where=end > -np.inf, initial=0.0))
 
 
-def _quantile(drawn: Floats, error: Floats, level: float) -> float:
-    """Of the largest standardised column."""
-    return float(np.quantile(_largest(drawn, error), level))
+def own_errors(told: Differences) -> Floats:
+    """Errors e of agents that stand alone, such that a difference has the error √(e_i² + e_k²): float[K], by least squares."""
+    K = len(told.error)
+    square = np.where(np.eye(K, dtype=np.bool_), 0.0, told.error) ** 2
+    if K == 2:
+        return np.asarray(np.sqrt(square.sum(axis=1) / 2))
+    rows = square.sum(axis=1)
+    least = 1e-3 * float(square.mean())
+    return np.asarray(np.sqrt(np.maximum((rows - rows.sum() / (2 * K - 2)) / (K - 2), least)))
 
 
-def _largest(drawn: Floats, error: Floats) -> Floats:
-    """The largest standardised column of each draw; those of an error of 0 do not count: float[n]."""
-    known: Bools = error > 0
-    if not known.any():
-        return np.zeros(len(drawn))
-    return np.asarray((drawn[:, known] / error[known]).max(axis=1))
+def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
+    """The chance that an agent is the best, float[K], and how much better the best is than the first one, on average.
+
+    Abilities are drawn towards their mean by as much as chance spreads them, θ ~ N(θ̄ + B(θ̂ − θ̄), B·e²) with
+    B = τ²/(τ² + mean e²), e the `own_errors`, τ² what θ̂ vary by beyond them, at least the error of that where all are alike; each
+    agent apart from the others.
+    Source: Efron and Morris (1975), J. American Statistical Association 70.
+    """
+    e, K = own_errors(told), len(ability)
+    noise = float((e**2).mean())
+    if not noise:
+        first = ability == ability.max()
+        return np.asarray(first / first.sum()), 0.0
+    true = max(float(ability.var(ddof=1)) - noise, noise * np.sqrt(2 / (K - 1)))
+    kept = true / (true + noise)
+    mean, error = ability.mean() + kept * (ability - ability.mean()), np.sqrt(kept) * e
+    at = np.linspace((mean - 6 * error).min(), (mean + 6 * error).max(), _GRID)
+    z = (at - mean[:, None]) / error[:, None]
+    below = log_ndtr(z)
+    every = below.sum(axis=0)
+    chance = np.exp(every - below - z**2 / 2).sum(axis=1) / error
+    best = float(at[-1] - (at[1] - at[0]) * np.exp(every).sum())
+    return np.asarray(chance / chance.sum()), max(best - float(mean.max()), 0.0)
+
+
+def _dunnett(sizes: Floats, own: Floats, level: float) -> Floats:
+    """The `level` quantile of the largest of (e_k − e_i)/√(v_k + v_i) over the others i, by k's size √v_k: float[S]."""
+    K = len(own)
+    total = sizes[:, None] ** 2 + own**2
+    shared = np.where(total > 0, sizes[:, None] / np.sqrt(np.where(total > 0, total, 1.0)), np.sqrt(0.5))[:, None, :]
+    alone = np.sqrt(np.maximum(1 - shared**2, 1e-12))
+
+    def below(d: Floats) -> Floats:
+        each = log_ndtr((d[:, None, None] + shared * _AT[:, None]) / alone).sum(axis=2) * ((K - 1) / K)
+        return np.asarray(np.exp(each) @ _WEIGHT / _WEIGHT.sum())
+
+    return _found(below, np.full(len(sizes), ndtri(level)), np.full(len(sizes), -ndtri((1 - level) / (K - 1))), level)
+
+
+def _range(K: int, level: float) -> float:
+    """The `level` quantile of the largest standardised difference of any two of K agents alike, who stand alone."""
+    at = np.linspace(-8, 8, _GRID)
+
+    def below(d: Floats) -> Floats:
+        inside = ndtr(at) - ndtr(at - np.sqrt(2) * d[:, None])
+        density = np.exp(-(at**2) / 2) * np.maximum(inside, 0.0) ** (K - 1)
+        return np.asarray(K * density.sum(axis=1) * (at[1] - at[0]) / np.sqrt(2 * np.pi))
+
+    most = -ndtri((1 - level) / (K * (K - 1)))
+    return float(_found(below, np.full(1, ndtri(level)), np.full(1, most), level)[0])
+
+
+def _found(below: Callable[[Floats], Floats], low: Floats, high: Floats, level: float) -> Floats:
+    """Where `below`, which grows, comes to `level`, between `low` and `high`."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        less = below(middle) < level
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.asarray((low + high) / 2)

@@ -217,7 +217,8 @@ def differences(ability: Floats, of: CentredCovariance, *, level: float = 0.95) 
     spread = np.diag(C)
     error = np.sqrt(np.maximum(spread[:, None] + spread - 2 * C, 0))
     freedom = np.minimum(of.freedom[:, None], of.freedom)
-    half = np.asarray(stdtrit(freedom, (1 + level) / 2), dtype=np.float64) * error
+    times = np.asarray(stdtrit(of.freedom, (1 + level) / 2), dtype=np.float64)
+    half = np.maximum(times[:, None], times) * error
     for column in (value, error, half):
         column[np.isnan(half) | np.isnan(value)] = np.nan
         np.fill_diagonal(column, np.nan)
