@@ -133,10 +133,11 @@ CELLS = "clipped-linear ability"
 
 class Look(NamedTuple):
     """spent: how much of the error that all looks may have together is spent, this look included, which had `share` of it;
-    end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`."""
+    next_share: what the next look has. end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`."""
 
     spent: float
     share: float
+    next_share: float
     end: Floats
 
 

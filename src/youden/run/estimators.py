@@ -25,7 +25,7 @@ from youden.protocol.scores import pooled_fpr, tally, train_differences, train_s
 from youden.run.ability import CELLS, FITTED, LEVEL, TRIALS, Abilities, ByItem, Look, Search, TrialMean
 from youden.run.extended import extended_abilities
 from youden.stats.additive.trial_fit import Blocks, PairBlock, TrialFit, trial_fit
-from youden.stats.trials.choice import comparable, upper_ends, widest
+from youden.stats.trials.choice import comparable, upper_ends, wanting
 from youden.stats.trials.comparisons import Differences, differences
 
 if TYPE_CHECKING:
@@ -178,8 +178,10 @@ def cell_abilities(
     return Abilities(ability, found, n_trials.astype(np.int32), fpr or 0.0, CELLS, method, target, by_item)
 
 
-LEAST_SHARE = 1e-3
-"""A look that has less of the error is none."""
+MOST, LITTLE, LEAST_SHARE = 0.7, 0.05, 1e-4
+"""What a look has of the error that is left where it may be the last one, where it hardly is, and at least."""
+NEARLY = 0.999
+"""A search that has spent so much of its budget has spent it."""
 MOST_LOST = 0.05
 """Share of an agent's paired trials that may lack an answer where plain means rank."""
 
@@ -299,20 +301,29 @@ def _by_slots(result: Verdicts, used: Positions, rate: float) -> Iterator[PairBl
 
 
 def _look(plan: Plan, design: Adaptive, last: int, told: Differences, before: Sequence[Look]) -> Look:
-    """A look after the round `last`. Of the error that all looks may have together, it has what t has grown by since the one
-    before: t is how far the run had come, as a share of its budget, or of what would bring the bound whatever the answers.
+    """A look after the round `last`, and how much of the error that all looks may have together the next one has.
 
-    Source: Lan and DeMets (1983), Biometrika 70; Kim and DeMets (1987), Biometrika 74, the power family.
+    In a search until its budget is spent, what the share of that has grown by (Lan and DeMets (1983), Biometrika 70); in one
+    until a bound is there, most of what is left where the next round is expected to bring it, little of it before.
     """
-    spent, nothing = (before[-1].spent, before[-1].end) if before else (0.0, np.full(told.error.shape, np.inf))
-    rows = (plan.slot >= 0) & (plan.trials.step <= last)
-    come = float(rows.sum() / design.budget(plan.split.train))
-    if design.within is not None and comparable(told):
-        come = max(come, (design.within / max(widest(told, top=design.top), design.within)) ** 2)
-    share = min(come, 1.0) - spent
-    if share < LEAST_SHARE or not comparable(told):
-        return Look(spent, 0.0, nothing)
-    return Look(spent + share, share, np.minimum(nothing, upper_ends(told, top=design.top, share=share)))
+    spent, lowest = (before[-1].spent, before[-1].end) if before else (0.0, np.full(told.error.shape, np.inf))
+    n_spent = int(((plan.slot >= 0) & (plan.trials.step <= last)).sum())
+    come = min(1.0, n_spent / design.budget(plan.split.train))
+    share = before[-1].next_share if before else LITTLE
+    if design.within is None or come > NEARLY:
+        share = come - spent
+    share = max(share, LEAST_SHARE)
+    if not comparable(told):
+        return Look(spent, share, share, lowest)
+    lowest = np.minimum(lowest, upper_ends(told, top=design.top, share=share))
+    spent, left = spent + share, max(1 - spent - share, LEAST_SHARE)
+    next_share = MOST * left
+    if (
+        design.within is not None
+        and not wanting(told, lowest, top=design.top, share=next_share, goal=design.within).ends
+    ):
+        next_share = LITTLE * left
+    return Look(spent, share, next_share, lowest)
 
 
 def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:

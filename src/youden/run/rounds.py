@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from youden.nouns import Plan, Pool, Rounds, Target, Verdicts
-from youden.nouns.pool import Bools, Floats
+from youden.nouns.pool import Bools
 from youden.protocol.blocks import with_round
 from youden.protocol.designs.adaptive import NextRound, Width, adaptive_of, width_of
 from youden.protocol.designs.cyclic import numbered
 from youden.run.ability import Abilities, choice_among
 from youden.run.precision import run_parts
 from youden.stats.forecast import LEVEL, at_share, half_widths, items_for, slots_for
-from youden.stats.trials.choice import Choice
-from youden.stats.trials.comparisons import differences
+from youden.stats.trials.choice import comparable, wanting
+from youden.stats.trials.comparisons import Differences, differences
 from youden.streams import stream
 
 APPROACH = 0.7
@@ -35,8 +35,6 @@ APPROACH = 0.7
 NEAR = 0.1
 LEAST_STEP = 0.02
 """A round has at least this share of the slots so far, so that looks are few; and at most as many as there are so far."""
-MARGIN, LEAST_MORE = 1.1, 0.3
-"""A round of a search asks for this times what seems to be needed, and for this share of what was asked at least."""
 OUT_OF_REACH = 1.05
 """A limit this much above the width is out of reach. Between the width and this, the run asks until it is as near as `NEAR`."""
 
@@ -68,22 +66,15 @@ def next_width_round(
     return NextRound(trials, everybody, None if len(trials) else "budget")
 
 
-def next_search_round(result: Verdicts, named: Choice, ability: Floats, goal: float) -> dict[str, Any]:
-    """Who keeps those named from being known to be within `goal` of the best, and how many blocks more they seem to need.
-
-    An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides. A round
-    at most doubles what tells of the contenders, for what they seem to need is a guess while they are many.
-    """
-    agents, plan = np.array(named.agents), result.plan
-    gap = ability[:, None] - ability[agents]
-    unsure = np.sort(named.ahead, axis=0)[-len(agents)] > goal
-    pairs = (named.ahead > goal) & unsure
-    pairs[agents] = False
-    active = pairs.any(axis=1)
-    active[agents[unsure]] = True
-    times = float((((named.ahead - gap) / (goal - gap))[pairs] ** 2).max())
+def next_search_round(result: Verdicts, found: Abilities, told: Differences, goal: float) -> dict[str, Any]:
+    """Who keeps those named from being known to be within `goal` of the best, and how many blocks more they seem to need."""
+    search, plan = found.search, result.plan
+    if search is None or not comparable(told):
+        return {}
+    last = search.looks[-1]
+    active, more, _ = wanting(told, last.end, top=search.top, share=last.next_share, goal=goal)
     n = float(plan.trials.told(plan.slot >= 0, plan.n_agents)[active].max())
-    return {"active": active, "more": ceil(n * min(max(MARGIN * times - 1, LEAST_MORE), 1.0))}
+    return {"active": active, "more": ceil(n * more)}
 
 
 def _instead(n_items: int | None) -> str:
@@ -150,11 +141,12 @@ def _rule_of(plan: Plan, *, target: Target) -> Callable[[Verdicts, Rounds], Next
         nonlocal before
         found, more = standing_of(result, target=target, before=before), {}
         before = found.search
-        named = choice_among(found, differences(found.ability, found.covariance, level=LEVEL))
+        told = differences(found.ability, found.covariance, level=LEVEL)
+        named = choice_among(found, told)
         if named is not None and named.within <= goal:
             return NextRound(numbered([]), np.ones(plan.n_agents, dtype=np.bool_), "near enough")
         if goal and named is not None:
-            more = next_search_round(result, named, found.ability, goal)
+            more = next_search_round(result, found, told, goal)
         rng = stream("trials", plan.seed)
         return design.next_round(result.plan, rounds, found.ability, eligible=eligible, rng=rng, **more)
 

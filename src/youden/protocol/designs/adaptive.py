@@ -88,8 +88,8 @@ def width_of(plan: Plan) -> Width:
     return Width(n_paired=None if plan.rounds is None else plan.rounds.n_paired, **own)
 
 
-PILOT_BOUNDS = 0.02
-"""The first round of a search has this over the squared bound that is asked for in slots."""
+LEAST_SEARCH_PILOT, PILOT_BOUNDS = 24, 0.04
+"""The first round of a search has at least so many slots, and this over the squared bound that is asked for in slots."""
 
 
 class NextRound(NamedTuple):
@@ -110,7 +110,7 @@ class Adaptive:
     orders; nothing is asked twice.
     Without `within`, the pilot has `pilot` of the budget, each round as much of what is left, and contenders are the agents
     nearest to the edge of the top, midway between the last one in it and the first one out of it: by the same factor fewer each
-    round, to `top` + 1. With `within`, the pilot has .02/within² slots, and each round asks those who
+    round, to `top` + 1. With `within`, the pilot has .04/within² slots, 24 at least, and each round asks those who
     keep the bound from being there as much as they seem to need (`run/rounds.py`). The run ends when those named are at most
     `within` behind the last one that belongs to the top, None for 0; or when the budget is spent.
 
@@ -140,8 +140,8 @@ class Adaptive:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds at most: `rounds`, or 5, or 10 until a bound, each of which asks as much again."""
-        return self.rounds or (5 if self.within is None else 10)
+        """Rounds at most: `rounds`, or 5, or 40 until a bound, which hardly ever takes ten."""
+        return self.rounds or (5 if self.within is None else 40)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
@@ -152,7 +152,7 @@ class Adaptive:
         budget = self.budget(eligible)
         pilot = int(budget * self.pilot)
         if self.within is not None:
-            pilot = min(pilot, n_agents * max(LEAST_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
+            pilot = min(pilot, n_agents * max(LEAST_SEARCH_PILOT, ceil(PILOT_BOUNDS / self.within**2)))
         if pilot < MIN_SLOTS * n_agents:
             raise PlanError(
                 f"The pilot has {pilot} of {budget} paired calls, fewer than the {MIN_SLOTS * n_agents} of two slots. "
@@ -160,9 +160,7 @@ class Adaptive:
                 slug="budget-adaptive",
             )
         paired = Cyclic(n_paired=pilot, pairs=self.pairs).draw(eligible, rng).trials
-        note = (
-            f"this is the pilot; up to {self.n_rounds} rounds follow, {self.n_paired or 'as many'} paired calls in all"
-        )
+        note = f"this is the pilot; rounds on fewer and fewer contenders follow, {self.n_paired or 'as many'} paired calls in all"
         return Drawn(paired, (note,), Rounds.first(n_agents, n_paired=self.n_paired))
 
     def next_round(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, stdtrit
 
-from youden.nouns.pool import Floats
+from youden.nouns.pool import Bools, Floats
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences
 
@@ -17,6 +18,8 @@ _SIZES = 12
 _HALVINGS = 14
 _AT, _WEIGHT = np.polynomial.hermite_e.hermegauss(24)
 """Where normal errors are averaged over, and by what weights."""
+MARGIN, LEAST_MORE = 1.2, 0.5
+"""A round of a search asks for this times what seems to be needed, and for this share of what was asked at least."""
 _GRID = 400
 """Abilities at which it is asked who is the best."""
 
@@ -116,12 +119,35 @@ def upper_ends(told: Differences, *, top: int, share: float) -> Floats:
     return np.asarray(end)
 
 
-def widest(told: Differences, *, top: int) -> float:
-    """By how much an upper end lies above its θ̂_k − θ̂_i at most, i one of the `top` best and k one that may belong there."""
+class Wanting(NamedTuple):
+    """What keeps those named from being known to be near enough to the best.
+
+    active: bool[K], who has to be asked more; more: how much, as a share of what was asked of them, 1 at most; ends: whether that
+    is expected to be enough.
+    """
+
+    active: Bools
+    more: float
+    ends: bool
+
+
+def wanting(told: Differences, end: Floats, *, top: int, share: float, goal: float) -> Wanting:
+    """An upper end of θ_k − θ_i falls with the root of the trials that tell of both, and the pair that needs most decides.
+
+    At most as much again is asked at once, for what seems to be needed is a guess while contenders are many.
+    end: as `Choice`; share: of the error that the next look will have; goal: the bound that is asked for, above 0.
+    """
     value = np.nan_to_num(told.value)
     named = np.argsort(-value.sum(axis=1), kind="stable")[:top]
-    end = upper_ends(told, top=top, share=1.0)[:, named]
-    return float(np.max(end - value[:, named], where=end > -np.inf, initial=0.0))
+    ahead, gap, hoped = (of[:, named] for of in (end, value, upper_ends(told, top=top, share=share)))
+    unsure = np.sort(ahead, axis=0)[-top] > goal
+    pairs = (ahead > goal) & unsure
+    pairs[named] = False
+    active = pairs.any(axis=1)
+    active[named[unsure]] = True
+    needed = ((np.maximum(hoped, goal) - gap) / (goal - np.minimum(gap, goal / 2))) ** 2
+    more = MARGIN * float(np.max(needed, where=pairs, initial=1.0)) - 1
+    return Wanting(active, min(max(more, LEAST_MORE), 1.0), more <= 1)
 
 
 def own_errors(told: Differences) -> Floats:
