@@ -6,7 +6,7 @@ items and pairs): all alike, one leader, two, ten, a long slope, heavy pairs, fe
 best is better than the agent taken, by the abilities of all items; right: how often it is the best; false: how often another is
 better by more than said; within: what is said, on average; wide: over what known variances (those of the draws) would say; plain,
 allowed: how often the leader's interval of the ranking, and the one that allows for its having come first, hold its ability;
-half, allowed_half: their half-widths.
+half, allowed_half: their half-widths; chance, expected: what is told of right and of regret, on average.
 
 search: `top: 1` and `top: 5` beside cyclic plans of as many calls, on the four domains as recorded: regret of those named, and
 the bound and the intervals at the end, with items drawn anew. goals: calls until `within: .02` or `.05` is said.
@@ -70,9 +70,11 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
                 taken.low <= own <= taken.high,
                 half,
                 (taken.high - taken.low) / 2,
+                taken.chance[named],
+                taken.regret,
             )
         )
-    names = ("regret", "right", "false", "within", "plain", "allowed", "half", "allowed_half")
+    names = ("regret", "right", "false", "within", "plain", "allowed", "half", "allowed_half", "chance", "expected")
     made = dict(zip(names, np.mean(rows, axis=0).round(4).tolist(), strict=True))
     C = np.cov(np.array(abilities).T)
     known = CentredCovariance(C, np.full(len(C), KNOWN))

@@ -215,3 +215,25 @@ def test_a_run_is_carried_to_its_end_and_resumes(tmp_path: Path) -> None:
     assert fit_run(planned.folder).facts.interval.startswith("additive fit of trials")
     again = judge_run(plan_run(config))
     assert again.plan.digest == result.plan.digest
+
+
+def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_made_again_say(world: World) -> None:
+    """The run's rounds keep them; its files alone have to give the same."""
+    asked: list[Verdicts] = []
+
+    def ask(plan: Plan) -> Verdicts:
+        asked.append(replay(plan, world=world))
+        return asked[-1]
+
+    run_rounds(make_plan(world.pool, design="adaptive", percent=60, options={"within": 0.05}), world.pool, ask)
+    assert len(asked) >= 3
+    before = None
+    for n, part in enumerate(asked):
+        kept, anew = (standing_of(part, before=one) for one in (before, None))
+        before = kept.search
+        assert before is not None
+        assert anew.search is not None
+        assert len(before.looks) == n + 1
+        np.testing.assert_array_equal(before.looks[-1].end, anew.search.looks[-1].end)
+        np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)
+        assert before.looks[-1].spent == anew.search.looks[-1].spent <= 1 + 1e-9

@@ -7,7 +7,7 @@ import pytest
 
 from youden.nouns.pool import Floats
 from youden.stats.base.clusters import CentredCovariance
-from youden.stats.trials.choice import Choice, choice
+from youden.stats.trials.choice import Choice, choice, luck
 from youden.stats.trials.comparisons import differences
 
 
@@ -101,3 +101,28 @@ def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
     assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
     apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
     assert choice(np.zeros(3), apart, differences(np.zeros(3), apart)) is None
+
+
+@pytest.mark.parametrize("true_spread", [0.01, 0.03, 0.1])
+def test_the_chance_of_being_the_best_and_what_is_lost_are_those_of_agents_drawn_at_random(true_spread: float) -> None:
+    K, error, rng, rows = 12, np.linspace(0.02, 0.03, 12), np.random.default_rng(5), []
+    for _ in range(250):
+        truth = true_spread * rng.standard_normal(K)
+        found = chosen(truth + error * rng.standard_normal(K), spread(K, error, 0.0))
+        assert found is not None
+        assert found.chance.sum() == pytest.approx(1)
+        lost = truth.max() - truth[found.agents[0]]
+        rows.append((found.chance[found.agents[0]], lost == 0, found.regret, lost))
+    told, right, expected, lost = np.mean(rows, axis=0)
+    assert told == pytest.approx(right, abs=0.08)
+    assert expected == pytest.approx(lost, rel=0.25)
+
+
+def test_who_was_chosen_from_agents_alike_is_mostly_lucky_and_from_others_hardly() -> None:
+    everybody, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
+    for size, share in ((0.02, (0.7, 0.9)), (1.0, (0.0, 0.01))):
+        of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
+        known = size * (ability - ability.mean()) / ability.std(ddof=1)
+        found = luck(differences(known, of), everybody)
+        assert share[0] <= float((found / known).mean()) <= share[1]
+        assert not luck(differences(known, of), ability > 10).any()

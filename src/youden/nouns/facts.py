@@ -331,7 +331,8 @@ class ChoiceFacts:
     agents: the one that came first, or as many as the run looked for; within: how much better than each of them the best can be
     at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
     as_good: others that may be the best, by ability. low, high: an interval of the first one's ability that allows for its having
-    come first. In units of abilities.
+    come first. chances: that an agent is the best, of those named and of others where it is .01 or more; regret: by how much the
+    best is better than the first one, on average; None of a run that was fitted before this was made. In units of abilities.
     """
 
     agents: tuple[str, ...]
@@ -340,10 +341,12 @@ class ChoiceFacts:
     as_good: tuple[str, ...]
     low: float
     high: float
+    chances: Mapping[str, float] = field(default_factory=dict)
+    regret: float | None = None
 
     @property
     def words(self) -> str:
-        """What a reader who has to choose needs to know, in three sentences at most."""
+        """What a reader who has to choose needs to know, in four sentences at most."""
         first, others, n = f"Take {', '.join(self.agents)}", self.as_good, len(self.agents)
         if not others:
             those = "it is" if n == 1 else "they are"
@@ -357,6 +360,9 @@ class ChoiceFacts:
             )
         if n > 1:
             return said
+        if others and self.regret is not None:
+            chance = self.chances[self.agents[0]]
+            said += f" It is the best with a chance of {chance:.0%}, and {self.regret:.3f} behind the best on average."
         return f"{said} Its ability, allowing for its having come first: {self.low:.3f} … {self.high:.3f}."
 
 

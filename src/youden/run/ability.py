@@ -133,12 +133,16 @@ CELLS = "clipped-linear ability"
 
 class Look(NamedTuple):
     """spent: how much of the error that all looks may have together is spent, this look included, which had `share` of it;
-    next_share: what the next look has. end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`."""
+    next_share: what the next look has. end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`.
+    luck: float[K], see there, of those whose turn it was; carried: float[K, K], what the luck of those chosen so far adds to the
+    covariance."""
 
     spent: float
     share: float
     next_share: float
     end: Floats
+    luck: Floats
+    carried: Floats
 
 
 class Search(NamedTuple):
@@ -279,13 +283,19 @@ def choice_among(found: Abilities, apart: Differences) -> Choice | None:
     return choice(found.ability, found.covariance, apart, top=found.search.top, share=last.share, end=last.end)
 
 
+SHOWN = 0.01
+"""Chances below this are not listed."""
+
+
 def choice_of(found: Abilities, agent_ids: Sequence[str], *, apart: Differences) -> ChoiceFacts | None:
     """Which agents to take, and how much better another may be; None where some cannot be compared."""
     made = choice_among(found, apart)
     if made is None:
         return None
     named, as_good = (tuple(agent_ids[k] for k in agents) for agents in (made.agents, made.as_good))
-    return ChoiceFacts(named, made.within, made.level, as_good, made.low, made.high)
+    shown = (k for k in np.argsort(-made.chance, kind="stable").tolist() if k in made.agents or made.chance[k] >= SHOWN)
+    chances = {agent_ids[k]: float(made.chance[k]) for k in shown}
+    return ChoiceFacts(named, made.within, made.level, as_good, made.low, made.high, chances, made.regret)
 
 
 def ranking_table(

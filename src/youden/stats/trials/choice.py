@@ -165,17 +165,15 @@ def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
     """The chance that an agent is the best, float[K], and how much better the best is than the first one, on average.
 
     Abilities are drawn towards their mean by as much as chance spreads them, θ ~ N(θ̄ + B(θ̂ − θ̄), B·e²) with
-    B = τ²/(τ² + mean e²), e the `own_errors`, τ² what θ̂ vary by beyond them, at least the error of that where all are alike; each
-    agent apart from the others.
+    B = τ²/(τ² + mean e²), e the `own_errors`, τ² what θ̂ vary by beyond them, at least half the error of that where all are
+    alike; each agent apart from the others.
     Source: Efron and Morris (1975), J. American Statistical Association 70.
     """
-    e, K = own_errors(told), len(ability)
-    noise = float((e**2).mean())
-    if not noise:
+    e = own_errors(told)
+    if not e.any():
         first = ability == ability.max()
         return np.asarray(first / first.sum()), 0.0
-    true = max(float(ability.var(ddof=1)) - noise, noise * np.sqrt(2 / (K - 1)))
-    kept = true / (true + noise)
+    kept = _kept(ability, e)
     mean, error = ability.mean() + kept * (ability - ability.mean()), np.sqrt(kept) * e
     at = np.linspace((mean - 6 * error).min(), (mean + 6 * error).max(), _GRID)
     z = (at - mean[:, None]) / error[:, None]
@@ -184,6 +182,26 @@ def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
     chance = np.exp(every - below - z**2 / 2).sum(axis=1) / error
     best = float(at[-1] - (at[1] - at[0]) * np.exp(every).sum())
     return np.asarray(chance / chance.sum()), max(best - float(mean.max()), 0.0)
+
+
+def luck(told: Differences, among: Bools) -> Floats:
+    """By how much agents that were chosen for how good they seem are worse than that, on average: float[K], (1 − B)(θ̂ − θ̄).
+
+    B as in `chances`, θ̄ of those `among` whom was chosen: bool[K]; 0 for others, and of fewer than 3.
+    """
+    found, chosen_from = np.zeros(len(among)), np.flatnonzero(among)
+    if len(chosen_from) >= 3:
+        of = told.among(chosen_from)
+        ability = np.nansum(of.value, axis=1) / len(chosen_from)
+        found[chosen_from] = (1 - _kept(ability, own_errors(of))) * ability
+    return found
+
+
+def _kept(ability: Floats, e: Floats) -> float:
+    """B, 1 where all is known."""
+    noise = float((e**2).mean())
+    true = max(float(ability.var(ddof=1)) - noise, noise * np.sqrt(0.5 / (len(e) - 1)))
+    return true / (true + noise) if noise else 1.0
 
 
 def _dunnett(sizes: Floats, own: Floats, level: float) -> Floats:
