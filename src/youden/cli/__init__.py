@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
-import shlex
 import signal
 import sys
 from contextlib import suppress
@@ -14,7 +14,7 @@ import click
 from youden.cli.options import Loading
 from youden.cli.stopping import Stopped, stoppable
 from youden.errors import YoudenError
-from youden.text.printable import printable, without_passwords
+from youden.text.printable import plainly, printable, typed, without_passwords
 
 HEADINGS: dict[str, dict[str, str]] = {
     "Start": {
@@ -99,9 +99,10 @@ def main() -> None:
     """Run one command; an error on purpose is one message and its exit code, never a traceback."""
     for name, value in IDLE.items():
         os.environ.setdefault(name, value)
+    codecs.register_error("plainly", plainly)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="plainly")
     try:
         with stoppable(_last_words):
             code = youden.main(standalone_mode=False)
@@ -141,7 +142,7 @@ def _last_words(number: int) -> str:
 
 
 def _command() -> str:
-    return shlex.join(["youden", *map(without_passwords, sys.argv[1:])])
+    return typed(["youden", *map(without_passwords, sys.argv[1:])])
 
 
 def _complain(message: str) -> None:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from youden.cli import UNDECIDED, options, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
 from youden.cli.results import show_judges
-from youden.text.printable import printable
+from youden.text.printable import printable, typed
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
@@ -106,10 +105,10 @@ def extend_command(
     summary = write_report(planned.run.folder).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()
     if wide:
-        names = shlex.join(word for agent in wide for word in ("--focus", agent))
+        names = typed(word for agent in wide for word in ("--focus", agent))
         show.note(
             f"warning: {len(wide)} of {len(planned.joined)} intervals are wider than ± {width:g}; more calls narrow them: "
-            f"youden extend {shlex.quote(str(run))} --calls N {names}"
+            f"youden extend {typed([str(run)])} --calls N {names}"
         )
     if as_json:
         moved = None if extensions is None else {**asdict(extensions), "words": list(summary.moved)}

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -26,7 +25,7 @@ from click.shell_completion import get_completion_class
 
 from youden.cli import options, run_options, show
 from youden.cli.progress import progress_bar
-from youden.text.printable import printable
+from youden.text.printable import printable, typed
 from youden.text.sentences import with_interval
 
 if TYPE_CHECKING:
@@ -264,7 +263,7 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     from youden.pools.first_config import find_pool, write_first_config
 
     begun = write_first_config(pool or find_pool(Path()), out=out, judge=judge, environment=os.environ)
-    cost, file = begun.cost, shlex.quote(str(begun.file))
+    cost, file = begun.cost, typed([str(begun.file)])
     if as_json:
         found: dict[str, Json] = {
             "agents": begun.pool.n_agents,

@@ -5,11 +5,30 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from errno import ENOENT
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+HELD = os.name == "nt"
+"""Whether a file that somebody reads can be replaced only once it is closed, as on Windows."""
+
+_WAITS = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Seconds. A viewer, or a guard against viruses, reads a file for less than that."""
+
+
+def _take_place(fresh: Path, path: Path) -> None:
+    """`os.replace`, tried again for a moment where a reader holds the old one open. Raises: PermissionError after that."""
+    for seconds in _WAITS if HELD else ():
+        try:
+            os.replace(fresh, path)
+        except PermissionError:
+            time.sleep(seconds)
+        else:
+            return
+    os.replace(fresh, path)
 
 
 @contextmanager
@@ -36,7 +55,7 @@ def replacing(path: Path) -> Iterator[Path]:
             yield fresh
         if path.is_dir():
             _move_away(path)
-        os.replace(fresh, path)
+        _take_place(fresh, path)
     finally:
         fresh.unlink(missing_ok=True)
 
@@ -55,7 +74,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         with _naming(path):
             yield fresh
         _move_away(path)
-        fresh.rename(path)
+        _take_place(fresh, path)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
@@ -74,7 +93,7 @@ def replacing_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
         _need(fresh, of=folder)
         for name in names:
             if (fresh / name).exists():
-                os.replace(fresh / name, folder / name)
+                _take_place(fresh / name, folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
 
@@ -111,7 +130,7 @@ def _move_away(path: Path) -> None:
     if not path.exists():
         return
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    path.rename(old)
+    _take_place(path, old)
     if old.is_dir():
         shutil.rmtree(old)
     else:

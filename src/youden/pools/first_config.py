@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import Pool
 from youden.pools.look.check import cost_of_run
 from youden.pools.look.checked import DesignCost
+from youden.text.printable import typed
 from youden.text.sentences import counted
 
 TABLES = frozenset({"table", "hf-dataset"})
@@ -164,7 +164,7 @@ def _bring_any(path: Path, name: str) -> tuple[Path, ImportedPool | None]:
         raise PoolError(
             f"{path}, {imported.taken}. That makes {counted(imported.pool.n_agents, 'agent')}, and a ranking needs "
             f"{LEAST_AGENTS}. Call the column that says whose a response is `model`, or say which it is: youden import table "
-            f"{shlex.quote(str(path))} --column agent=NAME --out pools/{name}",
+            f"{typed([str(path)])} --column agent=NAME --out pools/{name}",
             slug="init-columns",
         )
     place = Path("pools") / name
@@ -201,7 +201,7 @@ def write_first_config(
     cap = f"max_cost: {_cap(paid.usd):.2f}"
     text = _TEXT.format(
         schema=SCHEMA,
-        file=shlex.quote(str(file)),
+        file=typed([str(file)]),
         found=_found(read),
         pool=_line("pool", place),
         judge=_line("judge", _judge_from(asked, file)),

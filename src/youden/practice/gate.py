@@ -6,7 +6,6 @@ Nothing is asked here: the answers of a run are looked at, and the looks are cou
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from youden.stats.trials.noninferiority import (
     unseen_share,
 )
 from youden.stats.trials.trial_errors import Left
+from youden.text.printable import typed
 from youden.text.sentences import counted, near, signed
 from youden.text.tables import Table, two_sided
 
@@ -348,11 +348,9 @@ def to_do(gate: Gate) -> str | None:
     config = f"{gate.folder}/config.yaml"
     if gate.extends:
         focus = [word for agent in gate.focus for word in ("--focus", agent)]
-        command = shlex.join(["youden", "extend", gate.folder, "--calls", str(needed.calls), *focus])
+        command = typed(["youden", "extend", gate.folder, "--calls", str(needed.calls), *focus])
     else:
-        command = (
-            f"{shlex.join(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
-        )
+        command = f"{typed(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
     return f"{command}  # {price}; {in_all:,} calls in all; then gate again"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -17,7 +16,7 @@ from types import ModuleType
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.nouns import Json, RunFacts
-from youden.text.printable import path_part
+from youden.text.printable import path_part, typed
 
 ARTIFACTS = ("ranking.csv", "ranking.json", "items.csv", "fit.json", "signature.json", "report.html")
 BATCH = 500
@@ -47,7 +46,7 @@ def log_run(folder: RunFolder) -> str:
     metrics = {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
     parts = {name: _text(value) for name, value in signature.parts.items()}
     tags = {"youden.signature": signature.text, "youden.digest": signature.digest, "youden.best": facts.best or ""}
-    again = shlex.join(["youden", "report", str(folder.path), "--mlflow"])
+    again = typed(["youden", "report", str(folder.path), "--mlflow"])
     with (
         _said_as_ours(mlflow, f"The run is whole in its folder; log it with `{again}`."),
         mlflow.start_run(run_name=folder.path.resolve().name) as run,

@@ -8,8 +8,12 @@ A place in which answers are kept is shown without its password.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shlex
+import subprocess
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
@@ -35,8 +39,9 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?", re.ASCII)
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?<!\.)")
 _OUTSIDE = re.compile(r"[^A-Za-z0-9_+-]+")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?|data|unknown", re.IGNORECASE)
-"""Windows' devices, and two names that a store of results keeps for itself."""
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_KEPT = {"data", "unknown"}
+"""Two names that a store of results keeps for itself."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -61,9 +66,52 @@ def path_part(name: str) -> str:
     >>> path_part("gpt-4o"), path_part("../a b"), path_part("CON")
     ('gpt-4o', '_a_b-2c2c791a', 'CON-a3dbc4b6')
     """
-    if len(name) <= 100 and _PART.fullmatch(name) and not _RESERVED.fullmatch(name):
+    if len(name) <= 100 and _PART.fullmatch(name) and not _DEVICE.fullmatch(name) and name.lower() not in _KEPT:
         return name
     return _OUTSIDE.sub("_", name)[:60] + f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def is_device(name: str) -> bool:
+    """Whether a folder cannot be called so on Windows: a device, or a name that ends in a dot or a space.
+
+    >>> is_device("con"), is_device("AUX.v2"), is_device("v2."), is_device("console")
+    (True, True, True, False)
+    """
+    return bool(_DEVICE.fullmatch(name)) or name.endswith((".", " "))
+
+
+def typed(words: Iterable[str]) -> str:
+    """A command as it can be typed into this system's shell again."""
+    return subprocess.list2cmdline(list(words)) if os.name == "nt" else shlex.join(words)
+
+
+_PLAINLY = dict(zip("−─│├└●√≈∼", "--||`o~~~", strict=True)) | {
+    "≤": "<=",
+    "≥": ">=",
+    "→": "->",
+    "✅": "",
+    "❌": "",
+    "❔": "",
+    "⚠": "!",
+}
+"""What this package writes, and code pages of Windows do not have; − above all, before every loss. Greek letters go by name."""
+
+
+def plainly(error: UnicodeError) -> tuple[str, int]:
+    r"""For `codecs.register_error`: what a console cannot show, in letters that it can, or else spelt out.
+
+    >>> plainly(UnicodeEncodeError("cp1252", "−.05", 0, 1, ""))
+    ('-', 1)
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_PLAINLY.get(one, _by_name(one)) for one in missing), error.end
+
+
+def _by_name(letter: str) -> str:
+    name = unicodedata.name(letter, "")
+    return name.rpartition(" ")[2].lower() if name.startswith("GREEK") else _spelt(letter)
 
 
 def is_file(place: str | Path) -> bool:

@@ -5,7 +5,6 @@ there. Of paths in its files only the last part stays.
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
 from youden.nouns import Json, Pool
+from youden.text.printable import typed
 from youden.text.sentences import items_compared
 from youden.text.tables import as_markdown, two_sided
 
@@ -252,7 +252,7 @@ def push(folder: Path, repo: str, format_name: str, *, public: bool) -> str:
         said = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"'{repo}' could not be put on the Hub: {said}. The folder {folder} is whole. Check the name, and HF_TOKEN or "
-            f"`hf auth login`; then `{shlex.join(['hf', 'upload', repo, str(folder), '.', '--repo-type', kind])}`.",
+            f"`hf auth login`; then `{typed(['hf', 'upload', repo, str(folder), '.', '--repo-type', kind])}`.",
             slug="hub-refused",
         ) from error
     return str(made)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from youden.errors import ConfigError
 from youden.nouns import MAX_MISSING, Json, SplitRule, Target
 from youden.resources import find, roots
-from youden.text.printable import shown
+from youden.text.printable import is_device, shown
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
 POOLS = ("agents", "items")
@@ -258,6 +258,14 @@ class RunConfig(BaseModel):
     out: _Text | None = None
     drawn: DrawnAs | None = None
     ray: RayWorkers = RayWorkers()
+
+    @model_validator(mode="after")
+    def _is_a_folders_name(self) -> Self:
+        if is_device(self.name):
+            raise ValueError(
+                f"name is {self.name!r}, which no folder of Windows can be called; give the run another name"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:

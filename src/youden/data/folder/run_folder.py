@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,7 @@ from youden.nouns import (
     Validation,
     Verdicts,
 )
+from youden.text.printable import typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,8 +110,8 @@ class RunFolder:
     def command(self) -> str:
         """The command that makes this run again."""
         if self.has("config.yaml"):
-            return shlex.join(["youden", "run", str(self.file("config.yaml"))])
-        return shlex.join(["youden", "import", "peer-prediction", self.read_pool().source, "--out", str(self.path)])
+            return typed(["youden", "run", str(self.file("config.yaml"))])
+        return typed(["youden", "import", "peer-prediction", self.read_pool().source, "--out", str(self.path)])
 
     def write_text(self, name: str, text: str) -> None:
         """Any text, in UTF-8."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -20,6 +19,7 @@ from youden.errors import ConfigError, PoolError
 from youden.nouns import Agent, Item, Json, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.resources import find
+from youden.text.printable import typed
 
 AGENTS, ITEMS, RESPONSES = "agents.jsonl", "items.jsonl", "responses.jsonl"
 TO_GENERATE = "agents.yaml"
@@ -81,7 +81,7 @@ def locate_pool(path: str | PathLike[str]) -> Path:
 
 def _not_generated(path: Path) -> PoolError:
     out = f"pools/{path.resolve().name}"
-    command = shlex.join(["youden", "generate", str(path), "--out", out])
+    command = typed(["youden", "generate", str(path), "--out", out])
     return PoolError(
         f"{path} says how to make a pool ({TO_GENERATE}) and holds no responses. Make it with `{command}`, then give {out}.",
         slug="pool-not-generated",

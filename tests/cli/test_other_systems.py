@@ -1,0 +1,141 @@
+"""What Windows and macOS do otherwise, simulated: consoles, signals, modules that are not there, names of files, files held open.
+
+That all of it holds on the systems themselves is what `.github/workflows/test.yml` asks of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from commands import Youden, write_pool
+from youden.data import atomic
+from youden.data.atomic import replacing
+from youden.data.folder.run_config import load_run_config
+from youden.errors import ConfigError
+from youden.judging.store import claims
+from youden.text import printable
+from youden.text.printable import is_device, path_part, typed
+
+ROOT = Path(__file__).parents[2]
+WITHOUT = """
+import asyncio, signal, subprocess, sys
+for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty"):
+    sys.modules[name] = None
+for name in ("SIGHUP", "SIGKILL", "SIGALRM", "SIGCHLD", "SIGQUIT"):
+    delattr(signal, name)
+from youden.cli import main
+main()
+"""
+"""youden on a Python that lacks what Windows' lacks."""
+
+
+def without(*words: str, here: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *words],
+        cwd=here,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), **environment},
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_pool_is_ranked_without_posix_modules_and_signals_on_a_console_of_80_columns_in_cp1252(
+    tmp_path: Path,
+) -> None:
+    write_pool(tmp_path / "pool.csv")
+    console = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "COLUMNS": "80", "NO_COLOR": "1"}
+    for words in (["run", "pool.csv.yaml"], ["plan", "pool.csv.yaml"], ["check", "pool.csv"], ["doctor"]):
+        (tmp_path / "pool.csv.yaml").write_text("pool: pool.csv\nname: mine\n")
+        ended = without(*words, here=tmp_path, **console)
+        assert ended.returncode in (0, 1), ended.stderr
+        for said in (ended.stdout, ended.stderr):
+            text = said.decode("cp1252")
+            assert "\\u" not in text
+            assert "Traceback" not in text
+
+
+def test_a_file_that_a_reader_holds_open_is_replaced_once_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, held = os.replace, [True, True, True]
+
+    def held_open(one: Path, other: Path) -> None:
+        if held:
+            held.pop()
+            raise PermissionError(13, "The process cannot access the file", str(other))
+        replace(one, other)
+
+    monkeypatch.setattr(atomic, "HELD", True)
+    monkeypatch.setattr(atomic, "_WAITS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(atomic.os, "replace", held_open)
+    path = tmp_path / "fit.json"
+    path.write_text("old")
+    with replacing(path) as fresh:
+        fresh.write_text("new")
+    assert (path.read_text(), held) == ("new", [])
+    held += [True] * 9
+    with pytest.raises(PermissionError, match=r"fit\.json"), replacing(path) as fresh:
+        fresh.write_text("newer")
+    assert [one.name for one in tmp_path.iterdir()] == ["fit.json"]
+    assert path.read_text() == "new"
+
+
+def test_no_process_is_signalled_where_a_signal_would_end_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[int] = []
+    windows = SimpleNamespace(name="nt", kill=lambda *_: calls.append(1), getpid=os.getpid)
+    owner = f"{claims._machine()} {os.getpid()} x"
+    monkeypatch.setattr(claims, "os", windows)
+    assert not claims.is_gone(owner)
+    monkeypatch.setattr(atomic, "os", windows)
+    assert not atomic._has_ended(os.getpid())
+    assert calls == []
+
+
+@pytest.mark.parametrize("name", ["CON", "aux", "Nul.v2", "com1", "LPT9.txt", "v2.", "v2 "])
+def test_a_run_is_not_called_what_no_folder_of_windows_can_be(name: str, tmp_path: Path) -> None:
+    assert is_device(name)
+    config = tmp_path / "r.yaml"
+    config.write_text(f"pool: p.csv\nname: {json.dumps(name)}\n")
+    with pytest.raises(ConfigError, match="Windows"):
+        load_run_config(config)
+
+
+def test_ids_with_colons_or_reserved_names_become_files_that_every_system_can_have() -> None:
+    ids = ["CON", "nul.txt", "a:b", "a/b", "a\\b", 'a"b', "a?b", "x" * 300, "ends.", "..", "läuft", "a|b", "us.meta:0"]
+    parts = [path_part(one) for one in ids]
+    assert len({one.casefold() for one in parts}) == len(ids)
+    for part in parts:
+        assert not set(part) & set('<>:"/\\|?*')
+        assert not is_device(part)
+        assert len(part) <= 100
+
+
+@pytest.mark.slow
+def test_agents_whose_ids_differ_by_case_alone_stay_two_files(youden: Youden, tmp_path: Path) -> None:
+    rows = [
+        (agent, f"i{j}", f"{agent} tells of {j} {'rain' * (1 + j % 3)}")
+        for agent in ("Lead", "lead", "CON")
+        for j in range(9)
+    ]
+    (tmp_path / "p.csv").write_text("agent,item,text\n" + "".join(",".join(row) + "\n" for row in rows))
+    (tmp_path / "r.yaml").write_text("pool: p.csv\n")
+    assert youden("run", "r.yaml").code == 0
+    assert youden("export", "runs/r", "out", "--format", "eee").code == 0
+    files = [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len({file.casefold() for file in files}) == len(files) >= 3
+    assert not any(is_device(part) for file in files for part in file.split("/"))
+
+
+def test_a_command_is_shown_as_the_systems_shell_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["youden", "run", "my pool.yaml"]
+    assert typed(words) == "youden run 'my pool.yaml'"
+    monkeypatch.setattr(printable, "os", SimpleNamespace(name="nt"))
+    assert typed(words) == 'youden run "my pool.yaml"'
