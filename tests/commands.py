@@ -15,6 +15,7 @@ import pytest
 from batch_server import BatchServer
 from wire_server import WireServer, running
 from youden import cli
+from youden.judging.store.answers import Store, open_store
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,25 @@ def youden(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
 def server() -> Iterator[WireServer]:
     with running(WireServer()) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[WireServer]:
+    """One address for all tests of a module, for it stands in the judged run that they begin with."""
+    with running(WireServer()) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test that needs a module's judged run leaves it for the others."""
+    return tmp_path_factory.mktemp("begun") / "here"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "v.db") as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from commands import write_config
 from pools import answer_with, make_pool
-from wire_server import WireServer
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -47,19 +43,3 @@ def judged(
     planned.folder.write_verdicts(answer_with(planned.plan, answers(planned.plan), missing=lost))
     fit_run(planned.folder)
     return planned.folder
-
-
-@contextmanager
-def running(server: WireServer) -> Iterator[WireServer]:
-    """The server in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
-    try:
-        yield server
-    finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from pathlib import Path
 
 import pytest
 
-import youden.data.importers.foreign_files
 from commands import Youden
 from importing import cells, load, write
 from youden.data.importers.pool_joiner import ImportedPool
@@ -27,10 +25,6 @@ def samples(folder: Path, *, said: str, task: str = "gsm", time: str = T1, model
     ]
     write(folder / "acme__m" / f"samples_{task}_{time}.jsonl", *rows)
     write(folder / "acme__m" / f"results_{time}.json", whole={"model_name": model})
-
-
-def test_the_ends_of_paths_tell_apart() -> None:
-    assert doctest.testmod(youden.data.importers.foreign_files).failed == 0
 
 
 def test_lm_eval_output_paths_of_one_model_are_agents_by_the_shortest_end_then_by_time(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import youden.data.importers.loose_columns
 from importing import TOOLS, cells, load, tool, write
 from youden.data.importers.loose_columns import ColumnPath
 from youden.errors import ImportFormatError
@@ -124,10 +122,6 @@ def test_columns_that_cannot_go_together_are_refused(tmp_path: Path, columns: di
 def test_a_row_with_an_empty_list_is_counted(tmp_path: Path) -> None:
     empty = {"instruction": "Dance.", "generations": [], "generation_models": []}
     assert load("table", write(tmp_path / "x.jsonl", GENERATIONS[0], empty)).left_out == {"a row without responses": 1}
-
-
-def test_known_layouts_are_those_of_their_docstring() -> None:
-    assert doctest.testmod(youden.data.importers.loose_columns).failed == 0
 
 
 @pytest.mark.slow

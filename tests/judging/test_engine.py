@@ -7,7 +7,6 @@ import contextlib
 import logging
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +32,6 @@ from youden.run.pipeline import judge_async
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 NOWHERE = "http://127.0.0.1:9/v1"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "v.db") as opened:
-        yield opened
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,12 @@ from youden.errors import JudgeError
 from youden.judging.asking.terms import Asking, Batching, Limits
 from youden.judging.backend_records import BACKENDS
 from youden.judging.engine import judge_plan
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import Store
 from youden.nouns import PAIRED, Verdicts
 
 POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)
 TRUTH = (PLAN.arm == PAIRED).astype(float)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "v.db") as opened:
-        yield opened
 
 
 class Worker:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,19 +20,13 @@ from youden.judging.asking.terms import Asking, Batching
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError, Tries
 from youden.judging.engine import judge_plan
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import Store
 from youden.nouns import Request, Verdicts
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 RESET = CallError("reset", kind="retry")
 REFUSED = CallError("refused", kind="retry", free=True)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "v.db") as opened:
-        yield opened
 
 
 async def ask(url: str, store: Store, *, asking: Asking | None = None, **changes: Any) -> Verdicts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.config.judge_files import JudgeConfig, known_judges, load_judge_config
 from youden.judging.doctor import diagnose
 from youden.judging.engine import connect, judge_plan
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import Store
 from youden.judging.store.claims import noted_batches
 from youden.nouns import Completion, Request, Verdicts
 
@@ -224,12 +223,6 @@ def test_a_file_of_keys_that_cannot_be_read_is_named(here: Path, youden: Youden)
 
 
 # --- Anthropic's batches ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "v.db") as opened:
-        yield opened
 
 
 async def in_batches(server: ClaudeBatchServer, store: Store, **changes: Any) -> Verdicts:

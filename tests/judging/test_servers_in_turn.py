@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from youden.judging.call.failures import CallError
 from youden.judging.doctor import diagnose
 from youden.judging.engine import judge_plan
 from youden.judging.question.questions import keys
-from youden.judging.store.answers import Store, open_store
+from youden.judging.store.answers import Store
 from youden.nouns import Completion, Message, Request, Verdicts
 
 POOL = make_pool(4, 10)
@@ -30,12 +28,6 @@ PLAN = dense_plan(POOL)
 REQUEST = Request("m", (Message("user", "?"),))
 RESET = CallError("reset", kind="retry")
 REFUSED = CallError("refused", kind="retry", free=True)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "v.db") as opened:
-        yield opened
 
 
 async def ask(store: Store, *servers: WireServer, asking: Asking | None = None, **changes: Any) -> Verdicts:

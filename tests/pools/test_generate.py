@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +18,7 @@ import pytest
 
 import youden as package
 from commands import Youden, write_config
-from wire_server import Reply, WireServer
+from wire_server import Reply, WireServer, running
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError
 from youden.judging.store.answers import MOST_UNWRITTEN
@@ -188,17 +186,8 @@ def respond(_n: int, body: Mapping[str, Any]) -> Reply:
 
 @pytest.fixture
 def server() -> Iterator[WireServer]:
-    """A server in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    wire = WireServer(respond)
-    asyncio.run_coroutine_threadsafe(wire.__aenter__(), loop).result(5)
-    yield wire
-    asyncio.run_coroutine_threadsafe(wire.__aexit__(None, None, None), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    with running(WireServer(respond)) as started:
+        yield started
 
 
 @pytest.fixture

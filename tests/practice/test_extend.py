@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import yaml
 
 from commands import Youden, write_config
 from pools import make_pool
-from wire_server import Reply, WireServer, running, same_item, well_behaved
+from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.judging.store.team import lead_run
@@ -32,23 +31,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith("verdicts.db")}
 
 
-@pytest.fixture(scope="module")
-def one_server() -> Iterator[WireServer]:
-    with running(WireServer()) as started:
-        yield started
-
-
 @pytest.fixture
 def server(one_server: WireServer) -> WireServer:
-    """One address for all tests here, for it stands in the judged run that they begin with."""
     one_server.behave, one_server.n_requests = well_behaved, 0
     return one_server
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test that needs the judged run leaves it for the others."""
-    return tmp_path_factory.mktemp("begun") / "here"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 
 from commands import Youden, write_config
 from pools import make_pool
-from wire_server import Reply, WireServer, running
+from wire_server import Reply, WireServer
 from worlds import write_run
 from youden.data.folder.run_config import load_run_config
 from youden.data.folder.run_folder import RunFolder
@@ -45,23 +45,10 @@ def biased(_n: int, body: Mapping[str, Any]) -> Reply:
     return Reply("YES" if drawn < chance else "NO")
 
 
-@pytest.fixture(scope="module")
-def one_server() -> Iterator[WireServer]:
-    with running(WireServer()) as started:
-        yield started
-
-
 @pytest.fixture
 def server(one_server: WireServer) -> WireServer:
-    """One address for all tests here, for it stands in the judged run that they begin with."""
     one_server.behave, one_server.n_requests = biased, 0
     return one_server
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test that needs the judged run leaves it for the others."""
-    return tmp_path_factory.mktemp("begun") / "here"
 
 
 @pytest.fixture

@@ -1,20 +1,13 @@
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import youden.text.similarity
 from youden.text.similarity import groups_holding, idf, shared_mass, word_matrix
 from youden.text.words import segment, words
 
 TEXTS = st.lists(st.text("abcde ", max_size=20), min_size=1, max_size=8)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(youden.text.similarity).failed == 0
 
 
 def test_the_matrix_marks_a_word_once_however_often_it_occurs() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import re
 import unicodedata
 
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import youden.text.words
 from youden.text.words import _is_plain, _n_words, mean_lengths, segment, words
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
@@ -39,10 +37,6 @@ ANYTHING = st.text(st.characters(exclude_categories=()), max_size=60)
 )
 def test_words_of_many_scripts(text: str, expected: list[str]) -> None:
     assert words(text) == expected
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(youden.text.words).failed == 0
 
 
 @given(ANYTHING)

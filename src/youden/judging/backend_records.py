@@ -155,7 +155,7 @@ def judge_of_model(name: str) -> dict[str, Json] | None:
     A model that thinks first gets the room for it. None where it is not known who has the model.
 
     >>> judge_of_model("groq/openai/gpt-oss-20b")
-    {'name': 'gpt-oss-20b', 'backend': 'groq', 'model': 'openai/gpt-oss-20b'}
+    {'name': 'gpt-oss-20b', 'backend': 'groq', 'model': 'openai/gpt-oss-20b', 'max_tokens': 2048}
     >>> judge_of_model("o4-mini")["parameters"], judge_of_model("llama")
     ({'max_completion_tokens': 2048}, None)
     """

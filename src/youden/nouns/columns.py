@@ -59,12 +59,9 @@ _KINDS: Mapping[type, Kind] = {str: "text", int: "whole", float: "number"}
 def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
     """The columns that a row's class declares: its fields with a `Meaning`, in their order.
 
-    >>> from typing import Annotated
-    >>> class Row:
-    ...     item: Annotated[str, Meaning("its id")]
-    ...     difficulty: Annotated[float | None, Meaning("how hard it is")]
-    >>> [(column.name, column.kind, column.null) for column in columns_of(Row)]
-    [('item', 'text', False), ('difficulty', 'number', True)]
+    >>> from youden.nouns.facts import RankingRow
+    >>> [(column.name, column.kind, column.null) for column in columns_of(RankingRow)[:2]]
+    [('agent', 'text', False), ('group', 'text', True)]
     """
     found = []
     for name, hint in get_type_hints(row, include_extras=True).items():

@@ -103,7 +103,7 @@ def at_share(half_width: Floats, share: float) -> float:
 def slots_for(parts: VarianceParts, width: float, *, share: float, n_items: int, most: int) -> int | None:
     """The fewest slots, 2 to `most`, at which the share `share` of agents is expected to have ± `width`; None: not even `most`.
 
-    >>> slots_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
+    >>> slots_for(VarianceParts(np.full(5, 0.005), np.full(5, 0.08)), 0.05, share=1.0, n_items=200, most=5800)
     72
     """
 
@@ -122,7 +122,7 @@ def slots_for(parts: VarianceParts, width: float, *, share: float, n_items: int,
 def items_for(parts: VarianceParts, width: float, *, share: float, n_agents: int) -> int | None:
     """The fewest items on which ± `width` can be had when all there is is asked: every pair in both orders; None: not in reason.
 
-    >>> items_for(Parts(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
+    >>> items_for(VarianceParts(np.full(5, 0.005), np.full(5, 0.08)), 0.01, share=1.0, n_agents=5)
     579
     """
 

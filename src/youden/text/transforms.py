@@ -311,7 +311,7 @@ class Step:
 def apply_steps(text: str, steps: Sequence[Step], rng: np.random.Generator) -> str:
     """`text` after each step in turn.
 
-    >>> apply_steps("One. Two.", [Extension("repeat"), Extension("case", {"to": "upper"})], np.random.default_rng(0))
+    >>> apply_steps("One. Two.", [Step("repeat"), Step("case", {"to": "upper"})], np.random.default_rng(0))
     'ONE. TWO. ONE. TWO.'
     """
     for step in steps:
