@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.nouns import Agent, Item, Plan, Pool, Verdicts
+from youden.nouns import Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.nouns.pool import Bools, Floats
+from youden.nouns.trials import ASKED
 from youden.report.data.answer_blocks import AnswerBlock, Predictions, TrialSource
 
 
@@ -24,6 +25,14 @@ def make_pool(n_agents: int = 5, n_items: int = 6, *, present: Bools | None = No
         texts=texts,
         name="test",
     )
+
+
+def starts_with(trials: Trials, other: Trials) -> bool:
+    """Whether what `other` asks is how these begin."""
+    one, two = trials.columns(), other.columns()
+    names = [name for name in ASKED if name in one]
+    same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
+    return len(other) <= len(trials) and same
 
 
 def answer_with(plan: Plan, answer: Floats, *, missing: Bools | None = None) -> Verdicts:

@@ -14,7 +14,7 @@ from report_runs import by_ability, judged
 from youden.nouns import PAIRED, Agent, Finding, PartnerRules, Plan, Pool
 from youden.nouns.pool import Floats
 from youden.report.charts.figures import figures
-from youden.report.data.doubts import agreeing_share, breakdowns, length_correlation, pair_grid, without_groups
+from youden.report.data.doubts import agreeing_share, group_lines, length_correlation, pair_grid
 from youden.report.data.report import ReportData, build_report
 from youden.report.data.warnings import grouped
 from youden.report.pages.writing import render_page
@@ -32,7 +32,7 @@ def test_at_the_share_that_is_said_the_group_and_the_coalition_score_alike() -> 
     groups = ["good"] * 3 + ["bad"] * 3
     mean = np.full((6, 6), 0.4)
     mean[:3, :3], mean[3:, 3:] = 0.8, 0.2
-    good, bad = breakdowns(pair_of(mean), groups)
+    good, bad = group_lines(pair_of(mean), groups, tuple("abcdef"))
     assert (good.inside, good.across, good.others) == pytest.approx((0.8, 0.4, 0.2))
     assert good.share == pytest.approx(0.4)
     assert pytest.approx((1 - 0.4) * 0.4 + 0.4 * 1.0) == (1 - 0.4) * 0.8 + 0.4 * 0.4
@@ -44,10 +44,10 @@ def test_without_the_group_that_lifts_one_agent_that_agent_falls() -> None:
     ability = np.array([0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.3, 0.3])
     mean = ability[:, None] + ability
     mean[5, 6:] = mean[6:, 5] = 1.0
-    (line,) = without_groups(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
+    (line,) = group_lines(pair_of(mean), [None] * 6 + ["friends"] * 2, agents)
     assert (line.group, line.n_agents, line.moved) == ("friends", 2, "f")
     assert line.most >= 3
-    assert without_groups(pair_of(mean), ["all"] * 8, agents) == ()
+    assert group_lines(pair_of(mean), ["all"] * 8, agents) == ()
 
 
 def test_lengths_and_spread() -> None:

@@ -25,7 +25,7 @@ from youden.report.pages.writing import render_page
 from youden.run.analysis import pair_sums
 from youden.run.ranking import learn
 
-NOBODY = Doubts(None, (), (), ())
+NOBODY = Doubts(None, (), ())
 
 
 def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
@@ -68,7 +68,6 @@ def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
 def test_a_doubt_that_says_what_a_warning_says_stands_in_its_line_and_one_that_says_nothing_nowhere() -> None:
     doubts = Doubts(
         None,
-        (),
         (),
         (
             Finding("pairs", "Pairs that agree far beyond their abilities: a and b."),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools import answer_with, make_pool
+from pools import answer_with, make_pool, starts_with
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Pool, Verdicts
@@ -74,7 +74,7 @@ def grown(plan: Plan) -> Plan:
 def test_every_step_keeps_the_rows_before_it_and_asks_no_comparison_twice(seed: int, pairs: str) -> None:
     plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, n_independent=40)
     later = grown(plan)
-    assert later.trials.starts_with(plan.trials)
+    assert starts_with(later.trials, plan.trials)
     asked = comparisons(later)
     assert len(set(asked)) == len(asked)
     if pairs == "unordered":

@@ -11,6 +11,7 @@ import pytest
 
 import youden
 from commands import Youden, write_config, write_pool
+from pools import starts_with
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, RankingRow, Verdicts
@@ -162,7 +163,7 @@ class TestSuspectedPairs:
         result = follow_up(first, pool, self.asked, share=0.5)
         n = result.plan.n_follow_ups
         assert 0 < n <= 0.5 * len(plan)
-        assert result.plan.trials.starts_with(plan.trials)
+        assert starts_with(result.plan.trials, plan.trials)
         assert analysed(result).facts.standings["robust"].groups == (("a0", "a1"),)
 
     def test_move_no_plain_ability_and_the_same_answers_ask_the_same_again(self) -> None:

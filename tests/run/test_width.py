@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from commands import Youden, write_config
-from pools import make_pool
+from pools import make_pool, starts_with
 from worlds import dense_world
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
@@ -111,7 +111,7 @@ def test_a_run_goes_on_to_a_narrower_width_and_keeps_what_it_asked(config: RunCo
     fit_run(RunFolder(config.folder))
     more = judge_run(plan_run(config.model_copy(update={"width": 0.07})))
     assert len(more.plan) > len(first.plan)
-    assert more.plan.trials.starts_with(first.plan.trials)
+    assert starts_with(more.plan.trials, first.plan.trials)
     assert RunFolder(config.folder).read_config().width == 0.07
     with pytest.raises(RunFolderError, match="seed was 0 and is 1"):
         plan_run(config.model_copy(update={"seed": 1}))
@@ -123,7 +123,7 @@ def test_a_search_goes_on_to_a_nearer_goal_and_keeps_what_it_asked(config: RunCo
     assert "near enough" in first.plan.notes[-1]
     more = judge_run(plan_run(searching.model_copy(update={"within": 0.01})))
     assert len(more.plan) > len(first.plan)
-    assert more.plan.trials.starts_with(first.plan.trials)
+    assert starts_with(more.plan.trials, first.plan.trials)
 
 
 def test_top_is_what_the_adaptive_design_does_and_old_spellings_open(config: RunConfig) -> None:

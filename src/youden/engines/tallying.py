@@ -26,7 +26,6 @@ from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
 from youden.stats.robust.linked_agents import pair_means_of_sums
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import Alarm, OwnRates, alarms_of_pairs, own_rates_of_sums
-from youden.stats.trials.partner_halves import PartnerTables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -93,7 +92,7 @@ class PairSums:
         seen = ~np.isnan(difference)
         self._difference += _by_pair(rates, seen, difference)
         self._items += _by_pair(rates, seen)
-        # As `partner_tables` and `pair_means` have them: a pair without an FPR of its own counts with 0.
+        # As `pair_means` has them: a pair without an FPR of its own counts with 0.
         value = rates.tpr - np.nan_to_num(rates.fpr) if self._twin else rates.tpr
         weight = rates.n_paired.astype(np.float64)
         item = rates.item[learned]
@@ -108,9 +107,9 @@ class PairSums:
         self._n_cells += n_cells
 
     @property
-    def partners(self) -> PartnerTables:
-        """As `partner_tables` of all."""
-        return PartnerTables(self._total, self._times)
+    def partners(self) -> tuple[Floats, Floats]:
+        """As `partner_halves` takes them."""
+        return self._total, self._times
 
     def pairs(self, apart: Differences, ability: Floats) -> Pairs:
         """apart: who is told from whom; ability: float[K], of the additive fit."""

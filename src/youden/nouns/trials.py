@@ -151,13 +151,6 @@ class Trials:
             found += 1
         return found
 
-    def starts_with(self, other: Trials) -> bool:
-        """Whether what `other` asks is how these begin."""
-        one, two = self.columns(), other.columns()
-        names = [name for name in ASKED if name in one]
-        same = all(name in two and np.array_equal(one[name][: len(other)], two[name]) for name in names)
-        return len(other) <= len(self) and same
-
     def columns(self) -> dict[str, NDArray[Any]]:
         """Column by column, in the order of `plan.parquet`; which repeat was shown only where that is said."""
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}

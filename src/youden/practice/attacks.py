@@ -236,23 +236,7 @@ def transforms(target: Target) -> dict[str, list[str]]:
     return {name: [Step(name)(text or "", target.rng) for text in target.pool.texts[source]] for name in NAMES}
 
 
+_OURS = [name for name, one in globals().items() if isinstance(one, Attack)]
 ATTACKS: Registry[Attack] = Registry(
-    "youden.attacks",
-    "attack",
-    {
-        "clones": "youden.practice.attacks:clones",
-        "clones-reworded": "youden.practice.attacks:clones_reworded",
-        "ring": "youden.practice.attacks:ring",
-        "template": "youden.practice.attacks:template",
-        "concatenation": "youden.practice.attacks:concatenation",
-        "mirror": "youden.practice.attacks:mirror",
-        "central-reworded": "youden.practice.attacks:central_reworded",
-        "source-copy": "youden.practice.attacks:source_copy",
-        "source-reworded": "youden.practice.attacks:source_reworded",
-        "prompt-words": "youden.practice.attacks:prompt_words",
-        "padding": "youden.practice.attacks:padding",
-        "keyword-list": "youden.practice.attacks:keyword_list",
-        "injection": "youden.practice.attacks:injection",
-        "transforms": "youden.practice.attacks:transforms",
-    },
+    "youden.attacks", "attack", {name.replace("_", "-"): f"{__name__}:{name}" for name in _OURS}
 )

@@ -36,7 +36,7 @@ from youden.nouns import (
     Target,
     Verdicts,
 )
-from youden.nouns.pool import Positions, or_none
+from youden.nouns.pool import Floats, Positions, or_none
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import pooled_fpr, train_scores
 from youden.run.ability import Groups, choice_of, ranking_table
@@ -53,7 +53,7 @@ from youden.run.standings import (
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
-from youden.stats.trials.partner_halves import PartnerTables, halves_of_tables
+from youden.stats.trials.partner_halves import partner_halves
 from youden.streams import own_stream
 
 FACTS_VERSION = 1
@@ -213,7 +213,7 @@ def assembled(
             links_missing=links.missing,
             warnings=tuple(warnings),
             growth=growth,
-            partners=partner_facts(pairs.partners, ids),
+            partners=partner_facts(*pairs.partners, ids),
             target=found.target,
             best=None if head.best is None else ids[head.best],
             told_apart=int(head.above.sum()),
@@ -226,11 +226,11 @@ def assembled(
     )
 
 
-def partner_facts(of: PartnerTables, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+def partner_facts(total: Floats, times: Floats, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
     """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents, and where
     halves could not be correlated."""
     try:
-        found = halves_of_tables(*of, rng=own_stream(0))
+        found = partner_halves(total, times, rng=own_stream(0))
     except StatisticsError:
         return None
     if np.isnan(found.correlation):

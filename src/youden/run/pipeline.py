@@ -231,11 +231,9 @@ def run_name(planned: PlannedRun) -> str:
 def answers_of(planned: PlannedRun, asking: Asking | None = None, *, team: Team | None) -> Verdicts:
     """As `judge_run`, and nothing is written but the store. team: who asks this run, and spends under its cap, together; each
     learns the whole of it."""
-    config, asking = planned.config, asking or Asking()
-    if not asking.stored_only:
-        check_cap([planned.judge], config.max_cost)
+    config = planned.config
     terms = replace(
-        asking,
+        asking or Asking(),
         max_cost=config.max_cost,
         max_missing=config.max_missing,
         books=_books(planned),

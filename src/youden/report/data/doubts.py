@@ -7,7 +7,7 @@ their abilities explain, or nothing at all. Thresholds stand where they are used
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import rankdata
@@ -26,30 +26,24 @@ FEWEST = 5
 
 
 @dataclass(frozen=True)
-class WithoutGroup:
-    """The ranking with one group's agents scoring nobody. correlation: Spearman, of the agents outside it; most: places."""
+class GroupLine:
+    """A user-named group: how it agrees, and the ranking with its agents scoring nobody.
 
-    group: str
-    n_agents: int
-    correlation: float
-    moved: str
-    most: int
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """How large a coalition that always agrees has to be for a group to stand below it.
-
-    inside, across: mean agreement in the group, and with the others; others: of these with each other, as they answer now.
-    share: of the pool, in [0, 1]; None where the group agrees less inside than with others, and needs no coalition to lose.
+    inside, across: mean agreement in the group, and with the others; others: of these with each other, as they answer now; None
+    where nothing was seen of one of the first two. share: of the pool, in [0, 1], from which a coalition that always agrees
+    stands above the group; None where the group agrees less inside than with others, and needs no coalition to lose.
+    correlation: Spearman of the agents outside it, None where under 5 are left; moved, most: who moves most, and how many places.
     """
 
     group: str
     n_agents: int
-    inside: float
-    across: float
-    others: float
-    share: float | None
+    inside: float | None = None
+    across: float | None = None
+    others: float | None = None
+    share: float | None = None
+    correlation: float | None = None
+    moved: str | None = None
+    most: int = 0
 
 
 def length_correlation(ability: Floats, length: Floats | None) -> float | None:
@@ -59,63 +53,54 @@ def length_correlation(ability: Floats, length: Floats | None) -> float | None:
     return _spearman(ability, length)
 
 
-def without_groups(of: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> tuple[WithoutGroup, ...]:
-    """One line for each named group beside which 5 agents are left; agents are scored by pairs' effects.
+def group_lines(of: PairMeans, groups: Sequence[str | None], agents: Sequence[str]) -> tuple[GroupLine, ...]:
+    """One for each named group of which anything is known, those whose agreement is known first.
 
-    With a the additive effects of all pairs, partners P say θ_i = mean of m_ik − a_k over k in P that i met.
-    """
-    effect = _effects(of)
-    rest = of.mean - effect
-    found = []
-    for group, inside in _members(groups):
-        outside = ~inside
-        if inside.all() or not inside.any() or outside.sum() < FEWEST:
-            continue
-        whole, part = (_mean(rest[:, partners], of.met[:, partners]) for partners in (outside | inside, outside))
-        correlation = _spearman(whole[outside], part[outside])
-        if correlation is None:
-            continue
-        moved = np.abs(ranks(whole[outside]) - ranks(part[outside]))
-        most = int(np.argmax(moved))
-        agent = int(np.flatnonzero(outside)[most])
-        found.append(WithoutGroup(group, int(inside.sum()), correlation, agents[agent], int(moved[most])))
-    return tuple(found)
-
-
-def breakdowns(of: PairMeans, groups: Sequence[str | None]) -> tuple[Breakdown, ...]:
-    """p* = (FF − FB)/((FF − FB) + (BB − FB)) of each named group of two or more: F its agents, B a coalition.
-
-    A share p of the pool that always agrees (BB = 1), and with the group as the others do (FB), then scores as high as the group:
-    (1 − p)·FF + p·FB = (1 − p)·FB + p·BB.
+    share p* = (FF − FB)/((FF − FB) + (BB − FB)), F its agents, B a coalition: a share p of the pool that always agrees (BB = 1),
+    and with the group as the others do (FB), then scores as high as the group: (1 − p)·FF + p·FB = (1 − p)·FB + p·BB.
+    Without the group: with a the additive effects of all pairs, partners P say θ_i = mean of m_ik − a_k over k in P that i met.
 
     Source: none in the paper.
     """
+    named = dict.fromkeys(group for group in groups if group is not None)
+    rest = of.mean - effects_of_pairs(of.met.astype(np.float64), np.where(of.met, of.mean, 0.0).sum(axis=1))
     found = []
-    for group, inside in _members(groups):
-        means = [_over(of, one, two) for one, two in ((inside, inside), (inside, ~inside), (~inside, ~inside))]
-        if np.isnan(means[:2]).any() or means[1] >= 1:
-            continue
-        inside_mean, across, others = means
-        gap = inside_mean - across
-        share = gap / (gap + (1 - across)) if gap > 0 else None
-        found.append(Breakdown(group, int(inside.sum()), inside_mean, across, others, share))
-    return tuple(found)
+    for group in named:
+        inside = np.array([one == group for one in groups], dtype=np.bool_)
+        line = _without(rest, of.met, inside, agents, _agreement(of, inside, GroupLine(group, int(inside.sum()))))
+        if line.inside is not None or line.correlation is not None:
+            found.append(line)
+    return tuple(sorted(found, key=lambda line: line.inside is None))
+
+
+def _agreement(of: PairMeans, inside: Bools, line: GroupLine) -> GroupLine:
+    own, across, others = (_over(of, *both) for both in ((inside, inside), (inside, ~inside), (~inside, ~inside)))
+    if np.isnan(own) or np.isnan(across) or across >= 1:
+        return line
+    gap = own - across
+    share = gap / (gap + (1 - across)) if gap > 0 else None
+    return replace(line, inside=own, across=across, others=others, share=share)
+
+
+def _without(rest: Floats, met: Bools, inside: Bools, agents: Sequence[str], line: GroupLine) -> GroupLine:
+    outside = ~inside
+    if inside.all() or not inside.any() or outside.sum() < FEWEST:
+        return line
+    whole, part = (_mean(rest[:, partners], met[:, partners])[outside] for partners in (outside | inside, outside))
+    correlation = _spearman(whole, part)
+    if correlation is None:
+        return line
+    moved = np.abs(ranks(whole) - ranks(part))
+    most = int(np.argmax(moved))
+    return replace(
+        line, correlation=correlation, moved=agents[int(np.flatnonzero(outside)[most])], most=int(moved[most])
+    )
 
 
 def agreeing_share(of: PairMeans, *, least: float) -> float | None:
     """Share of the pairs that met whose agreement is `least` or more; None without a pair."""
     pairs = np.triu(of.met, 1)
     return float((of.mean[pairs] >= least).mean()) if pairs.any() else None
-
-
-def _members(groups: Sequence[str | None]) -> list[tuple[str, Bools]]:
-    named = dict.fromkeys(group for group in groups if group is not None)
-    return [(group, np.array([one == group for one in groups], dtype=np.bool_)) for group in named]
-
-
-def _effects(of: PairMeans) -> Floats:
-    """a of m_ik = a_i + a_k, least squares over pairs that met."""
-    return effects_of_pairs(of.met.astype(np.float64), np.where(of.met, of.mean, 0.0).sum(axis=1))
 
 
 def _mean(value: Floats, met: Bools) -> Floats:
@@ -211,35 +196,13 @@ domains at most .30."""
 MANY = 5
 
 
-@dataclass(frozen=True)
-class GroupLine:
-    """A user-named group's breakdown and the ranking without it, None where one of them was not made."""
-
-    group: str
-    n_agents: int
-    inside: float | None
-    across: float | None
-    share: float | None
-    correlation: float | None
-    moved: str | None
-    most: int
-
-
 @dataclass(frozen=True, eq=False)
 class Doubts:
     """pairs: None where no two agents met. doubts: those that speak against the ranking first."""
 
     pairs: PairGrid | None
-    without: tuple[WithoutGroup, ...]
-    breakdowns: tuple[Breakdown, ...]
+    groups: tuple[GroupLine, ...]
     doubts: tuple[Finding, ...]
-
-    @property
-    def groups(self) -> tuple[GroupLine, ...]:
-        """Group by group."""
-        broken = {line.group: line for line in self.breakdowns}
-        without = {line.group: line for line in self.without}
-        return tuple(_group_line(broken.get(group), without.get(group)) for group in dict.fromkeys((*broken, *without)))
 
     @property
     def against(self) -> tuple[Finding, ...]:
@@ -250,19 +213,6 @@ class Doubts:
         return tuple(doubt for doubt in self.doubts if doubt.severity != "warning")
 
 
-def _group_line(one: Breakdown | None, two: WithoutGroup | None) -> GroupLine:
-    return GroupLine(
-        group=one.group if one is not None else two.group if two is not None else "",
-        n_agents=one.n_agents if one is not None else two.n_agents if two is not None else 0,
-        inside=None if one is None else one.inside,
-        across=None if one is None else one.across,
-        share=None if one is None else one.share,
-        correlation=None if two is None else two.correlation,
-        moved=None if two is None else two.moved,
-        most=0 if two is None else two.most,
-    )
-
-
 def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     """From the answers, the ranking and what the run knows of its texts."""
     agents, pairs = evidence.agent_ids, evidence.pairs
@@ -271,19 +221,18 @@ def look_for_doubts(evidence: Evidence, summary: Summary) -> Doubts:
     ability_of = {row.agent: np.nan if row.ability is None else row.ability for row in summary.ranking}
     ability = np.array([ability_of[agent] for agent in agents])
     if pairs is None:
-        return Doubts(None, (), (), ())
-    without = without_groups(pairs, groups, agents)
-    lost = breakdowns(pairs, groups)
+        return Doubts(None, (), ())
+    lines = group_lines(pairs, groups, agents)
     grid = pair_grid(pairs, linked_pairs(pairs), agents, [row.agent for row in summary.ranking])
     found = [
         _agreeing(grid, summary),
         *_length(length_correlation(ability, evidence.pool.mean_length)),
         *_halves(summary),
-        *_without(without),
-        *_coalition(lost),
+        *_absence([line for line in lines if line.correlation is not None]),
+        *_coalition([line for line in lines if line.inside is not None]),
         *_spread(agreeing_share(pairs, least=AGREED)),
     ]
-    return Doubts(grid, without, lost, tuple(sorted(found, key=lambda doubt: doubt.severity != "warning")))
+    return Doubts(grid, lines, tuple(sorted(found, key=lambda doubt: doubt.severity != "warning")))
 
 
 def _doubt(slug: str, says: str, *, speaks: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
@@ -339,18 +288,19 @@ def _halves(summary: Summary) -> Iterator[Finding]:
         yield _doubt("halves", summary.partners, speaks=correlation < HALVES, correlation=correlation)
 
 
-def _without(lines: tuple[WithoutGroup, ...]) -> Iterator[Finding]:
+def _absence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
     if not lines:
         return
-    worst = min(lines, key=lambda line: line.correlation)
+    worst = min(lines, key=lambda line: line.correlation or 0.0)
+    correlation = worst.correlation or 0.0
     text = (
-        f"Without one group as partners the other agents rank alike at ρ = {worst.correlation:.2f} or more; least without "
+        f"Without one group as partners the other agents rank alike at ρ = {correlation:.2f} or more; least without "
         f"“{worst.group}”" + (f", where {worst.moved} moves {worst.most} places." if worst.most else ".")
     )
-    yield _doubt("groups", text, speaks=worst.correlation < WITHOUT, group=worst.group, correlation=worst.correlation)
+    yield _doubt("groups", text, speaks=correlation < WITHOUT, group=worst.group, correlation=correlation)
 
 
-def _coalition(lines: tuple[Breakdown, ...]) -> Iterator[Finding]:
+def _coalition(lines: Sequence[GroupLine]) -> Iterator[Finding]:
     if not lines:
         return
     shares = [line for line in lines if line.share is not None]
@@ -362,7 +312,7 @@ def _coalition(lines: tuple[Breakdown, ...]) -> Iterator[Finding]:
         text += (
             "; " if text else ""
         ) + f"{', '.join(f'“{group}”' for group in lost)} agree less inside than with others"
-    now = [line.group for line in shares if line.others > line.inside]
+    now = [line.group for line in shares if (line.others or 0.0) > (line.inside or 0.0)]
     if now:
         text += f". As they answer now, agents outside {', '.join(f'“{group}”' for group in now)} agree more than those inside"
     yield _doubt("coalition", f"{text}.", speaks=False)

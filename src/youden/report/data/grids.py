@@ -103,7 +103,8 @@ def cluster_order(value: Floats) -> Positions:
     K = len(value)
     if K < 3:
         return np.arange(K)
-    distance = 1 - _mean_of_both(value)
+    overall = 0.0 if np.isnan(value).all() else float(np.nanmean(np.stack([value, value.T])))
+    distance = 1 - mean_of_both(value, unseen=overall)
     np.fill_diagonal(distance, 0.0)
     return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")), dtype=np.int64)
 
@@ -176,12 +177,11 @@ def binned(value: Floats, per_row: int, per_column: int) -> Floats:
     return mean
 
 
-def _mean_of_both(value: Floats) -> Floats:
+def mean_of_both(value: Floats, *, unseen: float) -> Floats:
+    """The mean of both orders of float[K, K], of what was seen."""
     stack = np.stack([value, value.T])
     n = (~np.isnan(stack)).sum(axis=0)
-    overall = float(np.nanmean(stack)) if n.any() else 0.0
-    mean: Floats = np.divide(np.nansum(stack, axis=0), n, out=np.full_like(value, overall), where=n > 0)
-    return mean
+    return np.asarray(np.divide(np.nansum(stack, axis=0), n, out=np.full_like(value, unseen), where=n > 0))
 
 
 def edges(names: Sequence[str], size: int) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from youden.report.data.grids import (
     agent_grid,
     cell_grid,
     holdout_points,
+    mean_of_both,
 )
 from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
 from youden.report.data.ranking_tables import Items, Tied, order_items, tied_by_difference
@@ -71,7 +72,8 @@ def agent_pages(
     """One page an agent, in the order of the rates. worst: as `WorstTrials` gives them."""
     at, score, _ = evidence.scores.cells
     of_agents = np.split(at.by_agent, np.cumsum(np.bincount(at.agent, minlength=at.n_agents))[:-1])
-    agreement = _both_orders(grid.value)
+    agreement = mean_of_both(grid.value, unseen=np.nan)
+    np.fill_diagonal(agreement, np.nan)
     pages = []
     for k, agent in enumerate(grid.agents):
         high, low = _ends(agreement[k])
@@ -106,14 +108,6 @@ def findings(agent: str, summary: Summary, doubts: Doubts) -> Iterator[str]:
         for line in label.disagreements:
             if line.agent == agent:
                 yield f"By {label.name} it stands at place {line.label_low}, by ability at {line.place}."
-
-
-def _both_orders(value: Floats) -> Floats:
-    stack = np.stack([value, value.T])
-    n = (~np.isnan(stack)).sum(axis=0)
-    mean: Floats = np.divide(np.nansum(stack, axis=0), n, out=np.full_like(value, np.nan), where=n > 0)
-    np.fill_diagonal(mean, np.nan)
-    return mean
 
 
 def _ends(value: Floats) -> tuple[list[int], list[int]]:

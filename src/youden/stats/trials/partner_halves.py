@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
-from youden.nouns.pool import Bools, Floats, Ids, freeze
+from youden.nouns.pool import Bools, Floats, freeze
 from youden.stats.base.clusters import effects_of_pairs
-from youden.stats.base.estimator import check_trials
 from youden.stats.base.metrics import ranks
 
 FEWEST_AGENTS = 5
@@ -33,52 +31,16 @@ class PartnerHalves:
         freeze([self.moved])
 
 
-def partner_halves(
-    first: Ids,
-    second: Ids,
-    item: Ids,
-    value: Floats,
-    *,
-    weight: Floats,
-    n_agents: int,
-    rng: np.random.Generator,
-    n_splits: int = 20,
-) -> PartnerHalves:
+def partner_halves(total: Floats, times: Floats, *, rng: np.random.Generator, n_splits: int = 20) -> PartnerHalves:
     """With m_ik the mean answer to i and k, items' own means taken off, and a their additive effects, half A says
 
     θ_i = mean of m_ik − a_k over k in A that i met, k ≠ i; the other half likewise.
 
-    first, second, item: int[T]; value: float[T], answers or rates, no NaN; weight: float[T] ≥ 0.
+    total, times: float[K, K], answers by ordered pair, items' own means taken off, summed with their weights; and the weights.
 
-    Raises: StatisticsError [trial-columns], [trial-answer], [partner-agents] below 5 agents that met others.
+    Raises: StatisticsError [partner-agents] below 5 agents that met others.
     Source: none in the paper; a split-half reliability over partners instead of items.
     """
-    check_trials(first, second, item, answer=value)
-    tables = partner_tables(first, second, item, value, weight=weight, n_agents=n_agents)
-    return halves_of_tables(*tables, rng=rng, n_splits=n_splits)
-
-
-class PartnerTables(NamedTuple):
-    """float[K, K] each: answers by ordered pair, items' own means taken off, summed with their weights; and the weights."""
-
-    total: Floats
-    times: Floats
-
-
-def partner_tables(
-    first: Ids, second: Ids, item: Ids, value: Floats, *, weight: Floats, n_agents: int
-) -> PartnerTables:
-    """Of trials as `partner_halves` takes them, or of all those on some items; tables of other items add up."""
-    K = n_agents
-    n_item = np.maximum(np.bincount(item, weight), np.finfo(np.float64).tiny)
-    value = value - (np.bincount(item, weight * value) / n_item)[item]
-    pair = first.astype(np.int64) * K + second
-    total, times = np.bincount(pair, weight * value, K * K), np.bincount(pair, weight, K * K)
-    return PartnerTables(*(np.asarray(sums, dtype=np.float64).reshape(K, K) for sums in (total, times)))
-
-
-def halves_of_tables(total: Floats, times: Floats, *, rng: np.random.Generator, n_splits: int = 20) -> PartnerHalves:
-    """`partner_halves` from `partner_tables`. Raises: StatisticsError [partner-agents]."""
     K, summed, times = len(total), total + total.T, times + times.T
     met = times > 0
     known = met.any(axis=1)
