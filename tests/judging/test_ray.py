@@ -189,7 +189,6 @@ def test_what_does_not_go_with_workers_is_refused(youden: Youden, also: list[str
 
 def test_flags_that_would_do_nothing_are_refused(youden: Youden) -> None:
     assert "--poll goes with --mode batch" in youden("judge", "r.yaml", "--poll", "5").err
-    assert "--memory is for DuckDB" in youden("fit", "runs/r", "--engine", "arrays", "--memory", "2GB").err
 
 
 def test_a_judge_that_makes_no_calls_needs_no_cluster(youden: Youden, tmp_path: Path) -> None:

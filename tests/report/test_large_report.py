@@ -1,4 +1,4 @@
-"""A report of a run too large for arrays: what DuckDB's fit wrote and blocks of rows give what arrays give."""
+"""A report of a run too large for arrays: what a fit in blocks wrote and blocks of rows give what arrays give."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from test_in_database import PLANS
+from test_in_blocks import PLANS
 from test_schemas import content, validator
 
 from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import judged
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
-from youden.engines import database as blocks
+from youden.engines import trial_blocks as blocks
 from youden.errors import RunFolderError
 from youden.nouns import Plan, Verdicts
 from youden.nouns.pool import Bools, Floats
@@ -26,10 +26,8 @@ from youden.report.data.answer_blocks import TrialSource, trials_on_disk
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import Latency, TrialReading
 from youden.report.pages.writing import render_page
-from youden.run.in_database import fit_in_database
+from youden.run.in_blocks import fit_in_blocks
 from youden.run.pipeline import fit_run
-
-pytest.importorskip("duckdb")
 
 
 def answers(plan: Plan) -> Floats:
@@ -95,7 +93,7 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_both_engines_know_the_sa
 ) -> None:
     folder = run_of(tmp_path, how)
     assert len(list(folder.file("verdicts.parquet").glob("*.parquet"))) > 1
-    fit_in_database(folder, target="items-like-these")
+    fit_in_blocks(folder, target="items-like-these")
     large = build_report(RunFolder(folder.path))
     assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
     result, pairs = folder.read_verdicts(folder.read_plan()), folder.read_pairs()
@@ -114,7 +112,7 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_both_engines_know_the_sa
 @pytest.fixture
 def fitted(tmp_path: Path) -> RunFolder:
     folder = run_of(tmp_path, "cyclic")
-    fit_in_database(folder, target="items-like-these")
+    fit_in_blocks(folder, target="items-like-these")
     return folder
 
 

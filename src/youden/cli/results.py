@@ -36,15 +36,11 @@ if TYPE_CHECKING:
 @options.target
 @click.option(
     "--engine",
-    type=click.Choice(["arrays", "duckdb"]),
-    help="What sums the trials: arrays in memory, or DuckDB, which needs little memory. [default: duckdb from 10,000,000 "
-    "trials on, where it is installed and can fit the run]",
+    type=click.Choice(["arrays", "blocks"]),
+    help="What sums the trials: arrays in memory, or blocks of items, which need little memory and room beside RUN for a while. "
+    "[default: blocks from 10,000,000 trials on, where they can fit the run]",
 )
-@click.option(
-    "--memory",
-    help="The most that DuckDB keeps in memory; it writes the rest into RUN. [default: 1GB]",
-)
-@click.option("--rates", is_flag=True, help="Write rates.parquet with DuckDB too. Arrays always write it.")
+@click.option("--rates", is_flag=True, help="Write rates.parquet with blocks too. Arrays always write it.")
 @options.robust
 @options.trusted
 @options.families
@@ -54,8 +50,7 @@ def fit_command(
     run: Path,
     labels: Path | None,
     target: Target | None,
-    engine: Literal["arrays", "duckdb"] | None,
-    memory: str | None,
+    engine: Literal["arrays", "blocks"] | None,
     rates: bool,
     robust: bool | None,
     trusted: tuple[str, ...] | None,
@@ -71,13 +66,8 @@ def fit_command(
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
     and is no proof of correctness.
     """
-    if engine == "arrays" and memory is not None:
-        raise click.UsageError(
-            "--memory is for DuckDB: arrays take what they need. Leave it out, or say --engine duckdb."
-        )
     from youden.data.folder.run_folder import RunFolder
     from youden.data.label_tables import read_families
-    from youden.engines.database import MEMORY
     from youden.practice.labels import aliases_of, open_labels, validate
     from youden.report.data.summary import summarise_run
     from youden.run.fitting import fit
@@ -90,7 +80,7 @@ def fit_command(
         table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
     of_families = None if families is None else read_families(families)
     rules = changed_rules(folder, robust=robust, trusted=trusted, families=of_families)
-    fit(folder, target=target, rules=rules, engine=engine, memory=memory or MEMORY, rates=rates)
+    fit(folder, target=target, rules=rules, engine=engine, rates=rates)
     if table is not None:
         validate(folder, table)
     show.show_result(summarise_run(folder), as_json=as_json)

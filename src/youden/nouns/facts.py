@@ -9,15 +9,17 @@ What a run's `fit.json` says: how the ranking was made, how far it can be truste
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from youden.nouns.columns import Meaning, columns_of, fields_of
 from youden.nouns.finding import Finding
 from youden.nouns.judging import MISSING_REASONS, Verdicts
+from youden.nouns.planning import Plan
 from youden.nouns.pool import Bools, Json, or_none
 from youden.nouns.results import ScoreKind, Target
 from youden.nouns.trials import PAIRED
@@ -242,28 +244,13 @@ class CallFacts:
     def of(cls, result: Verdicts) -> CallFacts:
         """Counted over a run's answers."""
         plan = result.plan
-        paired = plan.arm == PAIRED
-        timed = result.seconds[result.seconds > 0] if result.seconds is not None else np.empty(0)
-
-        def missing(arm: Bools) -> dict[str, int]:
-            counts = np.bincount(result.missing[arm], minlength=len(MISSING_REASONS))
-            return {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:], strict=True) if n}
-
-        return cls(
-            n_paired=int(paired.sum()),
-            n_independent=int((~paired).sum()),
-            n_dense_calls=plan.n_dense_calls,
-            n_cells=plan.n_cells,
-            missing_paired=missing(paired),
-            missing_independent=missing(~paired),
-            tokens_in=0 if result.tokens_in is None else int(result.tokens_in.sum()),
-            tokens_out=0 if result.tokens_out is None else int(result.tokens_out.sum()),
-            usd=or_none(result.total_usd),
-            seconds_mean=float(timed.mean()) if len(timed) else None,
-            models=result.models,
-            n_reused=int(result.reused.sum()),
-            usd_calibration=or_none(result.usd_tried),
-        )
+        measures = {name: getattr(result, name) for name in ("key", "tokens_in", "tokens_out", "usd", "seconds")}
+        measures = {name: column for name, column in measures.items() if column is not None}
+        counts = CallCounts(plan, measures)
+        columns = plan.trials.columns() | {"missing": result.missing} | measures
+        counts.add(columns)
+        counts.settle(columns)
+        return counts.facts(models=result.models, usd_tried=result.usd_tried)
 
     @property
     def n_calls(self) -> int:
@@ -272,6 +259,76 @@ class CallFacts:
     @property
     def n_missing(self) -> int:
         return sum(self.missing_paired.values()) + sum(self.missing_independent.values())
+
+
+class CallCounts:
+    """`CallFacts`, summed over blocks of rows. plan: its trials are not looked at; measured: columns that the judge filled.
+
+    Columns have the names of verdicts.parquet, positions for ids. Once all blocks were added, all of them are shown once more to
+    `settle` where `unsettled` says so: which answers no pass of the run paid for is known only then.
+    """
+
+    def __init__(self, plan: Plan, measured: Collection[str]) -> None:
+        self._plan, self._measured = plan, frozenset(measured)
+        self._touched = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
+        self._n = np.zeros((2, len(MISSING_REASONS)), dtype=np.int64)
+        self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
+        self._seconds, self._n_timed = 0.0, 0
+        self._unpaid: list[NDArray[np.bytes_]] = []
+
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """The next rows."""
+        paired, missing = columns["arm"] == PAIRED, columns["missing"]
+        for side in ("first", "second"):
+            self._touched[columns[side][paired], columns["item"][paired]] = True
+        for arm, rows in enumerate((paired, ~paired)):
+            self._n[arm] += np.bincount(missing[rows], minlength=len(MISSING_REASONS))
+        for name in self._measured & self._sums.keys():
+            self._sums[name] += float(columns[name].sum())
+        if "seconds" in self._measured:
+            timed = columns["seconds"][columns["seconds"] > 0]
+            self._seconds, self._n_timed = self._seconds + float(timed.sum()), self._n_timed + len(timed)
+            rest = (missing == 0) & ~self._made(columns)
+            if "key" in self._measured and rest.any():
+                keys = columns["key"][rest]
+                self._unpaid.append(keys[keys != b""])
+
+    @property
+    def unsettled(self) -> bool:
+        return bool(self._unpaid)
+
+    def settle(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Rows that were added, once more."""
+        if self._unpaid and (made := self._made(columns)).any():
+            keys = columns["key"][made]
+            self._unpaid = [some[~np.isin(some, keys)] for some in self._unpaid]
+
+    def facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
+        """Of all that was added. usd_tried: what the run's calibration paid for answers used here."""
+        lost = [
+            {name: int(n) for name, n in zip(MISSING_REASONS[1:], counts[1:].tolist(), strict=True) if n}
+            for counts in self._n
+        ]
+        return CallFacts(
+            n_paired=int(self._n[0].sum()),
+            n_independent=int(self._n[1].sum()),
+            n_dense_calls=self._plan.n_dense_calls,
+            n_cells=int(self._touched.sum()),
+            missing_paired=lost[0],
+            missing_independent=lost[1],
+            tokens_in=int(self._sums["tokens_in"]),
+            tokens_out=int(self._sums["tokens_out"]),
+            usd=or_none(usd_tried + self._sums["usd"]),
+            seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
+            models=models,
+            n_reused=sum(map(len, self._unpaid)),
+            usd_calibration=or_none(usd_tried),
+        )
+
+    def _made(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
+        """Rows whose call a pass of this run paid for."""
+        paid = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
+        return np.asarray((columns["seconds"] > 0) | paid)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from youden import __version__
 from youden.data.folder.run_folder import RunFolder
-from youden.engines.tallying import PairSums
+from youden.engines.block_sums import PairSums
 from youden.errors import StatisticsError
 from youden.nouns import (
     CallFacts,

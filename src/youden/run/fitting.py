@@ -1,9 +1,4 @@
-"""Which engine fits a run's folder.
-
-Which machinery fits a run: arrays in memory, or a database that needs only some of it.
-
-Another tool's agents become a pool, and its results a fitted run.
-"""
+"""Which engine fits a run's folder, arrays in memory or blocks of items; and other tools' results as a fitted run."""
 
 from __future__ import annotations
 
@@ -15,15 +10,15 @@ from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_other, write_imported
-from youden.engines.database import MEMORY, check_memory, installed
 from youden.nouns import PartnerRules, Target
+from youden.run.in_blocks import fit_in_blocks, left_to_arrays
 from youden.run.partner_rules import remembered
 from youden.run.pipeline import fit_run, target_of
 
-Engine = Literal["arrays", "duckdb"]
+Engine = Literal["arrays", "blocks"]
 
-TRIALS_FOR_DUCKDB = 10_000_000
-"""Judged trials from which on a run is fitted by DuckDB where nobody names an engine and it is installed."""
+TRIALS_FOR_BLOCKS = 10_000_000
+"""Judged trials from which on a run is fitted in blocks where nobody names an engine."""
 
 
 def fit(
@@ -32,35 +27,27 @@ def fit(
     target: Target | None = None,
     rules: PartnerRules | None = None,
     engine: Engine | None = None,
-    memory: str = MEMORY,
     rates: bool = False,
 ) -> Engine:
     """Fit a run's folder as `fit_run` does, by `engine`, or by the one that its size asks for; returns which.
 
-    duckdb keeps `memory` of the trials at a time and writes rates.parquet only where `rates` says so.
+    blocks keep some items' trials in memory at a time, and write rates.parquet only where `rates` says so.
 
-    Raises: as `fit_run`; ConfigError [engine-duckdb], [engine-memory], [engine-refused] for what duckdb does not do.
+    Raises: as `fit_run`; ConfigError [engine-refused] for what blocks do not do; RunFolderError [engine-full].
     """
-    check_memory(memory)
     engine = engine or _by_size(folder, target, rules)
     if engine == "arrays":
         fit_run(folder, target=target, rules=rules)
-        return engine
-    from youden.run.in_database import fit_in_database
-
-    fit_in_database(folder, target=target_of(folder, target), rules=rules, memory=memory, rates=rates)
+    else:
+        fit_in_blocks(folder, target=target_of(folder, target), rules=rules, rates=rates)
     return engine
 
 
 def _by_size(folder: RunFolder, target: Target | None, rules: PartnerRules | None) -> Engine:
-    if not (installed() and folder.has("plan.parquet") and folder.has("verdicts.parquet")):
+    if not all(map(folder.has, JUDGED)) or folder.n_judged() < TRIALS_FOR_BLOCKS:
         return "arrays"
-    if folder.n_judged() < TRIALS_FOR_DUCKDB:
-        return "arrays"
-    from youden.run.in_database import left_to_arrays
-
     rules = rules or remembered(folder) or PartnerRules()
-    return "arrays" if left_to_arrays(folder.read_plan_alone(), target_of(folder, target), rules) else "duckdb"
+    return "arrays" if left_to_arrays(folder.read_plan_alone(), target_of(folder, target), rules) else "blocks"
 
 
 JUDGED = ("plan.parquet", "verdicts.parquet")

@@ -13,11 +13,9 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import betaincinv
 
-from youden.nouns import INDEPENDENT, Plan
 from youden.nouns.pool import Floats, Positions, freeze
 from youden.report.data.evidence import Evidence
-from youden.report.data.trial_rows import TrialRows
-from youden.stats.trials.false_positives import alarms_of_pairs
+from youden.stats.trials.false_positives import YesCounts
 from youden.streams import own_stream
 
 MAX_TILES = 12_000
@@ -229,42 +227,22 @@ class HoldoutPoints:
         freeze([self.predicted, self.observed])
 
 
-class ApartCounts:
-    """Answers and yeses of the independent arm by pair of agents, over blocks of rows."""
+def false_alarms(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
+    """One line for each agent with independent trials that answered, the highest rate first; alarms are those of `alarms_of`.
 
-    def __init__(self, plan: Plan) -> None:
-        self._ids, K = plan.agent_ids, plan.n_agents
-        self._n, self._yes = np.zeros((K, K), dtype=np.int64), np.zeros((K, K), dtype=np.int64)
-
-    def add(self, rows: TrialRows) -> None:
-        columns, K = rows.columns, len(self._ids)
-        asked = np.flatnonzero((columns["arm"] == INDEPENDENT) & (columns["missing"] == 0))
-        if not len(asked):
-            return
-        one, two = (columns[side][asked].astype(np.int64) for side in ("first", "second"))
-        pair, yes = np.minimum(one, two) * K + np.maximum(one, two), columns["hard"][asked] >= 0.5
-        self._n += np.bincount(pair, minlength=K * K).reshape(K, K)
-        self._yes += np.bincount(pair[yes], minlength=K * K).reshape(K, K)
-
-    @property
-    def alarms(self) -> tuple[FalseAlarm, ...]:
-        """One line for each agent with independent trials that answered, the highest rate first; alarms are those of `alarms_of`.
-
-        Intervals are Clopper–Pearson at 1 − .05/K, so that all of them hold together with 95 %.
-        """
-        K = len(self._ids)
-        low, high = np.nonzero(self._n)
-        found = alarms_of_pairs(low, high, self._n[low, high], self._yes[low, high], n_agents=K)
-        named = {position for alarm in found for position in alarm.agents}
-        n, n_yes = (table.sum(axis=0) + table.sum(axis=1) for table in (self._n, self._yes))
-        tail = (1 - FAMILY_LEVEL) / K / 2
-        lower = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n - n_yes + 1, tail), 0.0)
-        upper = np.where(n_yes < n, betaincinv(n_yes + 1, np.maximum(n - n_yes, 1), 1 - tail), 1.0)
-        lines = [
-            FalseAlarm(self._ids[i], int(n[i]), int(n_yes[i]), float(lower[i]), float(upper[i]), alarmed=i in named)
-            for i in np.flatnonzero(n)
-        ]
-        return tuple(sorted(lines, key=lambda line: -line.rate))
+    Intervals are Clopper–Pearson at 1 − .05/K, so that all of them hold together with 95 %.
+    """
+    K = len(agent_ids)
+    named = {position for alarm in counts.alarms() for position in alarm.agents}
+    n, n_yes = (table.sum(axis=0) + table.sum(axis=1) for table in (counts.n, counts.n_yes))
+    tail = (1 - FAMILY_LEVEL) / K / 2
+    lower = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n - n_yes + 1, tail), 0.0)
+    upper = np.where(n_yes < n, betaincinv(n_yes + 1, np.maximum(n - n_yes, 1), 1 - tail), 1.0)
+    lines = [
+        FalseAlarm(agent_ids[i], int(n[i]), int(n_yes[i]), float(lower[i]), float(upper[i]), alarmed=i in named)
+        for i in np.flatnonzero(n).tolist()
+    ]
+    return tuple(sorted(lines, key=lambda line: -line.rate))
 
 
 def holdout_points(evidence: Evidence) -> HoldoutPoints | None:

@@ -27,8 +27,9 @@ from youden.report.data.answer_blocks import (
     codes_of,
     repeats_of,
 )
-from youden.report.data.grids import ApartCounts, FalseAlarm
+from youden.report.data.grids import FalseAlarm, false_alarms
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, surprising
+from youden.stats.trials.false_positives import YesCounts
 
 MAX_TIMED = 1_000_000
 """Calls whose seconds are told at most; of more it is every so many."""
@@ -266,14 +267,14 @@ class TrialReading:
         n, plan = source.n_trials, source.plan
         code, self._kind = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
         fates = np.zeros(len(MISSING_REASONS), dtype=np.int64)
-        arms, apart, worst, seconds = ArmMeans(), ApartCounts(plan), WorstTrials(plan, predicted), Seconds(n)
+        arms, apart, worst, seconds = ArmMeans(), YesCounts(plan.n_agents), WorstTrials(plan, predicted), Seconds(n)
         for block in source.blocks:
             rows = TrialRows(block.read(), plan, start=block.start)
             own = slice(block.start, block.start + block.n)
             code[own], self._kind[own] = codes_of(rows.columns, plan), rows.kind
             fates += np.bincount(rows.columns["missing"], minlength=len(fates))
             arms.add(rows)
-            apart.add(rows)
+            apart.add(*rows.false_yeses)
             worst.add(rows)
             if "seconds" in source.measured:
                 seconds.add(rows)
@@ -281,7 +282,7 @@ class TrialReading:
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _DIFFER)] = _DIFFER
         self.judge = arms.quality(again=repeats.again, turned=repeats.turned)
-        self.alarms, self.latency = apart.alarms, seconds.latency
+        self.alarms, self.latency = false_alarms(apart, plan.agent_ids), seconds.latency
         self.worst, self.fates = worst.rows, tuple(fates.tolist())
         self._lines: dict[int, TrialLine] = {}
 

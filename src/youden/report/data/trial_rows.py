@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, Plan, Verdicts
-from youden.nouns.pool import Bools, Codes, Floats, Positions, freeze
+from youden.nouns.pool import Bools, Codes, Floats, Ids, Positions, freeze
 from youden.report.data.answer_blocks import codes_of, repeats_of
 
 Kind = Literal["independent yes", "judges differ", "answers differ", "no answer", "paired no", "ordinary"]
@@ -117,6 +117,12 @@ class TrialRows:
             if fits is not None:
                 kinds[fits] = KINDS.index(name)
         return kinds
+
+    @property
+    def false_yeses(self) -> tuple[Ids, Ids, Bools]:
+        """Of answered independent trials: their agents, int32[T] each, and whether the answer is a yes."""
+        asked = (self.columns["arm"] == INDEPENDENT) & (self.columns["missing"] == 0)
+        return self.columns["first"][asked], self.columns["second"][asked], self.columns["hard"][asked] >= 0.5
 
     def line(self, row: int) -> TrialLine:
         """One trial, by its position in the run."""

@@ -41,20 +41,33 @@ def false_positive_alarms(
 
     Raises: StatisticsError [level].
     """
-    low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
-    pairs, place = np.unique(low * n_agents + high, return_inverse=True)
-    n = np.bincount(place, minlength=len(pairs))
-    n_yes = np.bincount(place, weights=yes, minlength=len(pairs)).astype(np.int64)
-    return alarms_of_pairs(pairs // n_agents, pairs % n_agents, n, n_yes, n_agents=n_agents, level=level)
+    counts = YesCounts(n_agents)
+    counts.add(first, second, yes)
+    return counts.alarms(level=level)
 
 
-def alarms_of_pairs(
-    low: Positions, high: Positions, n: Positions, n_yes: Positions, *, n_agents: int, level: float = 0.95
+class YesCounts:
+    """Independent trials by unordered pair of agents, int64[K, K] above the diagonal: n, and their yeses n_yes; blocks add up."""
+
+    def __init__(self, n_agents: int) -> None:
+        self.n, self.n_yes = np.zeros((2, n_agents, n_agents), dtype=np.int64)
+
+    def add(self, first: Ids, second: Ids, yes: Bools) -> None:
+        """first, second: int[T]; yes: bool[T]."""
+        K = len(self.n)
+        pair = np.minimum(first, second).astype(np.int64) * K + np.maximum(first, second)
+        self.n += np.bincount(pair, minlength=K * K).reshape(K, K)
+        self.n_yes += np.bincount(pair[yes], minlength=K * K).reshape(K, K)
+
+    def alarms(self, *, level: float = 0.95) -> tuple[Alarm, ...]:
+        """As `false_positive_alarms` of all that was added. Raises: StatisticsError [level]."""
+        low, high = np.nonzero(self.n)
+        return _alarms(low, high, self.n[low, high], self.n_yes[low, high], n_agents=len(self.n), level=level)
+
+
+def _alarms(
+    low: Positions, high: Positions, n: Positions, n_yes: Positions, *, n_agents: int, level: float
 ) -> tuple[Alarm, ...]:
-    """`false_positive_alarms` from one row an unordered pair: its agents, its trials and its yeses, int64[P] each.
-
-    Raises: StatisticsError [level].
-    """
     check_level(level)
     agent, of_all = np.append(low, high), (int(n.sum()), int(n_yes.sum()))
     tested = _test(_summed(agent, n, n_agents), _summed(agent, n_yes, n_agents), *of_all)

@@ -1,18 +1,20 @@
-"""A run fitted in a database: the tables that `fit_run` writes, from trials that need not fit into memory."""
+"""A run fitted block by block: the tables that `fit_run` writes, from trials that need not fit into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from math import nan
 
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.engines.database import MEMORY, blocks, columns, database, load_trials
-from youden.engines.tallying import Means, Tallied, alarms, apart_sums, call_facts, means, tallied
+from youden.data.folder.trial_tables import verdict_blocks
+from youden.engines.block_sums import Means, Tallied, means, tallied
+from youden.engines.trial_blocks import TrialsByItem, trials_by_item
 from youden.errors import ConfigError
 from youden.nouns import PartnerRules, Plan, StandingFacts, StandingName, Target
+from youden.nouns.facts import CallCounts
 from youden.run.ability import METHODS, TRIALS, Abilities
 from youden.run.analysis import assembled, judged_parts, sign
 from youden.run.estimators import answers_of, few_lost, fitted_abilities
@@ -22,19 +24,16 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.observed_cells import agent_components
 from youden.stats.additive.trial_fit import PairBlock
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
 BYTES_OF_A_TRIAL = 250
 """What arrays take at their peak, measured on a cyclic run of ten million trials."""
 
 NOT_MADE = StandingFacts(
-    (), None, 0, (), message="The engine duckdb does not make it; `youden fit --engine arrays` does."
+    (), None, 0, (), message="The engine blocks does not make it; `youden fit --engine arrays` does."
 )
 
 
 def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | None:
-    """Why the database does not fit this run, in words; None where it does."""
+    """Why blocks of items do not fit this run, in words; None where it does."""
     if rules.ranked_by != "plain":
         return f"a run that is ranked by `{rules.ranked_by}`"
     if plan.rounds is not None:
@@ -46,39 +45,37 @@ def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | Non
     return None
 
 
-def fit_in_database(
-    folder: RunFolder, *, target: Target, rules: PartnerRules | None = None, memory: str = MEMORY, rates: bool = False
-) -> None:
+def fit_in_blocks(folder: RunFolder, *, target: Target, rules: PartnerRules | None = None, rates: bool = False) -> None:
     """Write every table of a judged run, from the files of its answers; rates.parquet only where `rates` is said.
 
     rules: as of `fit_run`; rankings beside the plain one are left to arrays, and fit.json says so.
 
-    Raises: RunFolderError; ConfigError [engine-duckdb], [engine-memory], [engine-refused] for what only arrays do.
+    Raises: RunFolderError, [engine-full] where the disk is full; ConfigError [engine-refused] for what only arrays do.
     """
     plan, of = folder.judged_files()
     rules = partner_rules(folder, agents := folder.read_pool().agents, rules)
     if why := left_to_arrays(plan, target, rules):
         raise ConfigError(
-            f"The engine duckdb does not fit {why}. Say --engine arrays, on a machine with about "
+            f"The engine blocks does not fit {why}. Say --engine arrays, on a machine with about "
             f"{len(of) * BYTES_OF_A_TRIAL / 1e9:.1f} GB free for these {len(of):,} trials.",
             slug="engine-refused",
         )
     groups = {agent.id: agent.group for agent in agents}
     with folder.fitting() as fresh:
-        with database(folder.path, memory=memory) as connection:
-            load_trials(connection, of.files, plan)
-            sums = tallied(blocks(connection, plan), plan, apart_sums(connection, plan))
+        rows, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
+        again = lambda: (some.again() for some in rows)  # noqa: E731 - what is read of rows goes with them
+        with trials_by_item(again, plan, folder.path, calls=counts) as trials:
+            sums = tallied(trials.blocks(), plan, trials.apart)
             if rates:
-                fresh.write_rates_of_items(((block.start, block.rates()) for block in blocks(connection, plan)), plan)
+                fresh.write_rates_of_items(((block.start, block.rates()) for block in trials.blocks()), plan)
             model = ClippedLinear().fit(sums.symmetric)
-            by_trials = bool(plan.split.train.all()) and _in_slots(connection)
+            by_trials = bool(plan.split.train.all()) and trials.slots is not None and few_lost(*trials.slots)
             if by_trials:
-                found = _abilities(means(blocks(connection, plan), sums), sums, target)
+                found = _abilities(means(trials.blocks(), sums), sums, target)
             else:
-                answers = partial(_answers, connection, plan, sums.apart.clean_rate)
+                answers = partial(_answers, trials, plan, sums.apart.clean_rate)
                 found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=target)
-            calls = call_facts(connection, plan, n_cells=sums.n_cells, models=of.said.models, measured=of.said.measured)
-            rung = alarms(connection, plan.n_agents)
+        tried = nan if of.said.usd_tried is None else of.said.usd_tried
         component = model.component_
         if by_trials:
             agent, item = np.nonzero(sums.seen)
@@ -97,8 +94,8 @@ def fit_in_database(
             pairs=sums.pairs,
             n_trials=sums.item_trials,
             fpr=sums.apart.rate,
-            calls=calls,
-            warnings=warnings_of(of.said.warnings, rung, plan, message=model.message_),
+            calls=counts.facts(models=of.said.models, usd_tried=tried),
+            warnings=warnings_of(of.said.warnings, trials.yeses.alarms(), plan, message=model.message_),
             rules=rules,
             standings=_left_out(rules),
             groups=groups,
@@ -107,10 +104,10 @@ def fit_in_database(
         tables.write(fresh, sign(tables.facts, parts), run=folder.path.resolve().name)
 
 
-def _answers(connection: DuckDBPyConnection, plan: Plan, pooled: float) -> Iterator[PairBlock]:
+def _answers(trials: TrialsByItem, plan: Plan, pooled: float) -> Iterator[PairBlock]:
     """What `answers_of` gives, block by block. pooled: the rate that is taken off where pairs have none of their own."""
     twins = plan.independent == "twin"
-    for block in blocks(connection, plan):
+    for block in trials.blocks():
         for one in answers_of(block.rates(clean=True), block.split, drawn=twins)():
             yield one if twins else one._replace(value=one.value - pooled)
 
@@ -119,25 +116,6 @@ def _left_out(rules: PartnerRules) -> dict[StandingName, StandingFacts]:
     """The rankings beside the plain one that arrays would make."""
     asked: dict[StandingName, bool] = {"robust": True, "family": bool(rules.families), "trusted": bool(rules.trusted)}
     return {name: NOT_MADE for name, wanted in asked.items() if wanted}
-
-
-def _in_slots(connection: DuckDBPyConnection) -> bool:
-    """Whether every paired trial stands in a slot, and few of any agent's in slots that were begun lack an answer."""
-    found = columns(connection, "SELECT count(*) AS n, count(slot) AS n_slots, count(answer) AS n_answered FROM paired")
-    if not found["n"][0] or found["n_slots"][0] != found["n"][0]:
-        return False
-    if found["n_answered"][0] == found["n"][0]:
-        return True
-    of_agents = columns(
-        connection,
-        """SELECT agent, sum(asked)::BIGINT AS asked, sum(answered)::BIGINT AS answered
-        FROM (SELECT unnest([first, second]) AS agent, asked, answered
-              FROM (SELECT first, second, count(*) AS asked, count(answer) AS answered FROM paired
-                    SEMI JOIN (SELECT DISTINCT slot FROM paired WHERE answer IS NOT NULL) AS begun USING (slot)
-                    GROUP BY first, second))
-        GROUP BY agent""",
-    )
-    return few_lost(of_agents["asked"], of_agents["answered"])
 
 
 def _abilities(of: Means, sums: Tallied, target: Target) -> Abilities:

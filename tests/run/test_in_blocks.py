@@ -1,4 +1,4 @@
-"""What DuckDB makes of a run is what arrays make of it, to the last digits."""
+"""What blocks of items make of a run is what arrays make of it, to the last digits."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ from youden.cli import youden
 from youden.data.atomic import workplace
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
-from youden.engines import database
-from youden.engines import database as blocks
+from youden.engines import trial_blocks as blocks
 from youden.errors import ConfigError, PlanError, RunFolderError
 from youden.nouns import FOLLOW_UP, PartnerRules, Pool, Target, Trials, Verdicts
 from youden.protocol.independent import with_more
 from youden.protocol.plan import make_plan
 from youden.run import fitting as engine
-from youden.run import in_database
-from youden.run.in_database import fit_in_database, left_to_arrays
+from youden.run import in_blocks
+from youden.run.in_blocks import fit_in_blocks, left_to_arrays
 from youden.run.pipeline import fit_run, summarise
 
 duckdb = pytest.importorskip("duckdb")
@@ -127,7 +126,7 @@ def same_tables(arrays: RunFolder, other: RunFolder) -> None:
     replicates=st.booleans(),
     small=st.booleans(),
 )
-def test_a_database_gives_the_tables_of_arrays(
+def test_blocks_give_the_tables_of_arrays(
     *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool
 ) -> None:
     pool = make_pool(6, 9)
@@ -145,7 +144,7 @@ def test_a_database_gives_the_tables_of_arrays(
             "items-like-these" if left_to_arrays(result.plan, "these-items", PartnerRules()) else "these-items"
         )
         fit_run(arrays, target=target)
-        fit_in_database(other, target=target, rates=True)
+        fit_in_blocks(other, target=target, rates=True)
         same_tables(arrays, other)
         one, two = (folder.read_rates() for folder in (arrays, other))
         same([getattr(one, name).tolist() for name in RATES], [getattr(two, name).tolist() for name in RATES])
@@ -165,9 +164,31 @@ def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> N
         plain, arrays, other = (written(Path(place, name), pool, of) for name, of in runs.items())
         for folder in (plain, arrays):
             fit_run(folder)
-        fit_in_database(other, target="items-like-these")
+        fit_in_blocks(other, target="items-like-these")
         same_tables(arrays, other)
         same(*([asdict(row) for row in folder.read_ranking()] for folder in (plain, arrays)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(trial_tables, "ROWS_OF_A_PART", 50)
+    pool, rng = make_pool(6, 9), np.random.default_rng(seed)
+    result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=True)
+    n = len(result)
+    seconds, usd = (np.where(rng.random(n) < 0.5, 0.0, rng.random(n)) for _ in range(2))
+    keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
+    tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
+    result = replace(result, key=keys, seconds=seconds, usd=usd, usd_tried=0.25, **tokens)
+    folders = [written(tmp_path / name, pool, result) for name in ("arrays", "other")]
+    fit_run(folders[0])
+    fit_in_blocks(folders[1], target="items-like-these")
+    one, other = (folder.read_facts().calls for folder in folders)
+    assert one is not None
+    assert other is not None
+    assert one.n_reused == int(result.reused.sum()) > 0
+    same(asdict(one), asdict(other))
 
 
 @pytest.fixture
@@ -185,46 +206,25 @@ def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 def test_fit_by_either_engine_prints_the_same_ranking(run: RunFolder) -> None:
     said = []
-    for name in ("arrays", "duckdb"):
+    for name in ("arrays", "blocks"):
         found = CliRunner().invoke(youden, ["fit", str(run.path), "--engine", name, "--json"])
         assert found.exit_code == 0, found.output
         said.append(json.loads(found.stdout))
         assert run.has("rates.parquet") == (name == "arrays")
     same(*said)
-    assert CliRunner().invoke(youden, ["fit", str(run.path), "--engine", "duckdb", "--rates"]).exit_code == 0
+    assert CliRunner().invoke(youden, ["fit", str(run.path), "--engine", "blocks", "--rates"]).exit_code == 0
     assert run.has("rates.parquet")
 
 
-def test_a_large_run_is_fitted_by_duckdb_and_what_it_does_not_do_by_arrays(
+def test_a_large_run_is_fitted_in_blocks_and_what_they_do_not_do_by_arrays(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert engine.fit(run) == "arrays"
-    monkeypatch.setattr(engine, "TRIALS_FOR_DUCKDB", 100)
-    assert engine.fit(run) == "duckdb"
+    monkeypatch.setattr(engine, "TRIALS_FOR_BLOCKS", 100)
+    assert engine.fit(run) == "blocks"
     assert engine.fit(run, target="these-items") == "arrays"
     with pytest.raises(ConfigError, match=r"these-items.*--engine arrays.* GB free .*\[engine-refused\]"):
-        engine.fit(run, target="these-items", engine="duckdb")
-
-
-def test_without_duckdb_arrays_fit_and_asking_for_it_says_what_to_install(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "TRIALS_FOR_DUCKDB", 100)
-    for module in (engine, database):
-        monkeypatch.setattr(module, "installed", lambda: False)
-    assert engine.fit(run) == "arrays"
-    with pytest.raises(ConfigError, match=r"youden\[duckdb\].*\[engine-duckdb\]"):
-        engine.fit(run, engine="duckdb")
-
-
-def test_memory_is_a_size_and_too_little_of_it_leaves_the_run_as_it_was(run: RunFolder) -> None:
-    engine.fit(run)
-    before = {file.name: file.read_bytes() for file in run.path.iterdir()}
-    with pytest.raises(ConfigError, match=r"lots.*4GB.*\[engine-memory\]"):
-        engine.fit(run, engine="duckdb", memory="lots")
-    with pytest.raises(RunFolderError, match=r"--memory.*\[engine-full\]"):
-        engine.fit(run, engine="duckdb", memory="0.1MB")
-    assert {file.name: file.read_bytes() for file in run.path.iterdir()} == before
+        engine.fit(run, target="these-items", engine="blocks")
 
 
 def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: RunFolder) -> None:
@@ -264,7 +264,7 @@ def test_a_harmed_part_is_never_read_as_whole(
         folder.read_verdicts(folder.read_plan())
     if name == "verdicts.parquet":
         with pytest.raises(RunFolderError, match=said):
-            fit_in_database(folder, target="items-like-these")
+            fit_in_blocks(folder, target="items-like-these")
 
 
 def test_a_full_disk_leaves_the_parts_that_were_there(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +326,7 @@ def test_a_disk_that_fills_while_parts_are_written_leaves_the_old_ones(
     assert not [file.name for file in folder.path.iterdir() if file.name.startswith(".")]
 
 
-def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk: Path) -> None:
+def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(small_disk: Path) -> None:
     pool = make_pool(60, 40)
     result = judged(pool, "dense pooled", seed=0, missing=0.1, soft=True, replicates=False)
     folder = written(small_disk / "r", pool, result)
@@ -334,12 +334,12 @@ def test_a_disk_that_fills_while_duckdb_fits_leaves_the_run_as_it_was(small_disk
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     fill(small_disk, leave=100_000)
     with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
-        fit_in_database(folder, target="items-like-these")
+        fit_in_blocks(folder, target="items-like-these")
     assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["arrays", "duckdb"])
+@pytest.mark.parametrize("name", ["arrays", "blocks"])
 def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
     small_disk: Path, name: engine.Engine
 ) -> None:
@@ -369,9 +369,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from youden.data.folder.run_folder import RunFolder
-from youden.run import in_database
-in_database.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-in_database.fit_in_database(RunFolder(Path(sys.argv[1])), target="items-like-these")
+from youden.run import in_blocks
+in_blocks.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+in_blocks.fit_in_blocks(RunFolder(Path(sys.argv[1])), target="items-like-these")
 """
 IN_ITS_WORKPLACE = """
 import os, signal, sys
@@ -394,7 +394,7 @@ def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_nee
     assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
     assert not run.has("ranking.csv")
     with workplace(run.path) as living:
-        engine.fit(run, engine="duckdb")
+        engine.fit(run, engine="blocks")
         assert [place.name for place in run.path.glob(".*")] == [living.name]
     assert not list(run.path.glob(".*"))
 
@@ -410,12 +410,12 @@ def test_polars_opens_parts_as_one_table(parted: RunFolder) -> None:
 
 def test_trusted_agents_are_noted_by_either_engine(run: RunFolder) -> None:
     rules = PartnerRules(trusted=run.read_pool().agent_ids[:3])
-    for name in ("arrays", "duckdb"):
+    for name in ("arrays", "blocks"):
         engine.fit(run, rules=rules, engine=name)
         facts = run.read_facts()
         assert facts.trusted == rules.trusted
         assert set(facts.standings) == {"robust", "trusted"}
-        assert (facts.standings["trusted"].message == in_database.NOT_MADE.message) == (name == "duckdb")
+        assert (facts.standings["trusted"].message == in_blocks.NOT_MADE.message) == (name == "blocks")
 
 
 def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

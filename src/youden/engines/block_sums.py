@@ -1,78 +1,24 @@
-"""Sums over trials from a database: cells, pairs, means, calls.
-
-What was asked, what came back and what it took, counted by a database over the files of a run's answers.
-
-What a fit knows of every two agents, summed over blocks of items.
-
-Scores, rates and counts of a run, summed over blocks of items: what `tally` and `train_scores` give, in bounded memory.
-
-Means of trials and how sure they are on items like these, from blocks of items: as `TrialMean` has them.
+"""What a fit sums over blocks of items: scores, rates and counts as `tally` and `train_scores` give them, what is known of every
+two agents, and means of trials as `TrialMean` has them, with how sure they are on items like these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from youden.engines.database import Block, clean_independent, columns, item_ranges
-from youden.nouns import CallFacts, Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores
+from youden.engines.trial_blocks import ApartSums, Block
+from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import holdout_scores, train_scores
 from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
 from youden.stats.robust.linked_agents import pair_means_of_sums
 from youden.stats.trials.comparisons import Differences
-from youden.stats.trials.false_positives import Alarm, OwnRates, alarms_of_pairs, own_rates_of_sums
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-
-def call_facts(
-    database: DuckDBPyConnection, plan: Plan, *, n_cells: int, models: tuple[str, ...], measured: Collection[str]
-) -> CallFacts:
-    """The facts of a run whose answers are the view `source`. plan: its trials are not looked at; n_cells: those that `paired`
-    touches; measured: columns that the judge filled."""
-    more = database.execute(
-        """SELECT count(*) FROM (SELECT DISTINCT item, unnest([first, second]) AS agent FROM follow_ups) AS one
-            ANTI JOIN paired AS left_ ON (one.item, one.agent) = (left_.item, left_.first)
-            ANTI JOIN paired AS right_ ON (one.item, one.agent) = (right_.item, right_.second)"""
-    ).fetchall()[0][0]
-    counts = database.execute("SELECT arm, missing, count(*) FROM source GROUP BY ALL ORDER BY ALL").fetchall()
-    of_arm = {arm: {why: n for one, why, n in counts if one == arm} for arm in ("paired", "independent")}
-    lost = {arm: {why: n for why, n in found.items() if why is not None} for arm, found in of_arm.items()}
-    tokens_in, tokens_out, usd, unpriced, seconds = database.execute(
-        """SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(usd), 0), count(*) - count(usd),
-            avg(seconds) FILTER (seconds > 0) FROM source"""
-    ).fetchall()[0]
-    return CallFacts(
-        n_paired=sum(of_arm["paired"].values()),
-        n_independent=sum(of_arm["independent"].values()),
-        n_dense_calls=plan.n_dense_calls,
-        n_cells=n_cells + int(more),
-        missing_paired=lost["paired"],
-        missing_independent=lost["independent"],
-        tokens_in=int(tokens_in),
-        tokens_out=int(tokens_out),
-        usd=None if "usd" in measured and unpriced else float(usd),
-        seconds_mean=seconds,
-        models=models,
-        n_reused=_reused(database, measured) if {"key", "seconds"} <= set(measured) else 0,
-    )
-
-
-def _reused(database: DuckDBPyConnection, measured: Collection[str]) -> int:
-    """Trials answered from the store by a call that no pass of this run paid for."""
-    made = "(seconds > 0 OR coalesce(usd, 1) > 0)" if "usd" in measured else "(seconds > 0)"
-    return int(
-        database.execute(
-            f"""SELECT count(*) FROM (FROM source WHERE missing IS NULL AND key <> '' AND NOT {made}) AS one
-                ANTI JOIN (FROM source WHERE {made}) AS paid ON one.key = paid.key"""
-        ).fetchall()[0][0]
-    )
+from youden.stats.trials.false_positives import OwnRates, own_rates_of_sums
 
 
 class PairSums:
@@ -148,36 +94,12 @@ def n_pairs_of_cells(rates: Rates) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class ApartSums:
-    """The independent arm, probes left out: n, total: float[K], answered trials that an agent takes part in, and their sum;
-    n_trials, total_all, squares: of all of them, Σy, Σy²; clean_n, clean_total: of those a training score may read."""
-
-    n: Floats
-    total: Floats
-    n_trials: int
-    total_all: float
-    squares: float
-    clean_n: int
-    clean_total: float
-
-    @property
-    def rate(self) -> float | None:
-        """The mean answer; None where there is none."""
-        return self.total_all / self.n_trials if self.n_trials else None
-
-    @property
-    def clean_rate(self) -> float:
-        """The mean answer of those that a training score may read; 0 where there is none."""
-        return self.clean_total / self.clean_n if self.clean_n else 0.0
-
-
-@dataclass(frozen=True, eq=False)
 class Tallied:
     """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; apart: the independent arm.
 
     item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
     answers; n_seen_items: int64[K], items that hold one; squares: float[K], Σ_j n_ij². pairs: of every two agents.
-    seen: bool[K, J], cells of answered paired trials; n_cells: those that a paired trial touches.
+    seen: bool[K, J], cells of answered paired trials.
     """
 
     row: Scores
@@ -191,7 +113,6 @@ class Tallied:
     squares: Floats
     pairs: PairSums
     seen: Bools
-    n_cells: int
 
 
 def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
@@ -201,7 +122,7 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
     held = _Scores(plan, "symmetric") if plan.split.n_holdout else None
     item_trials = np.zeros(J, dtype=np.int64)
     n, total, squares = np.zeros(K), np.zeros(K), np.zeros(K)
-    n_cells, seen = 0, np.zeros((K, J), dtype=np.bool_)
+    seen = np.zeros((K, J), dtype=np.bool_)
     pairs = PairSums(plan.n_agents, own_rates=plan.independent == "twin")
     for block in found:
         rates, split = block.rates(), block.split
@@ -210,7 +131,6 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
             part.put(block, train_scores(learned, split, kind=part.kind))
         if held is not None:
             held.put(block, holdout_scores(rates, split))
-        n_cells += block.n_cells
         times = block.cells()
         item_trials[block.items] = times.sum(axis=0) / 2
         n += times.sum(axis=1)
@@ -234,7 +154,6 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
         squares=squares,
         pairs=pairs,
         seen=seen,
-        n_cells=n_cells,
     )
 
 
@@ -256,38 +175,6 @@ class _Scores:
         return Scores.of_cells(
             cells, role=role, kind=self.kind, agent_ids=self.plan.agent_ids, item_ids=self.plan.item_ids
         )
-
-
-def apart_sums(database: DuckDBPyConnection, plan: Plan) -> ApartSums:
-    """Of the independent arm in the database."""
-    K = plan.n_agents
-    n, total = np.zeros(K), np.zeros(K)
-    sums = np.zeros(3)
-    clean = np.zeros(2)
-    for start, stop in item_ranges(database, plan, "apart"):
-        batch = columns(
-            database,
-            f"""SELECT item, first, second, other, answer FROM apart
-            WHERE NOT probe AND answer IS NOT NULL AND item >= {start} AND item < {stop}""",
-        )
-        y, sides = batch["answer"], np.append(batch["first"], batch["second"])
-        n += np.bincount(sides, minlength=K)
-        total += np.bincount(sides, np.tile(y, 2), K)
-        sums += len(y), y.sum(), (y**2).sum()
-        kept = clean_independent(plan.split, batch["first"], batch["item"], batch["second"], batch["other"])
-        clean += kept.sum(), y[kept].sum()
-    return ApartSums(n, total, int(sums[0]), float(sums[1]), float(sums[2]), int(clean[0]), float(clean[1]))
-
-
-def alarms(database: DuckDBPyConnection, n_agents: int) -> tuple[Alarm, ...]:
-    """As `false_positive_alarms` of the independent arm, probes included."""
-    found = columns(
-        database,
-        """SELECT least(first, second)::BIGINT AS low, greatest(first, second)::BIGINT AS high, count(*) AS n,
-            count(*) FILTER (hard >= 0.5) AS n_yes
-        FROM apart WHERE answer IS NOT NULL GROUP BY ALL ORDER BY ALL""",
-    )
-    return alarms_of_pairs(found["low"], found["high"], found["n"], found["n_yes"], n_agents=n_agents)
 
 
 class Means(NamedTuple):
