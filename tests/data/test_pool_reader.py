@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from youden.data.folder.sheets import write_scores
+from youden.data.folder.csv_tables import write_scores
 from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.data.pools.spool import LONG_TEXT
 from youden.errors import PoolError

@@ -25,7 +25,7 @@ from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
 from youden.report.data.comparison import compare_runs, other_answers
 from youden.report.data.grids import bin_sizes, binned, cluster_order
-from youden.report.data.openings import sample_trials
+from youden.report.data.opened_trials import sample_trials
 from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
@@ -354,7 +354,7 @@ def test_a_page_holds_no_more_text_than_it_may(tmp_path: Path) -> None:
     data = build_report(folder)
     assert data.trials is not None
     from youden.report.data.evidence import open_texts, read_result
-    from youden.report.data.openings import find_sources, judge_of_calls
+    from youden.report.data.opened_trials import find_sources, judge_of_calls
 
     result = read_result(folder)
     assert result is not None

@@ -32,8 +32,8 @@ from youden.judging.outside.importing_answers import Taken, import_answers
 from youden.judging.store.answers import VARIABLE, open_store
 from youden.judging.store.team import Team, help_run, lead_run
 from youden.nouns import Plan, Verdicts
-from youden.run.books import books_of
 from youden.run.keys import kept_keys
+from youden.run.payers import books_of
 from youden.run.pipeline import PlannedRun, answers_of, run_name
 from youden.run.run_plan import find_run_plan
 from youden.text.printable import is_file

@@ -26,9 +26,9 @@ from youden.judging.store.answers import open_store
 from youden.judging.store.team import SharedBudget, Team, lead_run
 from youden.nouns import MAX_MISSING, Cost, Finding, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
 from youden.protocol.blocks import extensions_of
-from youden.run.books import books_of
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.partner_rules import check_rules, partner_rules, rules_of
+from youden.run.payers import books_of
 from youden.run.rounds import run_rounds
 from youden.run.run_plan import as_drawn, find_run_plan, refuse_another_run
 from youden.text.words import mean_lengths

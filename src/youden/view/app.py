@@ -30,7 +30,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.nouns import Json, Plan, Verdicts
 from youden.report.data.comparison import Comparison, compare_runs, other_answers
 from youden.report.data.evidence import open_texts, read_result
-from youden.report.data.openings import Sources, cells_of, find_sources, judge_of_calls, raw_answers, text_of
+from youden.report.data.opened_trials import Sources, cells_of, find_sources, judge_of_calls, raw_answers, text_of
 from youden.report.data.ranking_tables import RankedAgent, clipped, shown, shown_columns
 from youden.report.data.report import build_report
 from youden.report.data.summary import summarise_run

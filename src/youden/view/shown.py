@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from starlette.exceptions import HTTPException
 
+from youden.data.folder.csv_tables import ranking_rows
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.sheets import ranking_rows
 from youden.data.folder.trial_tables import verdict_blocks
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.config.judge_files import load_judge_config, price

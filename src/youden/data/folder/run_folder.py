@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
-from youden.data.folder import rate_tables, sheets, trial_tables
+from youden.data.folder import csv_tables, rate_tables, trial_tables
+from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, Table, count_rows
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
-from youden.data.folder.sheets import RankingFile
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
 from youden.errors import RunFolderError
@@ -219,24 +219,24 @@ class RunFolder:
         return rate_tables.read_rates(self.file("rates.parquet"))
 
     def write_scores(self, kind: ScoreKind, scores: Scores) -> None:
-        sheets.write_scores(self.file(_SCORES[kind]), scores)
+        csv_tables.write_scores(self.file(_SCORES[kind]), scores)
 
     def read_scores(self, kind: ScoreKind) -> Scores:
         """Training scores; `weight` is 1 where seen, for the file holds no counts of trials."""
-        return sheets.read_scores(self.file(_SCORES[kind]), kind=kind, role="train")
+        return csv_tables.read_scores(self.file(_SCORES[kind]), kind=kind, role="train")
 
     def write_holdout(self, scores: Scores) -> None:
-        sheets.write_scores(self.file("holdout.csv"), scores)
+        csv_tables.write_scores(self.file("holdout.csv"), scores)
 
     def read_holdout(self, kind: ScoreKind = "symmetric") -> Scores:
         """Scores of held-out cells, of the kind they were written as; `weight` as in `read_scores`."""
-        return sheets.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
+        return csv_tables.read_scores(self.file("holdout.csv"), kind=kind, role="holdout")
 
     def write_ranking(self, ranking: pd.DataFrame) -> None:
-        sheets.write_ranking(self.file("ranking.csv"), ranking)
+        csv_tables.write_ranking(self.file("ranking.csv"), ranking)
 
     def read_ranking(self) -> tuple[RankingRow, ...]:
-        return sheets.read_ranking(self.file("ranking.csv"))
+        return csv_tables.read_ranking(self.file("ranking.csv"))
 
     def write_pairs(self, pairs: Pairs, *, agents: tuple[str, ...]) -> None:
         """Of the fit that wrote the ranking."""
@@ -267,10 +267,10 @@ class RunFolder:
         self._write_json("ranking.json", made)
 
     def write_items(self, items: pd.DataFrame) -> None:
-        sheets.write_items(self.file("items.csv"), items)
+        csv_tables.write_items(self.file("items.csv"), items)
 
     def read_items(self) -> tuple[ItemRow, ...]:
-        return self._once("items.csv", sheets.read_items)
+        return self._once("items.csv", csv_tables.read_items)
 
     def n_compared(self, pool: PoolSummary) -> int:
         """Of `pool`'s items, how many hold an answered comparison; all of them where the run has no items.csv."""
@@ -285,10 +285,10 @@ class RunFolder:
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""
-        sheets.write_curl(self.file("curl.csv"), curves)
+        csv_tables.write_curl(self.file("curl.csv"), curves)
 
     def read_curl(self) -> tuple[CurlCurve, ...]:
-        return sheets.read_curl(self.file("curl.csv"))
+        return csv_tables.read_curl(self.file("curl.csv"))
 
     def write_facts(self, facts: RunFacts) -> None:
         self._write_json("fit.json", facts)

@@ -16,7 +16,7 @@ from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.pool import Floats
 from youden.report.data.evidence import open_texts, read_result
-from youden.report.data.openings import find_sources, judge_of_calls, sample_trials
+from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import TrialFacts
 from youden.report.data.summary import Summary, summarise_run

@@ -26,7 +26,7 @@ from youden.report.data.grids import (
     holdout_points,
     mean_of_both,
 )
-from youden.report.data.openings import AskedPrompt, Sample, find_sources, sample_trials
+from youden.report.data.opened_trials import AskedPrompt, Sample, find_sources, sample_trials
 from youden.report.data.ranking_tables import Items, Tied, order_items, tied_by_difference
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trial_reading import LEAST_PARTNERS, CostFacts, JudgeQuality, TrialReading, count_cost
