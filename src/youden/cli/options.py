@@ -1,10 +1,5 @@
-"""What commands share: groups that load when asked for, values that are checked, options.
-
-Commands under one name: each loads its file when it is asked for, and a name that is mistyped gets a suggestion.
-
-What options take: finite numbers, names and numbers separated by commas, pairs with a sign of equality.
-
-Options that several commands share.
+"""What commands share: groups that load when they are asked for, with a suggestion for a name that is mistyped; values
+that are checked; and options.
 """
 
 from __future__ import annotations

@@ -1,12 +1,5 @@
-"""`youden study`: the paper's questions asked of a run.
-
-`youden study links RUN`: does the additive model hold, and on which link?
-
-`youden study paper RUN…`: the paper's tables again, beside its own figures.
-
-`youden study baselines RUN`: the additive model against others.
-
-`youden study …`: the paper's questions asked of a run, one file a question.
+"""`youden study`: the paper's questions asked of a run. `links`: does the additive model hold, and on which link?
+`paper`: its tables again, beside its own figures. `baselines`: the additive model against others.
 """
 
 from __future__ import annotations

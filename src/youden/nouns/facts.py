@@ -1,10 +1,5 @@
-"""What a fit says of a run, as plain facts: of calls, of scores, of standings, of labels.
-
-What a run's `labels.json` says: how far its ranking agrees with labels that no fit has seen.
-
-Rankings beside the plain one, in which partners do not all count alike.
-
-What a run's `fit.json` says: how the ranking was made, how far it can be trusted, what it took.
+"""What a run's `fit.json` and `labels.json` say, as plain facts: how the ranking was made, how far it can be trusted,
+what it took, the rankings beside it, and how far it agrees with labels that no fit has seen.
 """
 
 from __future__ import annotations

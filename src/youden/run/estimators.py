@@ -1,8 +1,5 @@
-"""Which estimator ranks a run, and what a trial counts for an agent.
-
-Abilities where trials are not balanced: from a fit of them, or of cells where trials do not link all agents.
-
-Which estimator ranks a plan: trials in slots, adaptive rounds, plans that were extended, or cells.
+"""Which estimator ranks a plan: trials in slots, rounds of a search, plans that were extended, fits of trials, or
+cells.
 
 Whoever ranks asks here: `rank`, a run's folder, the gate and the budget study.
 """

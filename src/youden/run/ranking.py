@@ -1,10 +1,7 @@
-"""What `rank` and the live view compute, and what is estimated once.
-
-The ranking that answers support: abilities, the places they allow, and what a reader has to know.
+"""What is estimated from a run's answers, each thing once, and the ranking it supports: abilities, the places they
+allow, and what a reader has to know.
 
 Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
-
-What is estimated from a run's answers, each thing once: scores, fit, abilities, and who is told apart by them.
 """
 
 from __future__ import annotations

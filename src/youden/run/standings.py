@@ -1,13 +1,9 @@
-"""Rankings beside the plain one, for rules on whose word counts; and the pairs that are asked more.
+"""Rankings beside the plain one: pairs that agree too much count once, families weigh alike, or a trusted panel scores
+everybody.
 
-What rankings beside the plain one say, in words: who agrees too much, who falls, what could not be made.
-
-Rankings beside the plain one: pairs that agree too much count once, families weigh alike, or a trusted panel scores everybody.
-
-Each moves the plain abilities by what changed weights of partners move a fit of all answers, so that where nothing is linked
-it is the plain ranking, whatever estimator made that.
-
-Asks suspected pairs more before they are linked: further trials behind a plan's own, which no ranking but the links reads.
+Each moves the plain abilities by what changed weights of partners move a fit of all answers, so that where nothing is
+linked it is the plain ranking, whatever estimator made that. Suspected pairs are asked more before they are linked:
+further trials behind a plan's own, which no ranking but the links reads.
 """
 
 from __future__ import annotations

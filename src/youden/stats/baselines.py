@@ -1,25 +1,8 @@
-"""Other ways to complete a score matrix, each tuned fairly and in the paper's setting, and their names.
+"""The models that clipped-linear is compared with, by name, each tuned fairly and as the paper set it.
 
-Parts observed cells into folds at random.
-
-What every completion of a score matrix does besides completing: checks, clips, and ranks agents by their mean.
-
-A monotone curve on top of the clipped-linear model, learned on cells the model did not see.
-
-The Rasch models that the paper compares with, and the same by quasi-likelihood.
-
-Completion under a nuclear-norm penalty (soft-impute), the penalty fixed or chosen by cross-validation.
-
-Scores are not centred: additive effects are left in.
-
-Completion by one singular value decomposition of a matrix whose gaps are filled with means.
-
-Factorisation of the observed scores as U Vᵀ by alternating ridge regressions.
-
-The models that clipped-linear is compared with, by name, each tuned fairly and as the paper set it.
-
-A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and `ability_`.
-Another package adds one by the entry-point group `youden.baselines`.
+A name loads a function without arguments that makes an unfitted estimator with `fit(scores)`, `predict()` and
+`ability_`. Another package adds one by the entry-point group `youden.baselines`. The nuclear norm does not centre
+scores: additive effects are left in.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The clipped-linear model of cells: abilities, difficulties and how sure they are.
+"""The clipped-linear model as an estimator, score ≈ clip(ability − difficulty, −1, 1), and how sure its abilities are.
 
-How sure the additive model's abilities are over items of the kind: residuals of cells, summed by item.
-
-An item is one draw, whatever its cells have in common. Its own effect, which the fit takes out, is no doubt.
-
-The clipped-linear model as an estimator: score ≈ clip(ability − difficulty, −1, 1), with intervals.
+Residuals of cells are summed by item. An item is one draw, whatever its cells have in common; its own effect, which the
+fit takes out, is no doubt.
 """
 
 from __future__ import annotations

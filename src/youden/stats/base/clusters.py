@@ -1,8 +1,8 @@
-"""Additive effects of agents on their pairs: least squares for m_ik ≈ a_i + a_k.
+"""How sure centred abilities are, all together, from what each independent cluster (an item, or a slot) contributes to
+them.
 
-How sure centred abilities are, all together, from what each independent cluster (an item, or a slot) contributes to them.
-
-A cluster is one draw: what it does to an agent is counted once, however often the agent was asked in it.
+A cluster is one draw: what it does to an agent is counted once, however often the agent was asked in it. Beside it
+stand the additive effects of agents on their pairs, least squares for m_ik ≈ a_i + a_k.
 """
 
 from __future__ import annotations

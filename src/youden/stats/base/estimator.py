@@ -1,8 +1,5 @@
-"""What every estimator shares: checked arrays, learned names that end in an underscore.
-
-Checks of levels, of columns of trials, and of matrices of scores and weights.
-
-What all estimators share: parameters by name, and a score matrix checked before it is learned from.
+"""What all estimators share: parameters by name, and levels, columns of trials and matrices of scores checked before
+anything is learned from them.
 """
 
 from __future__ import annotations

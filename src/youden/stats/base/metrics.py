@@ -1,8 +1,5 @@
-"""How well one order matches another, and ranks with ties: rank correlations, AUC, errors.
-
-Which places in a ranking abilities and their intervals allow.
-
-Compares a ranking with another or with known groups, and predictions with what came.
+"""How well one order matches another or known groups (rank correlations, AUC), how far predictions lie from what came,
+and which places abilities and their intervals allow.
 
 Every result carries an interval with its level and method: what varies (agents, abilities or cells) differs by metric.
 """

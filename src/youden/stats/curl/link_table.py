@@ -1,16 +1,10 @@
-"""Curl, spread and R2 under each link, in one table: exact where few cells are missing, else sampled.
+"""How additive a score matrix looks on each link: its curl, raw and scale-free, and the fit's R².
 
-The cells of a matrix that were seen, as columns: what is asked of many scales of the same cells, without a matrix of each.
-
-The curl of a sample of rectangles, with its standard error: for a matrix that has too many to take them all.
-
-Pairs of rows are drawn by how many rectangles they hold, then some rectangles of each pair, so that every rectangle is as
-likely as any other. Pairs are independent draws; rectangles of one pair are not. So errors are taken over pairs.
-
-How additive a score matrix looks on each link: its curl, raw and scale-free, and the fit's R².
-
-Raw curl compares different units across links (the logit stretches by 3.2 at s = .61), so the three always come together.
-Up to `EXACT_DIFFERENCES` differences of rows it is exact over all rectangles; a larger matrix is sampled, and says so.
+Raw curl compares different units across links (the logit stretches by 3.2 at s = .61), so the three always come
+together. Up to `EXACT_DIFFERENCES` differences of rows it is exact over all rectangles; a larger matrix is sampled, and
+says so: pairs of rows are drawn by how many rectangles they hold, then some rectangles of each pair, so that every
+rectangle is as likely as any other. Pairs are independent draws; rectangles of one pair are not. So errors are taken
+over pairs.
 """
 
 from __future__ import annotations

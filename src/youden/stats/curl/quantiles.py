@@ -1,13 +1,9 @@
-"""Quantiles of curl over all rectangles, exact, and how sure differences of them are.
-
-The curl |Δ| of every complete rectangle of a score matrix, exactly and without listing them.
+"""The curl |Δ| of every complete rectangle of a score matrix, exactly and without listing them, and how sure
+differences between two links' medians are.
 
 Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is a gap between two differences of one pair of rows. Sorted differences turn "how
-many gaps are ≤ x" into one search an entry; a quantile is then found by bisection, which ends by listing the few gaps left.
-
-How far the difference between two links' median curl depends on which agents and items were drawn.
-
-Raw medians of two links have different units; `links_table` prints the scale-free ones beside them.
+many gaps are ≤ x" into one search an entry; a quantile is then found by bisection, which ends by listing the few gaps
+left. Raw medians of two links have different units; `links_table` prints the scale-free ones beside them.
 """
 
 from __future__ import annotations

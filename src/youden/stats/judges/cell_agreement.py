@@ -1,8 +1,5 @@
-"""How far two judges, or a judge and labels, agree: trial by trial, cell by cell.
-
-How far judges agree on the same units beyond chance.
-
-How far two numbers of the same cells agree, over all cells and among agents within items.
+"""How far two judges, or a judge and labels, agree: on the same units beyond chance, and on two numbers of the same
+cells, over all cells and among agents within items.
 """
 
 from __future__ import annotations

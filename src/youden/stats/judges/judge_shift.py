@@ -1,12 +1,8 @@
-"""Whether agents move from one judge to another, and whether a judge favours its own family.
+"""How one judge's answers differ from another's on the same paired trials, agent by agent, and whether agents that
+share a label differ from the rest by more than agents differ among themselves.
 
-How one judge's answers differ from another's on the same paired trials, agent by agent.
-
-Neither judge is taken to be right: every shift of the other is a shift against the one.
-
-How far two judges would rank alike, where one of them has seen few trials.
-
-Whether agents that share a label differ from the rest by more than agents differ among themselves.
+Neither judge is taken to be right: every shift of the other is a shift against the one. Also: how far two judges would
+rank alike, where one of them has seen few trials.
 """
 
 from __future__ import annotations

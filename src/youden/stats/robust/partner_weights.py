@@ -1,8 +1,5 @@
-"""Abilities when partners do not count alike: linked ones as one, a trusted panel, families balanced.
-
-How much each agent counts as a partner that scores another: clusters, families, or a trusted panel.
-
-Abilities where partners do not all count alike: an additive fit in which each agent is scored by its own weighted partners.
+"""Abilities where partners do not all count alike: clusters as one, families balanced, or a trusted panel, by an
+additive fit in which each agent is scored by its own weighted partners.
 """
 
 from __future__ import annotations

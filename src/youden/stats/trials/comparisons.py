@@ -1,8 +1,5 @@
-"""Who is told apart from whom, and which places are open to an agent.
-
-What abilities and their covariance say about pairs and places: differences, p-values, simultaneous sets of ranks.
-
-Who is told apart from whom, by their difference and its own error; which places that leaves; and whether anybody is best.
+"""Who is told apart from whom, by their difference and its own error; which places that leaves, singly and all at once;
+and whether anybody is best.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""False positives of agents: which alarm, and who gets a rate of its own.
+"""Which agents and pairs get more yeses on unrelated texts than the rest, and each agent's own rate of false positives.
 
-Which agents and pairs get more yeses on unrelated texts than the rest.
-
-Each agent's own rate of false positives, drawn towards the pooled rate by how little is known of it.
-
-Where agents' independent trials are few the pooled rate stands for all: own rates would be noise.
+A rate is drawn towards the pooled one by how little is known of it. Where agents' independent trials are few the pooled
+rate stands for all: own rates would be noise.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Whether a new agent is no worse than its reference, look after look, also where differences hardly show.
+"""Whether a new agent is good enough, too bad or undecided at each look at growing data, and whether a later look
+decides.
 
-The interval of a difference of two agents that holds where they hardly ever differ, and how many items would decide.
-
-Where no item shows a difference a variance of 0 says nothing: 12 agreements of 12 still allow 26 % of items that differ.
-
-Whether a difference is good enough, too bad or undecided at each look at growing data, and whether a later look decides.
+The interval of a difference holds where two agents hardly ever differ: where no item shows a difference a variance of 0
+says nothing, and 12 agreements of 12 still allow 26 % of items that differ.
 """
 
 from __future__ import annotations

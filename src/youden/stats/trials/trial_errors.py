@@ -1,14 +1,10 @@
-"""What each item and each slot contributes to the errors of agents' means.
+"""What each item contributes to abilities that are means of trials, and how sure differences therefore are: on items of
+this kind, or against all answers on *these items*.
 
-What each item contributes to abilities, and how sure the difference of two agents therefore is on items of this kind.
-
-An item is one draw. What it does to both agents cancels; what it does to one alone is counted however often the item was
-asked. So the error is about more items of the kind, not about these alone.
-
-How sure centred abilities are against all answers on *these items*: what a balanced plan averages out is no error.
-
-A cyclic plan asks items and ordered pairs almost equally often. What an agent has of its own on an item, and what two agents
-have of their own as a pair, then falls out of the mean as far as that goes.
+An item is one draw. What it does to both agents cancels; what it does to one alone is counted however often the item
+was asked. On these items, what a balanced plan averages out is no error: a cyclic plan asks items and ordered pairs
+almost equally often, and what an agent has of its own on an item, or two agents as a pair, then falls out of the mean
+as far as that goes.
 """
 
 from __future__ import annotations
