@@ -20,7 +20,7 @@ from youden.nouns import Plan, Pool
 from youden.nouns.pool import in_file
 from youden.protocol.extending import add_calls
 from youden.protocol.plan import make_plan
-from youden.report.data.openings import cells_of, text_of
+from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
 
 WORDS = np.array([f"word{n}" for n in range(300)])

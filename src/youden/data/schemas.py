@@ -21,7 +21,6 @@ from youden.data.folder.rate_tables import PairsSaid, RatesSaid
 from youden.data.folder.run_config import MEANS, RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
-from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, ranking_columns
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, RankingRow, RunFacts, Validation

@@ -42,7 +42,7 @@ class Block:
     """Trials on the items from `start` up to, but not, `stop`, of a run with `plan`; items are numbered from 0.
 
     paired, apart: columns item, first, second, answer (NaN is missing) and other (numbered as in the run); apart is empty but in
-    a plan of twins. repeated: whether a paired trial may be another one's replicate.
+    a plan of twins. repeated: whether a pair may have several paired trials on an item.
     """
 
     start: int
@@ -158,7 +158,7 @@ class TrialsByItem:
             calls.add(some)
             paired = (some["arm"] == PAIRED) & (some["role"] != FOLLOW_UP)
             known = paired & (some["missing"] == 0)
-            self._repeated |= bool((some["replicate"][some["arm"] == PAIRED] > 0).any())
+            self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
             self._shelve("paired", some, paired)
             self._count_apart(some, apart)
             in_slots &= not (some["slot"][paired] < 0).any()
