@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from commands import Youden
-from pools import make_pool
+from pools import make_pool, starts_with
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools import spool
 from youden.data.pools.pool_reader import read_pool, write_pool
@@ -77,9 +77,9 @@ def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> No
     pool = pool_of(gaps=True)
     small, large = (make_plan(pool, calls=calls, n_independent=20) for calls in (146, 218))
     paired = [plan.trials.take(plan.arm == 0) for plan in (small, large)]
-    assert paired[1].starts_with(paired[0])
+    assert starts_with(paired[1], paired[0])
     grown = add_calls(small, pool, calls=72)
-    assert grown.trials.starts_with(small.trials)
+    assert starts_with(grown.trials, small.trials)
     behind = grown.trials.take(slice(len(small), None))
     rest = paired[1].take(slice(len(paired[0]), None))
     for name in ("item", "first", "second", "first_repeat", "second_repeat"):
@@ -92,7 +92,7 @@ def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:
     with_, without = make_plan(pool, calls=200), make_plan(once, calls=200)
     assert without.trials.first_repeat is None
     bare = replace(with_.trials, first_repeat=None, second_repeat=None)
-    assert bare.starts_with(without.trials)
+    assert starts_with(bare, without.trials)
     assert len(bare) == len(without)
     assert with_.pool_digest != without.pool_digest
 
