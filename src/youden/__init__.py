@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from youden.protocol.scores import holdout_scores, tally, train_scores
     from youden.run.ability import TrialMean
     from youden.run.pipeline import judge, judge_async
-    from youden.run.ranking import rank
+    from youden.run.ranking import rank, read_run
     from youden.stats.additive.clipped_linear import ClippedLinear
+    from youden.study.agreement import compare
 
 __version__ = "0.2.0"
 
@@ -39,6 +40,8 @@ _HOMES = {
     "judge": "youden.run.pipeline",
     "judge_async": "youden.run.pipeline",
     "rank": "youden.run.ranking",
+    "read_run": "youden.run.ranking",
+    "compare": "youden.study.agreement",
     "tally": "youden.protocol.scores",
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
@@ -51,12 +54,14 @@ __all__ = [
     "ClippedLinear",
     "TrialMean",
     "__version__",
+    "compare",
     "holdout_scores",
     "judge",
     "judge_async",
     "make_plan",
     "rank",
     "read_pool",
+    "read_run",
     "stats",
     "tally",
     "train_scores",

@@ -18,7 +18,7 @@ from urllib.request import url2pathname
 from youden.data.importers.harness_logs import KEPT, read_inspect
 from youden.errors import ConfigError
 from youden.protocol.plan import make_plan
-from youden.run.pipeline import JudgeLike, judge_async
+from youden.run.pipeline import JudgeLike, judge_async, refuse_running_loop
 from youden.run.pipeline import judge as judge_now
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ def rank_logs(
     A model's response to a sample is what `keep_response` kept, else its output. judge, store, max_cost: as of `youden.judge`;
     calls, seed: as of `youden.make_plan`. `attrs["notes"]` says what of the logs was left out.
 
-    Raises: ImportFormatError for a file that is no log; ConfigError [inspect-location] for a log that is not on this machine;
-    as `youden.make_plan` and `youden.judge`.
+    Raises: ImportFormatError for a file that is no log; ConfigError [inspect-location] for a log that is not on this machine,
+    [loop-running] inside an event loop (there, `await rank_logs_async(…)`); as `youden.make_plan` and `youden.judge`.
     """
+    refuse_running_loop("youden.inspect.rank_logs", "youden.inspect.rank_logs_async")
     pool, plan, notes = _planned(logs, calls=calls, seed=seed)
     return _ranked(plan, judge_now(plan, pool, judge=judge, store=store, max_cost=max_cost), notes)
 

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
+from traceback import extract_tb, walk_tb
 from typing import Generic, TypeVar
 
 from youden.errors import ConfigError
 
 T = TypeVar("T")
+
+
+def place_of(error: BaseException) -> str:
+    """`file.py, line 3`: where an exception was raised."""
+    frames = extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else "place unknown"
+
+
+def plug_in_of(error: BaseException) -> str | None:
+    """The package that adds to this one whose code an exception comes through; None where there is none."""
+    points = (point for package in distributions() for point in package.entry_points)
+    groups = {point.module.partition(".")[0] for point in points if point.group.startswith("youden.")}
+    modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)}
+    return next(iter(sorted((groups - {"youden"}) & modules)), None)
 
 
 class Registry(Generic[T]):
@@ -31,14 +46,21 @@ class Registry(Generic[T]):
     def load(self, name: str) -> T:
         """The thing called `name`.
 
-        Raises: ConfigError [unknown-<noun>] for a name nobody registered.
+        Raises: ConfigError [unknown-<noun>] for a name nobody registered, [plug-in] where another package's cannot be loaded.
         """
         if name in self._built_in:
             module, attribute = self._built_in[name].split(":")
             found: T = getattr(import_module(module), attribute)
             return found
         for point in entry_points(group=self.group, name=name):
-            outside: T = point.load()
+            try:
+                outside: T = point.load()
+            except Exception as error:
+                raise ConfigError(
+                    f"The {self.noun} '{name}' of {point.value} cannot be loaded: {type(error).__name__}: {error} "
+                    f"({place_of(error)}). Mend that package, or uninstall it.",
+                    slug="plug-in",
+                ) from error
             return outside
         raise self._unknown(name)
 

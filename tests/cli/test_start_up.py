@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import Youden, write_config, write_pool
 from judged import dense_plan
 from pools import make_pool
 from youden import __version__
@@ -116,6 +117,38 @@ async def test_a_judge_of_another_package_is_named_in_a_config_and_asked(tmp_pat
         result = await judge_plan(plan, pool, config=config, store=store, environment={}, asking=Asking(0))
     np.testing.assert_array_equal(result.answer, np.ones(len(plan)))
     assert result.models == ("grey",)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero ("),
+        ("", "has a bug: RuntimeError: no holidays ("),
+    ],
+    ids=["on loading", "at work"],
+)
+def test_a_bug_of_another_package_is_one_line_with_its_place(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    (tmp_path / "lazy.py").write_text(
+        f"{code}\nfrom youden.protocol.designs.cyclic import Cyclic\nclass Lazy(Cyclic):\n"
+        "    def draw(self, eligible, rng):\n        raise RuntimeError('no holidays')\n",
+        encoding="utf-8",
+    )
+    info = tmp_path / "lazy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lazy\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[youden.designs]\nlazy = lazy:Lazy\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "lazy", raising=False)
+    write_pool(tmp_path / "mine.csv")
+    write_config(tmp_path / "mine.yaml", pool="mine.csv", design="lazy")
+    ended = youden("run", "mine.yaml")
+    assert ended.code == 2
+    assert said in ended.err
+    assert "lazy.py, line" in ended.err
+    assert ended.err.splitlines()[-1].endswith("[plug-in]")
+    monkeypatch.delitem(sys.modules, "lazy", raising=False)
 
 
 @pytest.mark.slow

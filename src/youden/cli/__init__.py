@@ -127,6 +127,9 @@ def main() -> None:
         what = f"{error.filename or 'A file'}: {error.strerror or error}"
         _complain(f"{what}. Check the path, its permissions and the disk. [file]")
         sys.exit(2)
+    except Exception as error:
+        _complain(_of_a_plug_in(error))
+        sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort) as stop:
         came = stop if isinstance(stop, Stopped) else stop.__cause__
         number = came.number if isinstance(came, Stopped) else signal.SIGINT
@@ -134,6 +137,18 @@ def main() -> None:
             click.echo(_last_words(number), err=True)
         sys.exit(128 + number)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _of_a_plug_in(error: Exception) -> str:
+    """What to say of another package's bug. Raises: `error` itself where it is a bug of this one."""
+    from youden.registry import place_of, plug_in_of
+
+    if (package := plug_in_of(error)) is None:
+        raise error
+    what = (
+        f"The package {package}, which adds to youden, has a bug: {type(error).__name__}: {error} ({place_of(error)})"
+    )
+    return f"{what}. Tell whoever wrote it. [plug-in]"
 
 
 def _last_words(number: int) -> str:

@@ -122,12 +122,9 @@ def compare_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns.pool import plain_fields
-    from youden.study.agreement import study_judges
-    from youden.study.judged_runs import read_judged, side_by_side, with_families
+    from youden.study.agreement import compare
 
-    judged = [read_judged(RunFolder(run)) for run in runs]
-    both = side_by_side(judged, kind=scores, match=match, target=target)
-    study = study_judges(with_families(both, families), kind=scores)
+    study = compare(*runs, scores=scores, match=match, target=target, families=families)
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:
         show.print_json({"judges": plain_fields(study) | {"signatures": list(signatures)}})

@@ -248,6 +248,9 @@ class Plan:
     characters: int = 0
     notes: tuple[str, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        return f"Plan({self.design}: {len(self):,} calls, {self.n_agents:,} agents × {self.n_items:,} items, seed {self.seed})"
+
     def __len__(self) -> int:
         return len(self.trials)
 

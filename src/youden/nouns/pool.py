@@ -223,6 +223,10 @@ class Pool:
     def __post_init__(self) -> None:
         freeze(texts for texts in (self.texts, self.further) if in_file(texts) is None)
 
+    def __repr__(self) -> str:
+        repeats = f", up to {self.repeats} responses each" if self.repeats > 1 else ""
+        return f"Pool({self.name!r}: {self.n_agents:,} agents × {self.n_items:,} items, {self.n_missing:,} missing{repeats})"
+
     @property
     def n_agents(self) -> int:
         return len(self.agents)

@@ -18,6 +18,7 @@ from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.progress_log import ProgressLog
 from youden.judging.asking.terms import Asking, Batching, Books, check_cap
 from youden.judging.backend_records import REPLAY
+from youden.judging.backends.by_function import SameSource, answer_by
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig, load_judge_config
 from youden.judging.engine import judge_plan
@@ -36,7 +37,7 @@ from youden.text.words import mean_lengths
 if TYPE_CHECKING:
     from youden.run.analysis import Analysis
 
-JudgeLike = str | Mapping[str, Json] | JudgeConfig
+JudgeLike = str | Path | Mapping[str, Json] | JudgeConfig | SameSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,9 @@ async def judge_async(
     log: str | Path | None = None,
     batching: Batching | None = None,
 ) -> Verdicts:
-    """Ask `judge` (a name in configs/judges/, a path, a mapping) the whole plan; answers already in `store` are not asked again.
+    """Ask `judge` the whole plan; answers already in `store` are not asked again.
+
+    judge: a name in configs/judges/, a path, a mapping, or a function of two texts.
 
     store: a path or sqlite:///path, needed by every judge but those that answer without calls. max_cost: USD, needed by a
     judge that may cost money; `price: 0` in its config says that it does not. max_missing: the share of trials without an
@@ -110,7 +113,8 @@ def judge(
 ) -> Verdicts:
     """Ask `judge` the whole plan and wait for the answers; those already in `store` are not asked again.
 
-    judge: a name in configs/judges/, the path of a .yaml, or a mapping with a judge's keys.
+    judge: a name in configs/judges/, the path of a .yaml, a mapping with a judge's keys, or a function that is given two
+        responses and says whether they have the same source: True, False, or a number from 0 to 1.
     store: a path or sqlite:///path, where answers are kept as they come; needed by every judge that makes calls.
     max_cost: USD that may be spent; needed by a judge that may cost money (`price: 0` in its config says that it does not).
     max_missing: the share of calls without an answer, in [0, 1], above which it stops, looked at from 200 answers on.
@@ -132,19 +136,20 @@ def judge(
     >>> result.answer.shape
     (292,)
     """
-    _refuse_running_loop()
+    refuse_running_loop("youden.judge", "youden.judge_async")
     asking = Asking(max_cost, max_missing, retry_failed, progress, None if log is None else Path(log), batching)
     return run_until_stopped(ask(plan, pool, judge=judge, store=store, asking=asking))
 
 
-def _refuse_running_loop() -> None:
+def refuse_running_loop(called: str, instead: str) -> None:
+    """Raises: ConfigError [loop-running] inside an event loop, naming what to await there."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
     raise ConfigError(
-        "youden.judge was called where an event loop runs already, as in a Jupyter notebook. "
-        "Write `await youden.judge_async(…)` there, with the same arguments.",
+        f"{called} was called where an event loop runs already, as in a Jupyter notebook. "
+        f"Write `await {instead}(…)` there, with the same arguments.",
         slug="loop-running",
     )
 
@@ -159,6 +164,14 @@ async def ask(
     budget: Budget | None = None,
 ) -> Verdicts:
     """As `judge_async`, on terms that were made before. budget: of several plans that share the cap."""
+    if not isinstance(judge, str | Path | Mapping | JudgeConfig):
+        if not callable(judge):
+            raise ConfigError(
+                f"{repr(judge)[:60]} was given as a judge. Give a judge's name, the path of a .yaml, a mapping with its keys, "
+                "or a function of two responses that returns True, False or a number from 0 to 1.",
+                slug="judge-config",
+            )
+        return answer_by(judge, pool, plan)
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(judge)
     if not asking.stored_only:
         check_cap([config], asking.max_cost)

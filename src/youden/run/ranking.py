@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from youden.nouns import INDEPENDENT, Finding, Plan, Rates, Scores, Split, Target, Verdicts
+from youden.data.folder.run_folder import RunFolder
+from youden.nouns import INDEPENDENT, Finding, Plan, Rates, RunFacts, Scores, Split, Target, Verdicts
 from youden.nouns.pool import Ids
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
@@ -71,6 +75,33 @@ def rank(
         *standing_findings({one.name: one.facts for one in made}),
     ]
     return table
+
+
+class Run(NamedTuple):
+    """A fitted run. ranking: as `rank` has it, by the ranking that heads the run; facts: what fit.json holds."""
+
+    name: str
+    ranking: pd.DataFrame
+    facts: RunFacts
+    plan: Plan
+    result: Verdicts
+
+    def __repr__(self) -> str:
+        return f"Run({self.name!r}: {self.plan!r})"
+
+
+def read_run(path: str | PathLike[str]) -> Run:
+    """The `Run` in a folder that `youden run` wrote: its ranking as a DataFrame, what its fit says, its plan and its answers.
+
+    Raises: RunFolderError naming the file that is missing and the command that makes it.
+
+    >>> import youden
+    >>> youden.read_run("runs/mine").ranking.agent  # doctest: +SKIP
+    """
+    folder = RunFolder(Path(path))
+    facts, plan = folder.read_facts(), folder.read_plan()
+    ranking = pd.read_csv(folder.file("ranking.csv"))
+    return Run(folder.path.resolve().name, ranking, facts, plan, folder.read_verdicts(plan))
 
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:

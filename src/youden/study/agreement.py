@@ -4,12 +4,15 @@ two judges or more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import ScoreKind, Scores, Target
 from youden.nouns.pool import Bools, Floats, or_none
@@ -22,7 +25,7 @@ from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.trials.comparisons import tied_places
 from youden.study.judge_shifts import JudgeShifts, correlation, judge_shifts, shift_words
-from youden.study.judged_runs import SideBySide
+from youden.study.judged_runs import MatchItems, SideBySide, read_judged, side_by_side, with_families
 from youden.text.sentences import with_interval
 
 MOST_TURNED = 5
@@ -145,6 +148,30 @@ class JudgesStudy:
     shifts: tuple[JudgeShifts, ...]
     target: Target
     words: tuple[str, ...]
+
+
+def compare(
+    *runs: str | PathLike[str],
+    scores: ScoreKind = "symmetric",
+    match: MatchItems = "id",
+    target: Target | None = None,
+    families: Mapping[str, str] | None = None,
+) -> JudgesStudy:
+    """What `youden compare` prints, as data: do the judges of these runs' folders agree?
+
+    Returns a `JudgesStudy`, whose `words` say it in sentences.
+
+    scores: symmetric, or row, the paper's. match: items by id, or by the last number in it. target: which items differences
+    describe; None for what the runs say. families: judge → the family of agents that is its own.
+
+    Raises: RunFolderError, ConfigError, StatisticsError.
+
+    >>> import youden
+    >>> youden.compare("runs/mine", "runs/theirs").words  # doctest: +SKIP
+    """
+    judged = [read_judged(RunFolder(Path(run))) for run in runs]
+    both = side_by_side(judged, kind=scores, match=match, target=target)
+    return study_judges(with_families(both, families or {}), kind=scores)
 
 
 GROWN = (

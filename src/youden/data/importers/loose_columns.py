@@ -109,7 +109,8 @@ class Columns:
     wide: columns that are an agent each. agent: whom the rows belong to where nothing in them says so. made: items get an id that
     is made from their text. loosely: of files that people made by hand: ids without spaces around them, numbers as texts, empty
     cells and errors of a spreadsheet as no response, unless the column `empty` says that an empty answer was given.
-    by_rows: whether rows of one agent and item are repeats; seen: how many there were of each.
+    by_rows: whether rows of one agent and item are repeats; seen: how many there were of each; texts: loosely,
+    which there were, with their number.
     """
 
     places: Mapping[str, ColumnPath]
@@ -120,6 +121,7 @@ class Columns:
     loosely: bool = False
     by_rows: bool = False
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    texts: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -222,6 +224,9 @@ class Columns:
                 joiner.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", place)
                 return
             agent, item, prompt = (_tidy(said) for said in (agent, item, prompt))
+            if "repeat" not in self.places:  # what differs is a repeat, what is the same once more is none
+                known = self.texts.setdefault((str(agent), str(item or prompt or place)), {})
+                repeat = known.setdefault(text, len(known) + 1)
             if self.made or (isinstance(item, str) and (len(item) > _LONG_ID or acts(item))):
                 said = item or prompt or place
                 prompt = values.get("prompt") or values.get("item")

@@ -8,18 +8,22 @@ from itertools import chain
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
 
 from youden.data.atomic import replacing
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, shown
-from youden.data.pools.tidy_reader import read_csv, read_parquet
+from youden.data.pools.tidy_reader import read_csv, read_frame, read_parquet
 from youden.errors import ConfigError, PoolError
 from youden.nouns import Agent, Item, Json, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.resources import find
 from youden.text.printable import typed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AGENTS, ITEMS, RESPONSES = "agents.jsonl", "items.jsonl", "responses.jsonl"
 TO_GENERATE = "agents.yaml"
@@ -31,8 +35,9 @@ _RESPONSE = ("agent", "item", "text")
 _TABLES = {".csv": read_csv, ".parquet": read_parquet}
 
 
-def read_pool(path: str | PathLike[str]) -> Pool:
-    """The pool at `path`: a folder, a `.csv` or a `.parquet`; `datasets/NAME` is also looked for among the shipped ones.
+def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
+    """The pool at `path`: a folder, a `.csv` or a `.parquet`; `datasets/NAME` is also looked for among the shipped ones. Or of a
+    DataFrame with a table's columns, where a missing text is a cell without a response.
 
     Folder: agents.jsonl (id, group?, meta?), items.jsonl (id, prompt?, meta?), responses.jsonl (agent, item, text, repeat?).
     Table: the columns agent, item, text and, where there are any, prompt, group, repeat.
@@ -48,6 +53,8 @@ def read_pool(path: str | PathLike[str]) -> Pool:
     >>> pool.n_agents, pool.n_items, pool.texts.shape
     (12, 32, (12, 32))
     """
+    if not isinstance(path, str | PathLike):
+        return read_frame(path)
     place = locate_pool(path)
     if place.is_dir():
         if (place / TO_GENERATE).is_file() and not (place / RESPONSES).is_file():

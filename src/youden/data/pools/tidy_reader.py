@@ -9,8 +9,9 @@ import codecs
 import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import isnan
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import SEPARATOR, Positions
 from youden.text.printable import acts
 from youden.unpacking import open_parquet, unpacked
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REQUIRED = ("agent", "item", "text")
 OPTIONAL = ("prompt", "group", "repeat")
@@ -88,6 +92,27 @@ def read_parquet(path: Path) -> Pool:
                 for at, record in enumerate(records, number + 1):
                     rows.add([raw if raw is None else source.decode(raw, at) for raw in record], number=at)
             number += len(chunk)
+    return rows.pool()
+
+
+def read_frame(frame: pd.DataFrame) -> Pool:
+    """A pool from a DataFrame with the columns of a table; a text that is missing is a cell without a response.
+
+    Raises: PoolError with the row, counted from 1.
+    """
+    source = Source(Path("DataFrame"), unit="row")
+    rows = _TidyRows(source)
+    _check_columns(source, [str(name) for name in frame.columns], number=None)
+    columns = [
+        frame[name].tolist() if name in frame.columns else [None] * len(frame) for name in (*REQUIRED, *OPTIONAL)
+    ]
+    for number, record in enumerate(zip(*columns, strict=True), 1):
+        agent, item, text, *rest = (
+            None if one is None or (isinstance(one, float) and isnan(one)) else one for one in record
+        )
+        if text is not None:
+            ids = [None if one is None else str(one) for one in (agent, item)]
+            rows.add([*ids, text, *(None if one is None else str(one) for one in rest)], number=number)
     return rows.pool()
 
 
