@@ -25,7 +25,10 @@ def rates_of(domain: str, shared: Path = SHARED) -> Rates:
     """shared: the folder that holds peer-prediction."""
     folder = shared / "peer-prediction" / "eval_results" / DOMAINS[domain]
     if not folder.is_dir():
-        sys.exit(f"Recorded judge answers are not in {shared}. Say where by --shared.")
+        sys.exit(
+            f"Recorded judge answers are not in {shared}. Say where by --shared, or get them: git clone --depth 1 "
+            f"https://github.com/zrobertson466920/llm-peer-prediction {shared / 'peer-prediction'}"
+        )
     return import_results(folder).rates
 
 

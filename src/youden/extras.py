@@ -48,6 +48,9 @@ EXTRAS = {
         ("datasets",), "datasets of the Hugging Face Hub as pools", ("youden import hf-dataset OWNER/NAME",)
     ),
     "mlflow": Extra(("mlflow",), "runs logged to MLflow", ("youden run --mlflow", "youden report --mlflow")),
+    "otel": Extra(
+        ("opentelemetry",), "spans and metrics of runs, where OTEL_… is set", ("opentelemetry-instrument youden run",)
+    ),
     "postgres": Extra(("psycopg",), "one store for many hosts", ("every command with --store postgresql://…",)),
     "ray": Extra(("ray",), "workers on a Ray cluster", ("youden judge --engine ray",)),
     "litellm": Extra(

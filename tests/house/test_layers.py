@@ -35,6 +35,7 @@ RANK = {
     "registry": 0,
     "resources": 0,
     "streams": 0,
+    "telemetry": 0,
     "unpacking": 0,
 }
 FLOOR = {name for name, rank in RANK.items() if rank == 0}

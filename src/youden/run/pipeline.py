@@ -25,13 +25,26 @@ from youden.judging.engine import judge_plan
 from youden.judging.estimate import estimate
 from youden.judging.store.answers import open_store
 from youden.judging.store.team import SharedBudget, Team, lead_run
-from youden.nouns import MAX_MISSING, Cost, Finding, Json, PartnerRules, Plan, Pool, Progress, Target, Verdicts
+from youden.nouns import (
+    MAX_MISSING,
+    CallFacts,
+    Cost,
+    Finding,
+    Json,
+    PartnerRules,
+    Plan,
+    Pool,
+    Progress,
+    Target,
+    Verdicts,
+)
 from youden.protocol.blocks import extensions_of
 from youden.run.keys import keep_keys, kept_keys
 from youden.run.partner_rules import check_rules, partner_rules, rules_of
 from youden.run.payers import books_of
 from youden.run.rounds import run_rounds
 from youden.run.run_plan import as_drawn, find_run_plan, refuse_another_run
+from youden.telemetry import count, step
 from youden.text.words import mean_lengths
 
 if TYPE_CHECKING:
@@ -182,6 +195,7 @@ async def ask(
         return await judge_plan(plan, pool, config=config, asking=asking, store=answers, budget=budget)
 
 
+@step("plan")
 def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     """Read the pool, load the judge, find or draw the plan, and write plan.parquet, pool.json and config.yaml; where the folder
     holds answers to an earlier state of the plan, it stays as it is until `judge_run` writes the new answers.
@@ -229,7 +243,24 @@ def judge_run(planned: PlannedRun, asking: Asking | None = None, *, by: Answers 
     with nullcontext() if books is None else lead_run(config.store_place, run=run_name(planned)) as team:
         log = ProgressLog(None if asking is None else asking.progress)
         keep_keys(folder, planned.plan, planned.pool, planned.judge, say=partial(log.say, "keys"))
-        result = (by or answers_of)(planned, asking, team=team)
+        facts: dict[str, str | int | float] = {
+            "run": folder.path.name,
+            "judge": planned.judge.name,
+            "agents": planned.plan.n_agents,
+        }
+        with step("judge", **facts, calls=len(planned.plan)):
+            result = (by or answers_of)(planned, asking, team=team)
+        told = CallFacts.of(result)
+        count(
+            {
+                "answers": int(result.answered.sum()),
+                "missing": int((~result.answered).sum()),
+                "tokens_in": told.tokens_in,
+                "tokens_out": told.tokens_out,
+                "usd": told.usd or 0.0,
+            },
+            facts,
+        )
         folder.write_plan(result.plan)
         folder.write_verdicts(result)
         _write_config(planned)
@@ -274,6 +305,7 @@ def _books(planned: PlannedRun) -> Books | None:
     return books_of(planned.config) if asks else None
 
 
+@step("fit")
 def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None) -> Analysis:
     """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
 

@@ -5,6 +5,7 @@ The pool is only looked at. Plans of a large pool are not drawn: what they cost 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -34,6 +35,9 @@ DRAWN_UP_TO = 400_000
 
 POOLED = 100
 
+PAPER = ("gpt-4o-mini", "llama3-70b")
+"""The paper's judges, whose costs are always shown."""
+
 
 USUAL = ("cyclic",)
 """The design that a run takes where its config names none."""
@@ -47,6 +51,13 @@ def cost_of_run(config: RunConfig) -> DesignCost:
     return DesignCost(plan.design, judge.name, cost.calls, cost.tokens_in, cost.tokens_out, cost.usd)
 
 
+def _may_be_asked(judge: JudgeConfig) -> bool:
+    """Whether it needs no key, its key is there, or it is one of the paper's two."""
+    if judge.name in PAPER or judge.key_found(os.environ)[0]:
+        return True
+    return judge.key_variable is None and judge.backend != "litellm"
+
+
 def estimate_costs(
     pool: Pool, length: NDArray[np.int64], designs: Sequence[str] | None = None
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
@@ -54,7 +65,7 @@ def estimate_costs(
 
     length: int[K, J], characters, −1 where there is no response. Tokens are characters / 4. designs: None for all.
     """
-    judges = [judge for judge in known_judges() if judge.makes_calls]
+    judges = [judge for judge in known_judges() if judge.makes_calls and _may_be_asked(judge)]
     costs: list[DesignCost] = []
     notes: list[str] = []
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
