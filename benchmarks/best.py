@@ -11,15 +11,17 @@ half, allowed_half: their half-widths; chance, expected: what is told of right a
 search: `top: 1` and `top: 5` beside cyclic plans of as many calls, on the four domains as recorded: regret of those named, and
 the bound and the intervals at the end, with items drawn anew. goals: calls until `within: .02` or `.05` is said.
 
-`python benchmarks/best.py [--only bound,search,goals] [--seeds 200] [--pools 200] [--shared FOLDER] [--out FILE] [--smoke]`
-prints JSON.
+`python benchmarks/best.py [--only bound,search,goals] [--rows PATTERN] [--seeds 200] [--pools 200] [--shared FOLDER] [--out FILE]
+[--smoke]` prints JSON. --rows: the rows whose names match, such as 'yes or no.*anew'.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,7 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="bound,search,goals")
+    parser.add_argument("--rows", default="")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--pools", type=int, default=200)
     parser.add_argument("--shared", type=Path, default=SHARED)
@@ -94,8 +97,10 @@ def main() -> None:
     said = parser.parse_args()
     parts, table = said.only.split(","), {}
 
-    def tell(name: str, found: dict[str, float]) -> None:
-        table[name] = found
+    def tell(name: str, make: Callable[..., dict[str, float]], *of: Draw, **how: float) -> None:
+        if not re.search(said.rows, name):
+            return
+        found = table[name] = make(*of, **how)
         line = ", ".join(f"{key} {value:.4g}" for key, value in found.items())
         print(f"{name}: {line}", file=sys.stderr, flush=True)
 
@@ -105,23 +110,23 @@ def main() -> None:
         for kind, D in (("graded", graded), ("yes or no", (graded >= 0.5).astype(np.float64))):
             anew = domain_draw(D, "kind")
             for percent in (*percents, 10.0) if "bound" in parts else ():
-                tell(f"{name}, {kind}, {percent:g} %", figures(anew, percent=percent, n_seeds=n_seeds))
+                tell(f"{name}, {kind}, {percent:g} %", figures, anew, percent=percent, n_seeds=n_seeds)
             for percent in percents if "search" in parts else ():
                 for top in (1, 5):
                     key = f"{name}, {kind}, {percent:g} %, top {top}"
-                    tell(key, search_figures(recorded_draw(D), percent=percent, n_seeds=n_seeds, top=top))
-                    tell(f"{key}, items anew", search_figures(anew, percent=percent, n_seeds=n_seeds, top=top))
+                    tell(key, search_figures, recorded_draw(D), percent=percent, n_seeds=n_seeds, top=top)
+                    tell(f"{key}, items anew", search_figures, anew, percent=percent, n_seeds=n_seeds, top=top)
             for within in GOALS if "goals" in parts else ():
-                found = goal_figures(anew, within=within, percent=30.0, n_seeds=max(n_seeds // 5, 2))
-                tell(f"{name}, {kind}, within {within:g}", found)
+                few = max(n_seeds // 5, 2)
+                tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, percent=30.0, n_seeds=few)
     for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if said.smoke else POOLS.items():
         percent, draw = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J)), shape_draw(K, J, pairs, leaders, "kind")
         n_pools = 8 if said.smoke else said.pools
         if "bound" in parts:
-            tell(f"{name}, {percent:.1f} %", figures(draw, percent=round(percent, 1), n_seeds=n_pools))
+            tell(f"{name}, {percent:.1f} %", figures, draw, percent=round(percent, 1), n_seeds=n_pools)
         if "search" in parts:
             percent = min(percent, 40.0)
-            tell(f"{name}, {percent:.1f} %, top 1", search_figures(draw, percent=percent, n_seeds=n_pools))
+            tell(f"{name}, {percent:.1f} %, top 1", search_figures, draw, percent=percent, n_seeds=n_pools)
     text = json.dumps(table, indent=1)
     print(text)
     if said.out is not None:
