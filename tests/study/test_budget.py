@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +49,12 @@ def test_what_the_run_never_saw_is_missing_not_zero() -> None:
 def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
     study = study_budget(world, designs=["cyclic"], percents=[20], n_seeds=3)
     dense = train_scores(world.rates).value.mean(axis=1)
-    rho, inside = [], []
+    rho, inside, lost = [], [], []
     for seed in range(3):
         plan = make_plan(world.pool, design="cyclic", percent=20, holdout=0, seed=seed)
         means = TrialMean().fit(plan, replay(plan, world))
         rho.append(spearman(means.ability_, dense).value)
+        lost.append(dense.max() - dense[means.ability_.argmax()])
         shift = means.ability_.mean() - dense.mean()
         inside += [((means.low_ <= dense + shift) & (dense + shift <= means.high_)).mean()]
     row = study.designs["cyclic"][0]
@@ -60,6 +62,7 @@ def test_a_row_is_the_mean_over_plans_drawn_one_by_one(world: World) -> None:
     assert row.rho_mean == pytest.approx(np.mean(rho))
     assert row.rho_sd == pytest.approx(np.std(rho, ddof=1))
     assert row.coverage == pytest.approx(np.mean(inside))
+    assert row.regret == pytest.approx(np.mean(lost), abs=1e-6)
 
 
 @pytest.mark.parametrize("target", ["row", "symmetric"])
@@ -116,6 +119,17 @@ def test_the_cheapest_that_meets_the_goal_is_recommended() -> None:
     study = made_up(cyclic=[(10, 0.9), (50, 0.98)], nlogn=[(40, 0.95), (100, 0.99)])
     assert recommend(study, parse_goal("0.94")).row == study.designs["nlogn"][0]
     assert recommend(study, parse_goal("rho=0.97")).row == study.designs["cyclic"][1]
+
+
+def test_what_is_lost_by_taking_who_comes_first_is_told_and_may_be_the_goal() -> None:
+    study = made_up(cyclic=[(10, 0.9), (50, 0.98)])
+    rows = tuple(replace(row, regret=lost) for row, lost in zip(study.designs["cyclic"], (0.02, 0.004), strict=True))
+    study = replace(study, designs={"cyclic": rows})
+    assert recommend(study, parse_goal("regret=0.01")).row == rows[1]
+    assert recommend(study, parse_goal("regret=0.03")).row == rows[0]
+    assert "comes first there by 0.004 on average" in " ".join(budget_words(study, parse_goal("regret=0.01")))
+    short = budget_words(study, parse_goal("regret=0.001"))[0]
+    assert short.startswith("Short of the goal mean regret ≤ 0.001: the best tried is cyclic at 5 %")
 
 
 def test_a_run_short_of_its_goal_says_so_with_its_ceiling() -> None:

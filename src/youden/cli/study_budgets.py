@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     "--goal",
     default="rho=0.97",
     show_default=True,
-    help="What to reach, as cheaply as can be: rho=…, recall=… or halfwidth=….",
+    help="What to reach, as cheaply as can be: rho=…, recall=…, halfwidth=… or regret=….",
 )
 @click.option("--usd-per-call", type=Number(min=0), help="Price of a call. [default: what RUN's calls cost]")
 @options.html
@@ -146,18 +146,30 @@ def _draw(study: BudgetStudy, name: str) -> None:
             ),
             *map(show.fixed, (row.rho_mean, row.rho_sd)),
             *map(show.fixed, (row.recalls or dict.fromkeys(study.tops)).values()),
-            *map(show.fixed, (row.coverage, row.halfwidth)),
+            *map(show.fixed, (row.coverage, row.halfwidth, row.regret)),
         ]
         for design, of_design in study.designs.items()
         for row in of_design
     ]
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
-    rows.append(["half items", *[""] * 5, *map(show.fixed, halves), "", ""])
+    rows.append(["half items", *[""] * 5, *map(show.fixed, halves), "", "", ""])
     show.table(
         f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
         f"ceiling {show.with_sd(study.halves.rho, study.halves.rho_sd)}",
         ["design"],
-        ["asked for", "trials an agent", "calls", "USD", "cells", "ρ", "SD", *recalls, "coverage", "half width"],
+        [
+            "asked for",
+            "trials an agent",
+            "calls",
+            "USD",
+            "cells",
+            "ρ",
+            "SD",
+            *recalls,
+            "coverage",
+            "half width",
+            "regret",
+        ],
         rows,
     )
 

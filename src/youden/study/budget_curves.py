@@ -82,8 +82,8 @@ class BudgetRow:
     asked: what was asked for, as in `2 %`, `450 trials` or `± 0.03`; percent: of the dense calls, asked for or come to; trials:
     paired ones an agent takes part in; calls, cells: spent and touched, means over seeds; usd: None where no price is known.
     rho: Spearman to the dense ranking, mean and SD; coverage: share of agents whose 95 % interval holds their dense distance
-    from the mean agent; halfwidth: mean half width of those intervals. recall: share of the dense top k found, k the study's
-    `top`; recalls: the same by k, for all its `tops`.
+    from the mean agent; halfwidth: mean half width of those intervals. regret: by how much the dense best is better than who
+    comes first. recall: share of the dense top k found, k the study's `top`; recalls: the same by k, for all its `tops`.
     Everything is None where the design cannot be drawn; `why` says so then. sd is None with one seed; coverage and
     halfwidth where the estimate has no interval.
     """
@@ -100,6 +100,7 @@ class BudgetRow:
     rho_sd: float | None = None
     coverage: float | None = None
     halfwidth: float | None = None
+    regret: float | None = None
     recall: float | None = None
     recalls: dict[int, float] | None = None
 
@@ -234,7 +235,7 @@ def _row(
     asked = amount.value if amount.kind == "percent" else np.nan
     if isinstance(found, PlanError):
         return BudgetRow(asked, str(amount), found.message)
-    calls, trials, cells, slots, rho, covered, halfwidth, *shares = found.mean(axis=0).tolist()
+    calls, trials, cells, slots, rho, covered, halfwidth, regret, *shares = found.mean(axis=0).tolist()
     recalls = dict(zip(tops, shares, strict=True))
     return BudgetRow(
         percent=100 * calls / world.n_dense_calls if np.isnan(asked) else asked,
@@ -248,6 +249,7 @@ def _row(
         rho_sd=float(found[:, 4].std(ddof=1)) if len(found) > 1 else None,
         coverage=or_none(covered),
         halfwidth=or_none(halfwidth),
+        regret=regret,
         recall=recalls[top],
         recalls=recalls,
     )
@@ -256,7 +258,7 @@ def _row(
 def _figures(
     world: World, dense: Floats, design: str, amount: Amount, seed: int, *, target: ScoreKind, tops: tuple[int, ...]
 ) -> list[float]:
-    """Calls, trials an agent, cells, slots, ρ, coverage, half width, and the recall of each of `tops`."""
+    """Calls, trials an agent, cells, slots, ρ, coverage, half width, regret, and the recall of each of `tops`."""
     result = run_rounds(amount.plan(world.pool, design, seed=seed), world.pool, partial(replay, world=world))
     plan, found = result.plan, estimate(result, target=target)
     centre, true = np.nanmean(found.ability), dense - np.nanmean(dense)
@@ -270,6 +272,7 @@ def _figures(
         seen_correlation(found.ability, dense),
         float(inside[bounded].mean()) if bounded.any() else np.nan,
         float((found.high - found.low)[bounded].mean() / 2) if bounded.any() else np.nan,
+        float(np.nanmax(dense) - dense[np.nanargmax(found.ability)]),
         *(top_recall(found.ability, dense, top) for top in tops),
     ]
 

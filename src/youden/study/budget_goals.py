@@ -16,7 +16,9 @@ from youden.study.budget_curves import BudgetRow, BudgetStudy
 from youden.study.link_curl import LITTLE
 from youden.text.sentences import counted
 
-Measure = Literal["rho", "recall", "halfwidth"]
+Measure = Literal["rho", "recall", "halfwidth", "regret"]
+SMALL = ("halfwidth", "regret")
+"""What is to be small."""
 FEW_SLOTS = 15
 FEW_SEEDS = 20
 """Below it the share of intervals that hold is mostly luck."""
@@ -25,25 +27,32 @@ HIGH_FPR = 0.02
 
 @dataclass(frozen=True)
 class Goal:
-    """Mean ρ or top-k recall at least `value`, or mean half width of the intervals at most that."""
+    """Mean ρ or top-k recall at least `value`; or mean half width of the intervals, or mean regret, at most that."""
 
     measure: Measure
     value: float
 
     def met(self, row: BudgetRow) -> bool:
         figure = self.figure(row)
-        return figure is not None and (figure <= self.value if self.measure == "halfwidth" else figure >= self.value)
+        return figure is not None and (figure <= self.value if self.measure in SMALL else figure >= self.value)
 
     def figure(self, row: BudgetRow) -> float | None:
-        return {"rho": row.rho_mean, "recall": row.recall, "halfwidth": row.halfwidth}[self.measure]
+        return {"rho": row.rho_mean, "recall": row.recall, "halfwidth": row.halfwidth, "regret": row.regret}[
+            self.measure
+        ]
 
     def __str__(self) -> str:
-        names = {"rho": "mean ρ ≥", "recall": "mean top-k recall ≥", "halfwidth": "mean half width ≤"}
+        names = {
+            "rho": "mean ρ ≥",
+            "recall": "mean top-k recall ≥",
+            "halfwidth": "mean half width ≤",
+            "regret": "mean regret ≤",
+        }
         return f"{names[self.measure]} {self.value:g}"
 
 
 def parse_goal(text: str) -> Goal:
-    """`rho=0.97`, `recall=0.8` or `halfwidth=0.03`; a number alone is a ρ.
+    """`rho=0.97`, `recall=0.8`, `halfwidth=0.03` or `regret=0.01`; a number alone is a ρ.
 
     Raises: ConfigError [goal].
 
@@ -60,7 +69,8 @@ def parse_goal(text: str) -> Goal:
         if measure == known and 0 < value <= 1:
             return Goal(known, value)
     raise ConfigError(
-        f"The goal is {text!r}. Give rho=0.97, recall=0.8 or halfwidth=0.03, a number above 0 and up to 1.", slug="goal"
+        f"The goal is {text!r}. Give rho=0.97, recall=0.8, halfwidth=0.03 or regret=0.01, a number above 0 and up to 1.",
+        slug="goal",
     )
 
 
@@ -78,7 +88,7 @@ def recommend(study: BudgetStudy, goal: Goal) -> Recommendation:
     drawn = [(design, row) for design, rows in study.designs.items() for row in rows if goal.figure(row) is not None]
     if not drawn:
         raise ConfigError(f"Nothing tried has what the goal '{goal}' asks for. State a goal in rho.", slug="goal")
-    sign = -1 if goal.measure == "halfwidth" else 1
+    sign = -1 if goal.measure in SMALL else 1
     best = max(drawn, key=lambda found: sign * (goal.figure(found[1]) or 0.0))
     meeting = [found for found in drawn if goal.met(found[1])]
     if not meeting:
@@ -120,6 +130,8 @@ def _at_the_top(study: BudgetStudy, goal: Goal) -> Iterator[str]:
             f"It finds {shares}; in brackets, what one half of the items finds of the other's. ρ is over all agents: read these "
             "where the best ones are to be told apart."
         )
+    if row.regret is not None:
+        yield f"The best agent is better than the one that comes first there by {row.regret:.3f} on average."
 
 
 def _named(design: str | None, row: BudgetRow, goal: Goal) -> str:
