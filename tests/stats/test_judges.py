@@ -22,9 +22,13 @@ from youden.protocol.scores import tally
 from youden.report.data.comparison import compare_runs
 from youden.report.pages.writing import render_comparison
 from youden.run.pipeline import fit_run
+from youden.run.ranking import differences_of
+from youden.stats.base.clusters import CentredCovariance
 from youden.stats.curl.quantiles import curl_quantiles
 from youden.stats.judges.cell_agreement import cohen_kappa, krippendorff_alpha
 from youden.stats.judges.judge_shift import judge_shift, ranking_seen
+from youden.stats.trials.choice import reliability
+from youden.stats.trials.comparisons import differences
 from youden.study.agreement import predicted_on, study_judges
 from youden.study.judged_runs import JudgedRun, read_judged, side_by_side
 
@@ -236,3 +240,25 @@ def test_draws_that_all_rank_alike_make_no_interval() -> None:
     found = ranking_seen(judge_shift(first, second, answer, answer, n_agents=8), rng=np.random.default_rng(0))
     assert found.rho == pytest.approx(1)
     assert np.isnan([found.low, found.high]).all()
+
+
+def test_judges_whose_answers_are_all_the_same_are_said_not_to_differ_before_any_correlation() -> None:
+    pool = make_pool(8, 30)
+    agreeing = [verdicts(pool, noise=0.0) for _ in range(2)]
+    study = study_judges(side_by_side([judged(result, name=name) for result, name in zip(agreeing, "ab", strict=True)]))
+    assert study.words[0].startswith("a and b gave the same yes or no on all")
+    (pair,) = study.pairs
+    assert pair.ceiling == pytest.approx(reliability(differences_of(agreeing[0], target="items-like-these")))
+
+
+def test_the_ceiling_is_what_two_runs_of_one_judge_come_to() -> None:
+    """Reliability is what the correlation of two estimates with errors of their own comes to."""
+    rng, K = np.random.default_rng(0), 60
+    truth = 0.1 * rng.standard_normal(K)
+    seen = []
+    for _ in range(40):
+        one, other = truth + 0.05 * rng.standard_normal((2, K))
+        of = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
+        seen.append((reliability(differences(one, of)), np.corrcoef(one, other)[0, 1]))
+    told, found = np.mean(seen, axis=0)
+    assert told == pytest.approx(found, abs=0.03)

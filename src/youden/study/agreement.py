@@ -96,7 +96,8 @@ class Pairing:
     abilities and of difficulties fitted anew to what the runs share, which is `ranking` too where a run has no ranking.
     Intervals as if agents (items) were a sample; None where one side does not vary. n_units: answered by both; same: share of
     equal yes-or-no answers; kappa: Cohen's; alpha: Krippendorff's on the same answers; alpha_soft: on graded answers, interval.
-    NaN agreement (one answer throughout) is None. orders: whom each run tells apart."""
+    NaN agreement (one answer throughout) is None. orders: whom each run tells apart. ceiling: the ρ to expect of two such
+    rankings by one judge, the root of the product of both `SideBySide.sure`; None where errors are not known."""
 
     one: str
     other: str
@@ -109,6 +110,7 @@ class Pairing:
     alpha: float | None
     alpha_soft: float | None
     orders: Orders
+    ceiling: float | None
 
 
 @dataclass(frozen=True)
@@ -256,6 +258,7 @@ def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pai
         alpha=or_none(krippendorff_alpha(np.stack([one, other]))),
         alpha_soft=or_none(krippendorff_alpha(np.stack([both.soft[a][answered], both.soft[b][answered]]))),
         orders=orders(both.above[a], both.above[b], both.agent_ids),
+        ceiling=or_none(float(np.sqrt(both.sure[a] * both.sure[b]))),
     )
 
 
@@ -274,12 +277,19 @@ def _words(pairs: tuple[Pairing, ...], units: str, target: Target) -> Iterator[s
         if found is None:
             yield f"{names}: one of them ranks no agent above another, so nothing correlates."
             continue
+        if pair.same == 1:
+            yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing says that they differ."
         rho = with_interval(found.value, found.low, found.high, why=found.method)
         kappa = "undefined (one answer throughout)" if pair.kappa is None else f"{pair.kappa:.2f}"
         yield (
             f"{names} rank agents alike at ρ = {rho}; on {pair.n_units:,} {units} both answered they "
             f"give the same yes or no {pair.same:.0%} of the time, κ = {kappa}."
         )
+        if pair.ceiling is not None:
+            yield (
+                f"By the errors of both rankings, two such runs of one judge would agree at about ρ = {pair.ceiling:.2f}: "
+                "only a ρ clearly below that says that the judges differ."
+            )
         yield order_words((pair.one, pair.other), pair.orders, target)
         if pair.kappa is not None and pair.kappa < 0.4 and found.value > 0.8:
             yield f"{names} agree on the ranking far better than on single {units}: means hide what calls disagree on."

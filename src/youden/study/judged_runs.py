@@ -20,6 +20,8 @@ from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.blocks import extensions_of
 from youden.protocol.scores import train_scores
 from youden.run.ranking import differences_of, differences_of_rates
+from youden.stats.trials.choice import reliability
+from youden.stats.trials.comparisons import Differences
 
 MatchItems = Literal["id", "number"]
 _TRIAL = ["item", "first", "second", "arm", "other_item", "replicate"]
@@ -50,7 +52,8 @@ class SideBySide:
     it gave none: trials, or, where a run has none, ordered pairs on items (soft is D, hard is D ≥ ½). first, second:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
     grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
-    not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`.
+    not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`; sure: float[R], the
+    share of what abilities vary by that is not their errors', see `reliability`.
     """
 
     names: tuple[str, ...]
@@ -69,6 +72,7 @@ class SideBySide:
     grown: bool
     abilities: Floats
     above: Bools
+    sure: Floats
     target: Target
 
 
@@ -136,6 +140,7 @@ def side_by_side(
         for answer in ("hard", "soft")
     )
     _in_common(hard, names, unit="trial" if as_trials else "pair")
+    told = [_told(run, agents, target) for run in runs]
     return SideBySide(
         names=names,
         agent_ids=agents,
@@ -152,7 +157,8 @@ def side_by_side(
         judge_families=tuple(run.family for run in runs),
         grown=any(run.result is not None and extensions_of(run.result.plan).steps for run in runs),
         abilities=np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs]),
-        above=np.stack([_told_above(run, agents, target) for run in runs]),
+        above=np.stack([one.above for one in told]),
+        sure=np.array([reliability(one) for one in told]),
         target=target,
     )
 
@@ -234,14 +240,13 @@ def _inverse(place: Ids, n: int) -> Ids:
     return inverse
 
 
-def _told_above(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Bools:
+def _told(run: JudgedRun, agents: tuple[str, ...], target: Target) -> Differences:
     found = (
         differences_of_rates(run.rates, target=target)
         if run.result is None
         else differences_of(run.result, target=target)
     )
-    at = [run.rates.agent_ids.index(agent) for agent in agents]
-    return np.asarray(found.above[np.ix_(at, at)])
+    return found.among(np.array([run.rates.agent_ids.index(agent) for agent in agents]))
 
 
 def _trials(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:

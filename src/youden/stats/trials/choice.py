@@ -197,6 +197,14 @@ def luck(told: Differences, among: Bools) -> Floats:
     return found
 
 
+def reliability(told: Differences) -> float:
+    """The share of what abilities vary by that is not their errors', in [0, 1]; NaN where two cannot be compared."""
+    if len(told.value) < 3 or not comparable(told):
+        return float("nan")
+    variance = float(np.nansum(told.value**2)) / (2 * len(told.value) * (len(told.value) - 1))
+    return max(1 - float((own_errors(told) ** 2).mean()) / variance, 0.0) if variance else 0.0
+
+
 def _kept(ability: Floats, e: Floats) -> float:
     """B, 1 where all is known."""
     noise = float((e**2).mean())
