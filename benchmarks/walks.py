@@ -3,22 +3,28 @@
 asked and stored: `youden.judge` over a local server of chat completions. --max-cost: the same, ended by its cap.
 cyclic rank and its interval: `youden.rank`. extend: `youden extend` of a run that was judged without calls.
 
-`python benchmarks/walks.py [--out FILE]` prints JSON: the number of files of each walk, the bar, and their names.
+`python benchmarks/walks.py [--out FILE]` prints JSON: the number of files of each walk, the bar, and their names; under `size`,
+the files of src, its lines of code (without blank ones, comments and docstrings), statements and public names at the top of a
+module. `--size` counts alone, and walks nowhere.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import io
 import json
 import sys
 import tempfile
 import threading
+import tokenize
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from types import FrameType
+from typing import TypeGuard
 
 from click.testing import CliRunner
 
@@ -84,6 +90,39 @@ def files_of(walk: Callable[[], object]) -> list[str]:
     )
 
 
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def size_of(source: Path) -> dict[str, int]:
+    """How much code a folder holds."""
+    paths = sorted(source.rglob("*.py"))
+    counts = {"files": len(paths), "lines of code": 0, "statements": 0, "public names": 0}
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
+        tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in NO_CODE]
+        code = {line for token in tokens for line in range(token.start[0], token.end[0] + 1)}
+        said = {line for node in nodes if is_text(node) for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+        counts["lines of code"] += len(code - said)
+        counts["statements"] += sum(isinstance(node, ast.stmt) for node in nodes)
+        named = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
+        counts["public names"] += sum(not node.name.startswith("_") for node in named)
+    return counts
+
+
+def is_text(node: ast.AST) -> TypeGuard[ast.Expr]:
+    """A docstring, or a text that stands below what it describes."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
 def write_pool(folder: Path, *, agents: slice) -> Path:
     """Some agents of the pool that is shipped."""
     folder.mkdir()
@@ -140,11 +179,14 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--size", action="store_true", help="count the code alone")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, yes_server() as url:
-        found = {name: files_of(walk) for name, walk in walks(Path(folder), url).items()}
+    found: dict[str, list[str]] = {}
+    if not arguments.size:
+        with tempfile.TemporaryDirectory() as folder, yes_server() as url:
+            found = {name: files_of(walk) for name, walk in walks(Path(folder), url).items()}
     table = {name: {"files": len(files), "bar": BEFORE[name] // 2, "names": files} for name, files in found.items()}
-    text = json.dumps(table, indent=2)
+    text = json.dumps({"size": size_of(SOURCE), **table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
     print(text)
