@@ -29,9 +29,9 @@ from youden.judging.store.answers import Store, open_store
 from youden.judging.store.claims import noted_batches
 from youden.nouns import Verdicts
 
-POOL = make_pool(3, 8)
+POOL = make_pool(3, 5)
 PLAN = dense_plan(POOL)
-CAP = 0.02
+CAP = 0.0125
 """USD, for which about half the plan's worst case can be sent at once."""
 
 
