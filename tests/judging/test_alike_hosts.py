@@ -1,0 +1,104 @@
+"""Five hosts that share their name and every process number ask one run into one store: nothing is paid twice, the cap holds.
+
+Each is a process that is told the same hostname, the same number of its process namespace and the same process number, as first
+containers on five machines are, and to which every other process seems gone. Their clocks are set by an hour as they go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stops import IN_FLIGHT, Bench, Size, bench
+from unruly_server import UnrulyServer
+
+HOSTS = 5
+SIZE = Size(calls=600, slowest=0.4)
+HOST = """
+import os, pathlib, platform, sys, time
+number, hours = int(sys.argv[1]), float(sys.argv[2])
+began, of_day, link, text = time.monotonic(), time.time, os.readlink, pathlib.Path.read_text
+os.getpid = lambda: 7
+platform.node = lambda: "node"
+os.readlink = lambda path, **k: "pid:[4026531836]" if "ns/pid" in str(path) else link(path, **k)
+pathlib.Path.read_text = lambda self, *a, **k: f"start-{number}" if self.name == "boot_id" else text(self, *a, **k)
+time.time = lambda: of_day() + 3600 * hours * (time.monotonic() - began > 3)
+def gone(*_):
+    raise ProcessLookupError
+os.kill = gone
+sys.argv = ["youden", *sys.argv[3:]]
+from youden.cli import main
+main()
+"""
+STEPS = (0.0, 1.0, -1.0, 1.0, -1.0)
+"""Hours by which each host's clock is set after 3 s."""
+
+
+def write_cap(run: Bench, usd: float) -> None:
+    """The run's config and pool in a folder for each host."""
+    config = yaml.safe_load((run.folder / "r.yaml").read_text())
+    for number in range(HOSTS):
+        own = run.folder / f"host-{number}"
+        shutil.copytree(run.folder / "pool", own / "pool", dirs_exist_ok=True)
+        text = yaml.safe_dump(config | {"max_cost": usd, "pool": str(own / "pool"), "out": str(own / "runs/r")})
+        (own / "r.yaml").write_text(text)
+
+
+async def all_hosts(run: Bench, place: str, *, steps: tuple[float, ...] = STEPS) -> list[asyncio.subprocess.Process]:
+    """A leader and four workers, each in a folder of its own."""
+    started = []
+    for number, hours in enumerate(steps):
+        words = ["-c", HOST, str(number), str(hours), "judge", str(run.folder / f"host-{number}/r.yaml")]
+        started.append(await run.start(*words, "--store", place, *(["--worker"] if number else [])))
+    return started
+
+
+async def ended(run: Bench, processes: list[Any], *, within: float = 400) -> list[int]:
+    return [(await run.end(process, within=within)).code for process in processes]
+
+
+@pytest.mark.slow
+async def test_hosts_alike_in_all_but_their_start_pay_once_and_keep_the_cap_whatever_their_clocks(
+    tmp_path: Path, place: str
+) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=SIZE)
+        write_cap(run, cap := 60.0)
+        assert set(await ended(run, await all_hosts(run, place))) == {1}
+        n_first = server.n_requests
+        assert 50 < n_first < SIZE.calls
+        assert server.bill.usd(1000) <= cap
+        write_cap(run, 100_000)
+        assert set(await ended(run, await all_hosts(run, place))) == {0}
+        assert (server.n_requests, server.bill.n_paid_twice) == (SIZE.calls, 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [10, 40, 120])
+@pytest.mark.parametrize("who", ["leader", "worker"])
+async def test_a_host_that_stands_still_while_others_want_its_claims_costs_only_what_it_had_in_flight(
+    tmp_path: Path, place: str, who: str, seconds: float
+) -> None:
+    async with UnrulyServer() as server:
+        run = await bench(tmp_path, server, size=SIZE)
+        write_cap(run, 100_000)
+        processes = await all_hosts(run, place)
+        still = processes[0 if who == "leader" else 2]
+        assert await run.until(150, still)
+        still.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        still.send_signal(signal.SIGCONT)
+        codes = await ended(run, processes)
+        assert [code for process, code in zip(processes, codes, strict=True) if process is not still] == [0] * 4
+        assert codes[processes.index(still)] in (0, 2), "another one may lead by now"
+        assert server.bill.n_paid_twice <= (0 if seconds < 30 else IN_FLIGHT)
+        write_cap(run, 100_000)
+        assert set(await ended(run, await all_hosts(run, place))) == {0}
+        assert len(server.bill.paid) == SIZE.calls
+        assert server.bill.n_paid_twice <= (0 if seconds < 30 else IN_FLIGHT)
