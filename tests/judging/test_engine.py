@@ -316,20 +316,28 @@ async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path,
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(tmp_path: Path, seed: int) -> None:
-    """The server behind it works on all of them, and bills them."""
+@pytest.mark.parametrize("status", [504, None])
+async def test_calls_on_which_a_gateway_gave_up_count_against_the_cap(
+    tmp_path: Path, seed: int, status: int | None
+) -> None:
+    """The server behind it works on all of them, and bills them; None: the connection was closed after sending."""
     dice, billed = random.Random(seed), list[float]()
 
     def script(request: Request) -> Completion:
         tokens_in, tokens_out = dice.randint(20, 250), dice.randint(1, 8)
         billed.append((tokens_in * 3 + tokens_out * 10) / 1e6)
         if dice.random() < 2 / 3:
-            raise CallError("gateway timeout", kind="retry", status=504)
+            raise CallError("gateway timeout", kind="retry", status=status)
         return Completion(say(request), "stop", "m", tokens_in, tokens_out)
 
     cap = 0.02
     with open_store(tmp_path / "v.db") as store, pytest.raises(BudgetError):
-        await scripted(Scripted(script), store, changes={"price_in": 3, "price_out": 10, "max_tries": 50}, max_cost=cap)
+        await scripted(
+            Scripted(script),
+            store,
+            changes={"price_in": 3, "price_out": 10, "max_tries": 50, "outage": 0},
+            max_cost=cap,
+        )
     assert 0.1 * cap < sum(billed) <= cap
 
 

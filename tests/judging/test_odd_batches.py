@@ -124,6 +124,16 @@ async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags(sto
         assert sent(server) == {1}
 
 
+@pytest.mark.slow
+async def test_a_batch_whose_beginning_got_lost_is_found_in_a_list_that_lags_four_seconds(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_batches, "LAG", 15.0)
+    async with BatchServer(faults={"create": ["lost"]}, lag=4.0) as server:
+        assert (await all_that_is_asked(server, store)).answered.all()
+        assert (len(server.batches), sent(server)) == (len(server.inputs), {1})
+
+
 async def test_a_create_that_was_turned_down_after_a_lost_one_forgets_nothing(store: Store) -> None:
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):

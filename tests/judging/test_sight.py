@@ -211,6 +211,21 @@ ECHOES = (
 )
 
 
+SECRETS = (
+    'sk-"planted"/+of-the-run',
+    "another-planted-token",
+    r"back\slash\no\tplanted",
+    "pässwörd-plänted",
+    "planted with spaces",
+    "per%cent%41planted",
+    "reg.ex*(planted)[+]?$",
+    "${planted}`and`$HOME",
+    "秘密の鍵をここに植えました",
+    "<b>planted&amp;</b>",
+    "01234567890123456789",
+)
+
+
 def _tables(folder: Path) -> str:
     """What is packed in files of columns."""
     return "".join(str(pq.read_table(path).to_pydict()) for path in folder.rglob("*.parquet"))
@@ -220,22 +235,22 @@ def _tables(folder: Path) -> str:
 def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Cluster, backend: str
 ) -> None:
-    key, other = 'sk-"planted"/+of-the-run', "another-planted-token"
-    secrets = (key, other, Cluster.PASSWORD)
+    secrets = (*SECRETS, Cluster.PASSWORD)
 
     def quoting_all(n: int, _key: str, body: Body) -> Sent:
-        return _echo(ECHOES[n % len(ECHOES)], secrets[n // len(ECHOES) % 3], body)
+        return _echo(ECHOES[n % len(ECHOES)], secrets[n // len(ECHOES) % len(secrets)], body)
 
     url = postgres.new()
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    monkeypatch.setenv("SOME_TOKEN", other)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRETS[0])
+    for number, secret in enumerate(SECRETS[1:]):
+        monkeypatch.setenv(f"SOME_{number}_TOKEN", secret)
     with running(UnrulyServer(quoting_all)) as server:
         judge = {"backend": backend, "model": "m", "price": 1, "backoff": 0.001, "base_url": server.url, "max_tries": 1}
         write_pool(tmp_path / "mine.csv", n_agents=4, n_items=12)
         write_config(tmp_path / "mine.yaml", pool="mine.csv", judge=judge, max_cost=1.0, max_missing=0.5)
         words = ("--store", url, "--log", "log.jsonl", "--out", "out")
         ended = [youden("run", "mine.yaml", *words)]
-    assert (ended[0].code, server.n_requests > 3 * len(ECHOES)) == (0, True), ended[0].err
+    assert (ended[0].code, server.n_requests >= len(secrets) * len(ECHOES)) == (0, True), ended[0].err
     monkeypatch.setenv("YOUDEN_STORE", url)
     ended += [youden("report", "out"), youden("cassette", "export", "out", "--out", "c.jsonl")]
     ended += [youden("cassette", "export", "out", "--out", "redacted.jsonl", "--redact")]
@@ -251,6 +266,56 @@ def test_secrets_that_a_good_answer_repeats_are_kept_nowhere(
             assert form.encode() not in said, form
         for before in (b"", b":", b"me:"):
             assert base64.b64encode(before + secret.encode())[5:17] not in said, secret
+
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "a store's URL": ("judge", "r.yaml", "--store", "postgresql://me:{url}@127.0.0.1:9/d"),
+    "its parameter": ("judge", "r.yaml", "--store", "postgresql://me@127.0.0.1:9/d?password={url}"),
+    "an option in one word": ("judge", "r.yaml", "--store=postgresql://me:{url}@127.0.0.1:9/d"),
+    "a word too many": ("judge", "r.yaml", "postgresql://me:{url}@127.0.0.1:9/d"),
+    "no command": ("postgresql://me:{url}@127.0.0.1:9/d",),
+    "no option": ("judge", "r.yaml", "--no-such=postgresql://me:{url}@127.0.0.1:9/d"),
+    "a connection string": ("judge", "r.yaml", "--store", "host=h user=me password='{quoted}' dbname=d"),
+    "a copy": ("store", "copy", "postgresql://me:{url}@127.0.0.1:9/d", "here.db"),
+    "the environment": ("judge", "r.yaml"),
+    "PGPASSWORD": ("judge", "r.yaml", "--store", "postgresql://me@127.0.0.1:9/d"),
+    "the config's store": ("judge", "store.yaml"),
+    "a judge's URL": ("judge", "judge.yaml", "--store", "here.db", "--log", "log.jsonl"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", COMMANDS)
+def test_no_secret_in_a_command_a_url_or_the_environment_is_said_or_written(
+    where: str, youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    write_pool(tmp_path / "mine.csv", n_agents=4, n_items=8)
+    for number, secret in enumerate((*SECRETS, WORD)):
+        said = {"url": quote(secret, safe=""), "quoted": secret.replace("\\", r"\\").replace("'", r"\'")}
+        judge = {"backend": "wire", "model": "m", "price": 0, "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
+        judge |= {"backoff": 0.001, "max_tries": 1, "outage": 0}
+        address = f"http://me:{said['url']}@127.0.0.1:9/v1"
+        place = f"postgresql://me:{said['url']}@127.0.0.1:9/d"
+        for name, changes in (
+            ("r", {}),
+            ("judge", {"judge": judge | {"base_url": address}}),
+            ("store", {"store": place}),
+        ):
+            keys = {"pool": "mine.csv", "judge": judge, "calls": 40, "out": f"runs/{number}", **changes}
+            write_config(tmp_path / f"{name}.yaml", **keys)
+        if where == "PGPASSWORD":
+            monkeypatch.setenv("PGPASSWORD", secret)
+        if where == "the environment":
+            monkeypatch.setenv("YOUDEN_STORE", place)
+        ended = youden(*(word.format(**said) for word in COMMANDS[where]))
+        assert ended.code in (1, 2), ended.err
+        for config in ("judge.yaml", "store.yaml"):
+            (tmp_path / config).unlink()  # where somebody wrote it
+        found = (ended.out + ended.err + caplog.text).encode() + everything_written(tmp_path)
+        for form in (secret, said["url"], json.dumps(secret)[1:-1], repr(secret)[1:-1]):
+            assert form.encode() not in found, (form, ended.err)
+        assert "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize("said", ["YES", "NO. The word is YES", '{"answer": "YES"}', "same source"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from postgres import Cluster, Hole
+from postgres import Cluster, Hole, cluster
 from stops import AT_RISK, Size, bench
 from unruly_server import UnrulyServer
 from youden.errors import JudgeError
@@ -60,6 +60,65 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
         assert (again.code, server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
 
 
+def kept_in(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at", [100, SMALL.calls - 20, "a signal"])
+@pytest.mark.parametrize("fault", ["stopped", "restarted", "killed"])
+async def test_a_server_that_goes_is_left_by_the_second_signal_within_a_second_and_nothing_written_is_lost(
+    tmp_path: Path, fault: str, at: int | str
+) -> None:
+    with cluster() as own:
+        url = own.new()
+        async with UnrulyServer() as server:
+            run = await bench(tmp_path, server, size=SMALL)
+            process = await run.start("run", "r.yaml", "--store", url)
+            assert await run.until(100 if isinstance(at, str) else at, process)
+            if at == "a signal":
+                process.send_signal(signal.SIGINT)
+            before = kept_in(url)
+            own.kill() if fault == "killed" else own.stop()
+            if fault == "restarted":
+                own.start()
+            else:
+                await asyncio.sleep(SAID_AFTER + 2)
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGINT)
+                await asyncio.sleep(0.5)
+                process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            ended = await run.end(process, within=10)
+            assert time.monotonic() - began < 1 + (0.5 if fault == "restarted" else 0)
+            assert ended.code in (130, -2, 2, 0 if fault == "restarted" else 2), ended.said
+            assert "Traceback" not in ended.said
+            if fault != "restarted":
+                own.start()
+            assert before <= kept_in(url)
+            again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
+            assert (again.code, server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at", [100, SMALL.calls - 20])
+@pytest.mark.parametrize("fault", ["restarted", "killed"])
+async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: str, at: int) -> None:
+    with cluster() as own:
+        url = own.new()
+        async with UnrulyServer() as server:
+            run = await bench(tmp_path, server, size=SMALL)
+            process = await run.start("run", "r.yaml", "--store", url)
+            assert await run.until(at, process)
+            own.kill() if fault == "killed" else own.stop()
+            await asyncio.sleep(SAID_AFTER)
+            own.start()
+            ended = await run.end(process, within=120)
+        assert ended.code == 0, ended.said
+        assert (kept_in(url), server.bill.n_paid_twice) == (len(server.bill.paid), 0), ended.said
+
+
 @pytest.mark.parametrize("how", STOPS)
 async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
     tmp_path: Path, postgres: Cluster, how: signal.Signals
@@ -77,13 +136,14 @@ async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
         assert "Traceback" not in ended.said
 
 
-async def test_a_database_that_is_silent_for_a_minute_is_waited_for(tmp_path: Path, postgres: Cluster) -> None:
+@pytest.mark.parametrize("at", [100, pytest.param(SMALL.calls - 20, marks=pytest.mark.long)])
+async def test_a_database_that_is_silent_for_a_minute_is_waited_for(tmp_path: Path, postgres: Cluster, at: int) -> None:
     url = postgres.new()
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=SMALL)
         with Hole(url) as hole:
             process = await run.start("run", "r.yaml", "--store", hole.url)
-            assert await run.until(100, process)
+            assert await run.until(at, process)
             hole.shut.set()
             await asyncio.sleep(60)
             hole.shut.clear()

@@ -137,7 +137,8 @@ class Call:
 
 
 class Caller:
-    """Asks one backend under the limits of `config` and the cap of `budget`; nothing is sent once `stopped` is set."""
+    """Asks one backend under the limits of `config` and the cap of `budget`; nothing is sent once `stopped` is set, or while
+    what is asked is not `is_held` against others."""
 
     def __init__(self, backend: Backend, config: JudgeConfig, budget: Budget) -> None:
         self.backend = backend
@@ -146,6 +147,7 @@ class Caller:
         self.concurrency = Concurrency(config.concurrency, start=config.start_concurrency)
         self.outage = Outage(config.fetching.outage)
         self.stopped = False
+        self.is_held: Callable[[], bool] = lambda: True
         self.unsaid = Unsaid()
         self._usual = Usual()
         self._answer_limit = config.answer_limit
@@ -220,6 +222,8 @@ class Caller:
                         self.paced.discard(waiting)
         if self.stopped:
             raise CallError("The run ended before this was sent.", kind="retry")
+        if not self.is_held():
+            raise CallError("Somebody else may ask this by now.", kind="retry", free=True)
         return thought
 
     async def _ask(self, request: Request) -> Completion:

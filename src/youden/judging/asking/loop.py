@@ -80,7 +80,8 @@ class Loop:
             log=log,
             retry_failed=retry_failed,
         )
-        self._n_in_flight = self._n_cut = 0
+        self._caller.is_held = lambda: not self._routing.claims.doubtful
+        self._n_in_flight = self._n_cut = self._n_doubts = 0
         self._once = asyncio.Lock()
         self._to_write, self._written = asyncio.Event(), asyncio.Event()
         stop.on_stop.append(self._stop_sending)
@@ -164,6 +165,7 @@ class Loop:
                 self._routing.elsewhere[call.key] = call
             return
         self._n_in_flight += 1
+        n_doubts = self._n_doubts
         call.last_usd = 0.0  # its last try is booked already
         try:
             if self._caller.outage.is_stuck(call.tries):
@@ -178,7 +180,12 @@ class Loop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.paid(call.key, call.last_usd)
-            await self._failed(call, error)
+            lapsed = n_doubts < self._n_doubts or not self._caller.is_held()
+            if lapsed and error.kind == "retry" and not self._stop.stopped:
+                self._queue.close(call)
+                self._routing.elsewhere[call.key] = call
+            else:
+                await self._failed(call, error)
         else:
             self._outcomes.paid(call.key, call.last_usd, completion)
             self._answered(call, completion)
@@ -267,6 +274,7 @@ class Loop:
             self._to_write.clear()
             try:
                 if self._routing.claims.doubtful:
+                    self._n_doubts += 1
                     self._routing.elsewhere |= {call.key: call for call in self._queue.recall()}
                 await asyncio.to_thread(self._write)
                 self._written.set()
