@@ -27,7 +27,7 @@ from youden.data.folder.parquet_tables import encoded, writing_parts
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.data.folder.table_columns import COLUMNS
+from youden.data.folder.table_columns import ANSWERS, TRIALS
 from youden.data.folder.trial_tables import VerdictsSaid, verdict_blocks
 from youden.engines.block_sums import means, tallied
 from youden.engines.trial_blocks import trials_by_item
@@ -37,6 +37,7 @@ from youden.nouns.pool import Floats, Ids
 from youden.nouns.trials import POOLED
 
 SLOTS_OF_A_PART = 4_000
+_COLUMNS = (*TRIALS, *ANSWERS)
 
 
 def plan_of(n_agents: int, n_items: int) -> Plan:
@@ -81,7 +82,7 @@ def _write(
 ) -> None:
     n, apart = len(item), bool(slot[0] < 0)
     answer = (rng.random(n) < (0.05 if apart else level[first])).astype(np.float64)
-    values: dict[str, NDArray[Any] | None] = dict.fromkeys(column.name for column in COLUMNS["verdicts.parquet"])
+    values: dict[str, NDArray[Any] | None] = dict.fromkeys(column.name for column in _COLUMNS)
     values |= {
         "item": item,
         "first": first,
@@ -98,7 +99,7 @@ def _write(
         "hard": answer,
         "missing": np.full(n, -1),
     }
-    table = encoded(COLUMNS["verdicts.parquet"], values, {"agents": plan.agent_ids, "items": plan.item_ids})
+    table = encoded(_COLUMNS, values, {"agents": plan.agent_ids, "items": plan.item_ids})
     number = len(list(place.iterdir()))
     pq.write_table(table, place / f"part-{number:05d}.parquet", compression="zstd")
 

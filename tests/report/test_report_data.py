@@ -20,6 +20,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, StatisticsError
 from youden.nouns import INDEPENDENT, PAIRED, Agent, ChoiceFacts, Plan, RankingRow, Trials
 from youden.nouns.pool import Floats
+from youden.protocol.independent import same_trials
 from youden.protocol.plan import make_plan
 from youden.report.charts.figures import figures
 from youden.report.charts.marks import Frame
@@ -29,7 +30,7 @@ from youden.report.data.opened_trials import sample_trials
 from youden.report.data.ranking_tables import clipped, headline, rank_agents, readable
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import TrialReading
-from youden.report.data.trial_rows import KINDS, Chosen, TrialBook, same_trials
+from youden.report.data.trial_rows import KINDS, Chosen, TrialBook
 from youden.report.pages.markdown import render_markdown
 from youden.report.pages.writing import render_comparison, render_page
 from youden.run.pipeline import fit_run

@@ -1,5 +1,6 @@
 """`youden study`: the paper's questions asked of a run. `links`: does the additive model hold, and on which link?
 `paper`: its tables again, beside its own figures. `baselines`: the additive model against others.
+`variance`: what moves its ranking. `aa`: is an agent told apart from itself?
 """
 
 from __future__ import annotations
@@ -243,6 +244,55 @@ def _baselines_draw(study: BaselinesStudy, name: str) -> None:
     show.draw(Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows))
 
 
+@click.command("variance")
+@options.run
+@click.argument("others", metavar="[OTHER_RUNS]…", nargs=-1, type=click.Path(path_type=Path))
+@options.json
+def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> None:
+    """What moves RUN's ranking: items, luck, calls, the judge?
+
+    The variance of an ability in parts, what twice of each would make of the interval, and one sentence. OTHER_RUNS are other
+    judges' runs of the same plan. Nothing is asked.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import plain_fields
+    from youden.study.what_moves import study_variance
+
+    found = study_variance(RunFolder(run), [RunFolder(other) for other in others])
+    if as_json:
+        show.print_json(plain_fields(found))
+        return
+    show.draw(found.table)
+    click.echo(
+        f"An agent's distance from the average has a standard error of {found.error:.4f}, two agents' difference one of "
+        f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."
+    )
+    click.echo(found.sentence)
+
+
+@click.command("aa")
+@options.run
+@click.option("--splits", type=click.IntRange(min=1), default=20, show_default=True, help="Random splits in halves.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the splits.")
+@options.json
+def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
+    """Is an agent told apart from itself? Halves of its repeats.
+
+    Each agent's responses to each item are split in two halves, which are ranked as if they were agents. A half that is told
+    apart from the other, or gated worse, is an error of the program. Nothing is asked.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import plain_fields
+    from youden.practice.halves import halves_test
+
+    folder = RunFolder(run)
+    found = halves_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
+    if as_json:
+        show.print_json(plain_fields(found))
+        return
+    click.echo(found.words)
+
+
 QUESTIONS = {
     "links": "youden.cli.study:links_command",
     "sparsity": "youden.cli.study_budgets:sparsity_command",
@@ -250,6 +300,8 @@ QUESTIONS = {
     "budget": "youden.cli.study_budgets:budget_command",
     "judges": "youden.cli.results:compare_command",
     "paper": "youden.cli.study:paper_command",
+    "variance": "youden.cli.study:variance_command",
+    "aa": "youden.cli.study:aa_command",
 }
 
 

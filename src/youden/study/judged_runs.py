@@ -24,7 +24,7 @@ from youden.stats.trials.choice import reliability
 from youden.stats.trials.comparisons import Differences
 
 MatchItems = Literal["id", "number"]
-_TRIAL = ["item", "first", "second", "arm", "other_item", "replicate"]
+_TRIAL = ["item", "first", "second", "arm", "other_item", "replicate", "first_repeat", "second_repeat"]
 _PAIR = ["item", "first", "second"]
 
 
@@ -254,7 +254,10 @@ def _trials(run: JudgedRun, agent: Ids, item: Ids) -> pd.DataFrame:
         return pd.DataFrame()
     plan, result = run.result.plan, run.result
     other = np.where(plan.other_item >= 0, item[plan.other_item], -2)
-    columns = item[plan.item], agent[plan.first], agent[plan.second], plan.arm, other, plan.replicate
+    asked = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
+    shown = [asked.columns()[name] for name in _TRIAL[-2:]]
+    columns: list[NDArray[np.integer]] = [item[plan.item], agent[plan.first], agent[plan.second]]
+    columns += [plan.arm, other, plan.replicate, *shown]
     shared = (other != -1) & (result.missing == MISSING_REASONS.index("answered"))
     return _table(dict(zip(_TRIAL, columns, strict=True)), shared, hard=result.hard, soft=result.answer)
 

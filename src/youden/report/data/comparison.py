@@ -15,12 +15,13 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, StatisticsError
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.pool import Floats
+from youden.protocol.independent import same_trials
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
 from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import TrialFacts
 from youden.report.data.summary import Summary, summarise_run
-from youden.report.data.trial_rows import TrialBook, same_trials
+from youden.report.data.trial_rows import TrialBook
 from youden.stats.base.metrics import Metric, spearman
 from youden.stats.trials.comparisons import tied_places
 from youden.streams import own_stream

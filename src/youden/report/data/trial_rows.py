@@ -249,28 +249,3 @@ def surprising(kind: Codes, rng: np.random.Generator, most: int) -> Positions:
         found.append(rows[rng.choice(len(rows), min(most, len(rows)), replace=False)])
         most -= len(found[-1])
     return np.concatenate(found)
-
-
-def same_trials(plan: Plan, other: Plan) -> Positions:
-    """int64[N]: the row of `other` that asks what each row of `plan` asks (agents, items, arm, replicate, repeats); −1: none."""
-    agent = {name: k for k, name in enumerate(plan.agent_ids)}
-    item = {name: k for k, name in enumerate(plan.item_ids)}
-    mine = _asked(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
-    theirs = _asked(
-        other,
-        np.array([agent.get(name, -1) for name in other.agent_ids], dtype=np.int64),
-        np.array([item.get(name, -1) for name in other.item_ids], dtype=np.int64),
-    )
-    _, place = np.unique(np.concatenate([mine, theirs]), axis=0, return_inverse=True)
-    found = np.full(int(place.max(initial=-1)) + 1, -1, dtype=np.int64)
-    known = (theirs[:, :3] >= 0).all(axis=1)
-    found[place[len(mine) :][known]] = np.flatnonzero(known)
-    return np.asarray(found[place[: len(mine)]])
-
-
-def _asked(plan: Plan, agent: Positions, item: Positions) -> Positions:
-    other = np.where(plan.other_item >= 0, item[np.maximum(plan.other_item, 0)], -1)
-    asked = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
-    columns = [agent[plan.first], agent[plan.second], item[plan.item], other, plan.arm, plan.replicate]
-    columns += [asked.columns()[name] for name in ("first_repeat", "second_repeat")]
-    return np.stack(columns, axis=1).astype(np.int64)

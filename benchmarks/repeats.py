@@ -1,0 +1,186 @@
+"""Repeats: do intervals hold the agents' luck, are the parts of the variance found, is an agent told apart from itself?
+
+    python benchmarks/repeats.py [--smoke] [--only coverage,parts,halves,judges]
+
+Simulated answers: m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e, all normal, on real plans. Nothing here was
+used to choose a constant but `_FAR` of `variance_parts` (other seeds, 60 draws). Ends with 1 where a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from youden import TrialMean
+from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
+from youden.nouns.pool import Floats
+from youden.practice.halves import halves_test
+from youden.protocol.plan import make_plan
+from youden.stats.trials.variance_parts import variance_parts
+from youden.study.what_moves import learned, spread_of
+
+TOTAL = 0.12
+"""Variance of an answer around agents and items."""
+
+
+def pool_of(n_agents: int, n_items: int, n_repeats: int) -> Pool:
+    texts = np.full((n_agents, n_items), "text", dtype=object)
+    agents = tuple(Agent(f"a{k}") for k in range(n_agents))
+    return Pool.of_blocks(agents, tuple(Item(f"i{j}") for j in range(n_items)), [texts] * n_repeats, "simulated")
+
+
+class World:
+    """Answers to one plan. of: variances of c, l, g, e."""
+
+    def __init__(self, plan: Plan, rng: np.random.Generator, of: tuple[float, float, float, float]) -> None:
+        K, J = plan.n_agents, plan.n_items
+        asked = plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()
+        columns, self.plan = asked.columns(), plan
+        R = int(max(columns["first_repeat"].max(), columns["second_repeat"].max()))
+        c, luck = rng.normal(0, of[0] ** 0.5, (K, J)), rng.normal(0, of[1] ** 0.5, (R, K, J))
+        g = np.triu(rng.normal(0, of[2] ** 0.5, (K, K)), 1)
+        self.a = rng.normal(0, 0.1, K)
+        f, s, j = plan.first, plan.second, plan.item
+        own = c[f, j] + c[s, j] + luck[columns["first_repeat"] - 1, f, j] + luck[columns["second_repeat"] - 1, s, j]
+        self.answer = 0.5 + self.a[f] + self.a[s] + rng.normal(0, 0.15, J)[j] + own + (g + g.T)[f, s]
+        self.answer += rng.normal(0, of[3] ** 0.5, len(plan))
+        self.answer[plan.arm != PAIRED] = 0.0
+
+    def verdicts(self, more: Floats | float = 0.0) -> Verdicts:
+        answer = np.where(self.plan.arm == PAIRED, self.answer + more, 0.0)
+        return Verdicts(self.plan, answer, answer, np.zeros(len(answer), np.int8), {"name": "simulated"})
+
+    @property
+    def truth(self) -> Floats:
+        """Distances of abilities from the average: float[K]."""
+        K = len(self.a)
+        return np.asarray((self.a - self.a.mean()) * (K - 2) / (K - 1))
+
+
+def coverage(n: int) -> Iterator[tuple[str, float, bool]]:
+    """Of an agent's mean over its luck, on items like these; 12 agents × 60 items, 2,400 calls."""
+    for repeats in (1, 2, 5):
+        plan = make_plan(pool_of(12, 60, repeats), calls=2400, seed=repeats)
+        for share in (0.0, 0.1, 0.3, 0.6):
+            inside = []
+            for seed in range(n):
+                rest = TOTAL * (1 - share)
+                world = World(plan, np.random.default_rng([seed, 1]), (rest / 3, share * TOTAL / 2, 0.0, rest / 3))
+                found = TrialMean().fit(plan, world.verdicts())
+                distance = found.ability_ - found.ability_.mean()
+                inside.append(np.abs(distance - world.truth) <= found.covariance_.half_width())
+            covered = float(np.mean(inside))
+            yield f"coverage, luck {share:.1f} of an answer, {repeats} repeats", covered, 0.93 <= covered <= 0.97
+
+
+def parts(n: int) -> Iterator[tuple[str, float, bool]]:
+    """Each part's mean over the true one, and how often its interval holds it."""
+    for calls in (4000, 8000):
+        plan = make_plan(pool_of(12, 100, 5), calls=calls, seed=7)
+        for name, of in {
+            "luck": (0.02, 0.03, 0.004, 0.06),
+            "items": (0.04, 0.01, 0.004, 0.04),
+            "calls": (0.01, 0.01, 0.004, 0.12),
+        }.items():
+            truth = {"items": of[0], "luck": of[1], "pairs": of[2], "rest": of[3] + of[2]}
+            ratios: dict[str, list[float]] = {part: [] for part in truth}
+            inside: dict[str, list[bool]] = {part: [] for part in truth}
+            for seed in range(n):
+                world = World(plan, np.random.default_rng([seed, 2]), of)
+                result = world.verdicts()
+                used, asked = learned(result), plan.trials.columns()
+                found = variance_parts(
+                    asked["first"][used],
+                    asked["second"][used],
+                    asked["item"][used],
+                    result.answer[used],
+                    ability=TrialMean().fit(plan, result).ability_,
+                    n_items=plan.n_items,
+                    first_repeat=asked["first_repeat"][used],
+                    second_repeat=asked["second_repeat"][used],
+                )
+                for part, value in truth.items():
+                    if (one := getattr(found, part)) is not None:
+                        ratios[part].append(one.value / value)
+                        inside[part].append(one.low <= value <= one.high)
+            for part in truth:
+                mean, covered = float(np.mean(ratios[part])), float(np.mean(inside[part]))
+                yield f"{part} where {name} move most, {calls} calls: mean over true", mean, 0.85 <= mean <= 1.15
+                yield f"{part} where {name} move most, {calls} calls: interval holds it", covered, covered >= 0.93
+
+
+def halves(n: int) -> Iterator[tuple[str, float, bool]]:
+    """12 agents × 5 repeats: one split of each of n pools."""
+    plan = make_plan(pool_of(12, 60, 5), calls=2400, seed=3)
+    apart, worse = [], []
+    for seed in range(n):
+        world = World(plan, np.random.default_rng([seed, 3]), (0.03, 0.02, 0.002, 0.05))
+        found = halves_test(world.verdicts(), n_splits=1, seed=seed)
+        apart.append(found.told_apart)
+        worse.append(found.gated_worse)
+    yield "halves told apart", float(np.mean(apart)), bool(np.mean(apart) <= 0.05)
+    yield "halves gated worse", float(np.mean(worse)), bool(np.mean(worse) <= 0.05)
+
+
+def judges(n: int) -> Iterator[tuple[str, float, bool]]:
+    """Three judges with errors in common: is the third within what two predict, and do intervals hold the judges' mean?"""
+    plan = make_plan(pool_of(12, 60, 1), calls=2400, seed=4)
+    for spread in (0.0, 0.03, 0.08):
+        predicted, covered, plain = [], [], []
+        for seed in range(n):
+            rng = np.random.default_rng([seed, 4])
+            world = World(plan, rng, (0.03, 0.0, 0.0, 0.03))
+            of_judge = rng.normal(0, spread, (3, plan.n_agents))
+            told = [
+                world.verdicts(own[plan.first] + own[plan.second] + rng.normal(0, 0.1, len(plan))) for own in of_judge
+            ]
+            all_three = spread_of(told)
+            for out in range(3):
+                two = spread_of([one for judge, one in enumerate(told) if judge != out])
+                left = all_three.by_judge[out]
+                mean = two.ability
+                gap = (left - left.mean()) - (mean - mean.mean())
+                predicted.append(np.abs(gap) <= two.half_width_of_another())
+            off = all_three.ability - all_three.ability.mean() - world.truth
+            covered.append(np.abs(off) <= all_three.covariance.half_width())
+            one = TrialMean().fit(plan, told[0])
+            plain.append(np.abs(one.ability_ - one.ability_.mean() - world.truth) <= one.covariance_.half_width())
+        found = float(np.mean(predicted))
+        yield f"a third judge within the prediction of two, spread {spread}", found, found >= 0.90
+        yield (
+            f"interval that holds items and judges, spread {spread}",
+            float(np.mean(covered)),
+            bool(np.mean(covered) >= 0.90),
+        )
+        yield f"(one judge's own interval, spread {spread}: no bar)", float(np.mean(plain)), True
+
+
+SECTIONS: dict[str, tuple[Callable[[int], Iterator[tuple[str, float, bool]]], int, int]] = {
+    "coverage": (coverage, 300, 20),
+    "parts": (parts, 200, 10),
+    "halves": (halves, 500, 10),
+    "judges": (judges, 200, 10),
+}
+"""What runs, how many draws, and how many in a smoke, whose bars are not looked at."""
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--smoke", action="store_true")
+    asked.add_argument("--only", default=",".join(SECTIONS))
+    said = asked.parse_args()
+    missed = 0
+    for name in said.only.split(","):
+        run, n, few = SECTIONS[name]
+        print(f"{name}: {few if said.smoke else n} draws")
+        for what, value, holds in run(few if said.smoke else n):
+            missed += not holds
+            print(f"  {what:<75} {value:.3f} {'' if holds or said.smoke else 'MISSED'}", flush=True)
+    return 1 if missed and not said.smoke else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

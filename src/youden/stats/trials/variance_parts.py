@@ -1,0 +1,269 @@
+"""What moves an ability: the variance of an answer in parts (items, luck, pairs, the rest), and what each does to a mean.
+
+An answer is m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e: agents, the item, what each agent has of its own on
+the item, its luck in the response that is shown, what the two have as a pair, and the rest, the judge's whims among it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from youden.errors import StatisticsError
+from youden.nouns.pool import Floats, Ids, Positions
+from youden.stats.base.estimator import check_trials
+from youden.streams import own_stream
+
+MOST_NUMBERS = 3 * 10**8
+"""Items are drawn where all of them would take more numbers than that."""
+
+
+_FAR = 3
+"""Errors."""
+
+
+class Part(NamedTuple):
+    """A variance, with its interval at 95 %; of an answer, or of what it comes to in an ability."""
+
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> Part:
+        """The same in other units."""
+        return Part(self.value * factor, self.low * factor, self.high * factor)
+
+
+class VarianceParts(NamedTuple):
+    """Variances of an answer; luck: None where it cannot be told: where no agent shows several responses to an
+    item it is within `items`, where none is shown again within `rest`.
+
+    items: what an agent has of its own on an item; pairs: what two agents have of their own on every item, None where too few
+    met twice; rest: what is left of a comparison.
+    of_items, of_luck, of_rest: what a unit of each comes to in the variance of an agent's distance from the average, mean over
+    agents; of_items and of_luck by its own cells alone, of_meeting by those of the partners it happened to meet.
+    shown_again: how many comparisons of an agent show the same response, on average.
+    """
+
+    items: Part
+    luck: Part | None
+    pairs: Part | None
+    rest: Part
+    of_items: float
+    of_luck: float
+    of_meeting: float
+    of_rest: float
+    shown_again: float
+
+
+class _Sums(NamedTuple):
+    """Of each item: squares float[J, P], and what a unit of each part adds to their means float[J, P, P]."""
+
+    squares: Floats
+    means: Floats
+
+
+def variance_parts(
+    first: Ids,
+    second: Ids,
+    item: Ids,
+    answer: Floats,
+    *,
+    ability: Floats,
+    n_items: int,
+    first_repeat: Ids | None = None,
+    second_repeat: Ids | None = None,
+) -> VarianceParts:
+    """By moments: sums of squares of residuals by cell, by response and by trial, within items, set to their expectations.
+
+    Intervals by leaving out each item (each agent, of `pairs`) in turn, Student t.
+
+    first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], means of trials, NaN without one; repeats: int[T].
+    Raises: StatisticsError [trial-columns], [trial-answer], [variance-few] under 3 agents or 5 items with two comparisons.
+    Source: Rao (1972), J. American Statistical Association 67 (MINQUE with identity weights), within items.
+    """
+    check_trials(first, second, item, answer=answer)
+    known = ~np.isnan(ability)
+    K, times = int(known.sum()), np.bincount(item, minlength=n_items)
+    if K < 3 or (times > 1).sum() < 5:
+        raise StatisticsError(
+            f"{K} agents were compared on {int((times > 1).sum())} items more than once; to say what moves a ranking takes 3 "
+            "agents and 5 such items. Judge more.",
+            slug="variance-few",
+        )
+    effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
+    residual = answer - effect[first] - effect[second]
+    residual = residual - (np.bincount(item, residual, n_items) / np.maximum(times, 1))[item]
+    many = first_repeat is not None and second_repeat is not None
+    R = (
+        max(int(first_repeat.max()), int(second_repeat.max()))
+        if first_repeat is not None and second_repeat is not None
+        else 1
+    )
+    responses = (
+        (first * R + first_repeat - 1, second * R + second_repeat - 1)
+        if first_repeat is not None and second_repeat is not None
+        else (first, second)
+    )
+    shares = _of_an_ability(first, second, item, responses, K=len(ability), R=R, n_items=n_items)
+    many = many and _told_apart_by_luck(first, second, item, responses, n_items=n_items)
+    sums = _sums(first, second, item, residual, responses if many else None, K=len(ability), R=R)
+    found, left_out = _solved(sums)
+    J = len(sums.squares)
+    error = np.sqrt((J - 1) / J * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
+    t = float(stdtrit(J - 1, 0.975))
+    cells = float(found[:-1].sum())
+    own = (
+        found[0] * shares.items
+        + (found[1] * shares.luck if many else 0.0)
+        + cells * shares.meeting
+        + found[-1] * shares.rest
+    )
+    own = max(own, 0.0)
+    pairs = _pairs(first, second, item, residual, K=len(ability), own=own, n_items=n_items)
+    # abilities were taken off, and with them the means of what agents have of their own
+    found[0] += own + (0.0 if pairs is None else pairs.value / (K - 1))
+    parts = [_interval(float(v), float(e), t) for v, e in zip(found, error, strict=True)]
+    return VarianceParts(
+        parts[0],
+        parts[1] if many else None,
+        pairs,
+        parts[-1],
+        shares.items,
+        shares.luck,
+        shares.meeting,
+        shares.rest,
+        shares.shown_again,
+    )
+
+
+def _interval(value: float, error: float, t: float) -> Part:
+    """On the scale of logarithms where a variance is well above 0, for its error grows with it."""
+    if value > _FAR * error:
+        return Part(value, value * float(np.exp(-t * error / value)), value * float(np.exp(t * error / value)))
+    return Part(value, value - t * error, value + t * error)
+
+
+class _Shares(NamedTuple):
+    items: float
+    luck: float
+    meeting: float
+    rest: float
+    shown_again: float
+
+
+def _of_an_ability(
+    first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, K: int, R: int, n_items: int
+) -> _Shares:
+    """Mean over agents of ||Zᵀ L_i||², L_i what trials count for θ_i − θ̄: by agents' cells, responses and trials."""
+    T = np.bincount(np.append(first, second), minlength=K)
+    seen = T > 0
+    n = int(seen.sum())
+    w = 1 / np.maximum(T, 1)
+    base = (w[first] + w[second]) / n
+
+    def squared(one: Positions, two: Positions, size: int) -> tuple[float, float]:
+        """Of all cells, and the share of an agent's own."""
+        B = np.bincount(np.append(one, two), np.tile(base, 2), size)
+        cross = w * (np.bincount(first, B[one] + B[two], K) + np.bincount(second, B[one] + B[two], K))
+        own = np.bincount(np.append(one, two), minlength=size).astype(np.float64)
+        agent = np.zeros(size, dtype=np.int64)
+        agent[one], agent[two] = first, second
+        mine = np.bincount(agent, own**2, K) * w**2
+        met, count = np.unique(
+            np.append(first.astype(np.int64) * size + two, second.astype(np.int64) * size + one), return_counts=True
+        )
+        partners = np.bincount(met // size, count.astype(np.float64) ** 2, K) * w**2
+        whole = float(((mine + partners) - 2 * cross + (B**2).sum())[seen].mean())
+        return whole, float((mine / np.maximum(mine + partners, 1e-300))[seen].mean())
+
+    J = n_items
+    cells, own_cells = squared(first.astype(np.int64) * J + item, second.astype(np.int64) * J + item, K * J)
+    texts, own_texts = squared(
+        responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item, K * R * J
+    )
+    crossed = w * (np.bincount(first, base, K) + np.bincount(second, base, K))
+    rest = float((w - 2 * crossed + (base**2).sum())[seen].mean())
+    shown = np.unique(np.append(responses[0].astype(np.int64) * J + item, responses[1].astype(np.int64) * J + item))
+    again = 2 * len(first) / len(shown)
+    return _Shares(cells * own_cells, texts * own_texts, cells * (1 - own_cells), rest, again)
+
+
+def _told_apart_by_luck(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
+    """Whether cells show two responses, and responses are shown twice: else luck cannot be told."""
+    agents, texts = np.append(first, second).astype(np.int64), np.append(*responses).astype(np.int64)
+    where = np.tile(item, 2)
+    n_cells = len(np.unique(agents * n_items + where))
+    n_texts = len(np.unique(texts * n_items + where))
+    return n_cells < n_texts < len(agents)
+
+
+def _sums(
+    first: Ids, second: Ids, item: Ids, residual: Floats, responses: tuple[Ids, Ids] | None, *, K: int, R: int
+) -> _Sums:
+    order = np.argsort(item, kind="stable")
+    groups = [rows for rows in np.split(order, np.flatnonzero(np.diff(item[order])) + 1) if len(rows) > 1]
+    width = (K * R) if responses is not None else K
+    most = max(20, MOST_NUMBERS // max(width * width, 1))
+    if len(groups) > most:
+        chosen = own_stream(len(groups)).choice(len(groups), most, replace=False)
+        groups = [groups[at] for at in np.sort(chosen)]
+    squares, means = [], []
+    for rows in groups:
+        e, n = residual[rows], len(rows)
+        sides = [(first[rows], second[rows])] + (
+            [] if responses is None else [(responses[0][rows], responses[1][rows])]
+        )
+        Z = []
+        for one, two in sides:
+            _, at = np.unique(np.append(one, two), return_inverse=True)
+            table = np.zeros((n, int(at.max()) + 1))
+            table[np.arange(n), at[:n]] += 1
+            table[np.arange(n), at[n:]] += 1
+            Z.append(table - table.mean(axis=0))  # centred within the item, as residuals are
+        own = [float(((z.T @ e) ** 2).sum()) for z in Z] + [float((e**2).sum())]
+        size = len(Z) + 1
+        mean = np.empty((size, size))
+        for a, z in enumerate(Z):
+            for b, other in enumerate(Z):
+                mean[a, b] = ((z.T @ other) ** 2).sum()
+            mean[a, -1] = mean[-1, a] = (z**2).sum()
+        mean[-1, -1] = n - 1
+        squares.append(own)
+        means.append(mean)
+    return _Sums(np.array(squares), np.array(means))
+
+
+def _solved(sums: _Sums) -> tuple[Floats, Floats]:
+    """float[P], and float[J, P] without each item."""
+    S, M = sums.squares.sum(axis=0), sums.means.sum(axis=0)
+    found = np.linalg.lstsq(M, S, rcond=None)[0]
+    without = np.stack(
+        [np.linalg.lstsq(M - m, S - s, rcond=None)[0] for s, m in zip(sums.squares, sums.means, strict=True)]
+    )
+    return np.asarray(found), without
+
+
+def _pairs(first: Ids, second: Ids, item: Ids, residual: Floats, *, K: int, own: float, n_items: int) -> Part | None:
+    """Mean product of two residuals of a pair on different items; None where fewer than 2K products are there."""
+    pair = np.minimum(first, second).astype(np.int64) * K + np.maximum(first, second)
+    on_item, at = np.unique(pair * n_items + item, return_inverse=True)
+    of_pair = on_item // n_items
+    by_item, n_by_item = np.bincount(at, residual), np.bincount(at).astype(np.float64)
+    products = np.bincount(of_pair, by_item, K * K) ** 2 - np.bincount(of_pair, by_item**2, K * K)
+    n = np.bincount(of_pair, n_by_item, K * K) ** 2 - np.bincount(of_pair, n_by_item**2, K * K)
+    products, n = products.reshape(K, K), n.reshape(K, K)
+    total, count = products.sum(), n.sum()
+    if count < 4 * K:
+        return None
+    of_agent, n_of_agent = products.sum(axis=0) + products.sum(axis=1), n.sum(axis=0) + n.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        without = (total - of_agent) / (count - n_of_agent)
+    without = without[np.isfinite(without)]
+    m = len(without)
+    error = float(np.sqrt((m - 1) / m * ((without - without.mean()) ** 2).sum())) if m > 4 else float("nan")
+    # two abilities were taken off each product, and what pairs have of their own is in them as its share of an agent's partners
+    value = (float(total / count) + 2 * own) / (1 - 2 / max(m - 2, 3))
+    return _interval(value, error, float(stdtrit(max((m - 1) / 2, 1), 0.975)))  # a pair is of two agents

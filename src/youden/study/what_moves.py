@@ -1,0 +1,286 @@
+"""What moves a ranking: items, luck, meetings, the judge, partners; what doubling each does; and one sentence about it.
+
+`youden study variance RUN [OTHER_RUNS…]`: other runs are other judges' answers to the same trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import ConfigError
+from youden.nouns import FOLLOW_UP, PAIRED, PROBE, Verdicts
+from youden.nouns.pool import Bools, Floats
+from youden.protocol.independent import same_trials
+from youden.run.ability import TrialMean, trial_covariance
+from youden.stats.judges.judge_spread import JudgeSpread, judge_spread
+from youden.stats.trials.variance_parts import Part, VarianceParts, variance_parts
+from youden.text.tables import Table, two_sided
+
+
+@dataclass(frozen=True)
+class MovingPart:
+    """name, in words. of_ability: what it comes to in the variance of an agent's distance from the average; None: not measured,
+    then `measure` is the command that measures it. in_interval: whether the ranking's interval holds it. doubled: what twice of
+    it would make of the interval's width, as a share; None where nothing can be doubled."""
+
+    name: str
+    of_ability: Part | None
+    measure: str = ""
+    in_interval: bool = True
+    doubled: float | None = None
+
+
+@dataclass(frozen=True)
+class WhatMoves:
+    """error: of an agent's distance from the average, by the parts that its interval holds; of_difference: of two agents'.
+    between: variance of abilities between agents, beyond error. sentence: what to do."""
+
+    run: str
+    n_items: int
+    parts: tuple[MovingPart, ...]
+    error: float
+    of_difference: float
+    between: float
+    sentence: str
+
+    @property
+    def table(self) -> Table:
+        """A line a part."""
+        whole = sum(part.of_ability.value for part in self.parts if part.of_ability and part.in_interval) or 1.0
+        rows = [_row(part, whole) for part in self.parts]
+        right = ["SD in an ability", "95 %", "share", "interval with twice of it"]
+        return two_sided(f"{self.run}: what moves an ability", ["part"], right, rows)
+
+
+def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatMoves:
+    """Of a judged run, and of other judges' runs of the same trials.
+
+    Raises: RunFolderError; StatisticsError [variance-few]; ConfigError [variance-other] where another run shares too few trials.
+    """
+    result = folder.read_verdicts(folder.read_plan())
+    name = folder.path.name
+    plan, used = result.plan, learned(result)
+    ability = TrialMean().fit(plan, result).ability_
+    repeats = plan.trials.first_repeat, plan.trials.second_repeat
+    found = variance_parts(
+        plan.first[used],
+        plan.second[used],
+        plan.item[used],
+        result.answer[used],
+        ability=ability,
+        n_items=plan.n_items,
+        first_repeat=None if repeats[0] is None else repeats[0][used],
+        second_repeat=None if repeats[1] is None else repeats[1][used],
+    )
+    judges = None if not others else spread_of([result, *(one.read_verdicts(one.read_plan()) for one in others)])
+    n_agents = int((~np.isnan(ability)).sum())
+    parts = [*_held(found, result, name), *_outside(found, judges, name, n_agents)]
+    whole = sum(max(part.of_ability.value, 0.0) for part in parts if part.of_ability and part.in_interval)
+    between = max(0.0, float(np.nanvar(ability, ddof=1)) - whole)
+    n_items = len(np.unique(plan.item[used]))
+    said = _sentence(parts, whole, between, judges, n_items=n_items)
+    difference = float(np.sqrt(2 * n_agents / (n_agents - 1) * whole))
+    return WhatMoves(name, n_items, tuple(parts), float(np.sqrt(whole)), difference, between, said)
+
+
+def learned(result: Verdicts) -> Bools:
+    """Answered paired trials that abilities are made of: bool[N]."""
+    plan = result.plan
+    train = plan.split.train
+    kept = train[plan.first, plan.item] & train[plan.second, plan.item] & ~np.isin(plan.role, (PROBE, FOLLOW_UP))
+    return np.asarray(kept & (plan.arm == PAIRED) & result.answered)
+
+
+def spread_of(results: Sequence[Verdicts]) -> JudgeSpread:
+    """Of judges that answered the same trials, on those that all answered; agents of the first.
+
+    Raises: ConfigError [variance-other]; StatisticsError.
+    """
+    mine = results[0]
+    rows, answers = learned(mine), [mine.answer]
+    for other in results[1:]:
+        at = same_trials(mine.plan, other.plan)
+        answers.append(np.where(at >= 0, other.answer[at], np.nan))
+        rows &= ~np.isnan(answers[-1])
+    plan = mine.plan
+    first, second, item = plan.first[rows], plan.second[rows], plan.item[rows]
+    K, told = plan.n_agents, np.stack(answers)[:, rows]
+    n = np.bincount(np.append(first, second), minlength=K)
+    if (n < 2).any():
+        raise ConfigError(
+            f"The judges answered {int(rows.sum())} trials in common, of which an agent has {int(n.min())}. Judge the whole plan "
+            "with each: youden rejudge RUN --judge OTHER.",
+            slug="variance-other",
+        )
+    by_judge = np.stack([np.bincount(np.append(first, second), np.tile(one, 2), K) / n for one in told])
+
+    def over_items(answer: Floats, ability: Floats) -> Floats:
+        found = trial_covariance(
+            first,
+            second,
+            item,
+            np.maximum(plan.slot[rows], 0),
+            answer,
+            ability=ability,
+            weight=np.ones(len(answer)),
+            n_items=plan.n_items,
+            target="items-like-these",
+        )
+        return found.covariance.covariance
+
+    mean = trial_covariance(
+        first,
+        second,
+        item,
+        np.maximum(plan.slot[rows], 0),
+        told.mean(axis=0),
+        ability=by_judge.mean(axis=0),
+        weight=np.ones(told.shape[1]),
+        n_items=plan.n_items,
+        target="items-like-these",
+    ).covariance
+    M = len(told)
+    gaps = [
+        np.diag(over_items(one - told.mean(axis=0), own - by_judge.mean(axis=0)))
+        for one, own in zip(told, by_judge, strict=True)
+    ]
+    correlation: Floats = np.eye(M)
+    if told.std(axis=1).all():
+        correlation = np.asarray(np.corrcoef(told), dtype=np.float64)
+    between = float(correlation[np.triu_indices(M, 1)].mean())
+    return judge_spread(by_judge, mean, np.mean(gaps, axis=0) * M / (M - 1), between)
+
+
+class _Twice(NamedTuple):
+    again: float | None
+    turned: float | None
+
+
+def _asked_twice(result: Verdicts) -> _Twice:
+    """Half the mean square of what two answers about the same two texts differ by, in one order and in both."""
+    rows = (result.plan.arm == PAIRED) & result.answered
+    (one, two), item = result.plan.text_rows, result.plan.item[rows].astype(np.int64)
+    one, two = one[rows].astype(np.int64), two[rows].astype(np.int64)
+    size = int(max(one.max(initial=0), two.max(initial=0))) + 1
+    texts = (item * size + np.minimum(one, two)) * size + np.maximum(one, two)
+    order = np.lexsort((one > two, texts))
+    texts, turned, answer = texts[order], (one > two)[order], result.answer[rows][order]
+    same = texts[1:] == texts[:-1]
+    square = np.diff(answer) ** 2 / 2
+    found = [square[same & ((turned[1:] != turned[:-1]) == other)] for other in (False, True)]
+    return _Twice(*(float(part.mean()) if len(part) > 9 else None for part in found))
+
+
+def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
+    """What the interval of a ranking over items like these holds."""
+    items, luck, rest = found.items, found.luck, found.rest
+    repeated = result.plan.trials.first_repeat is not None
+    own = items.value + (luck.value if luck else 0.0)
+    meeting = max(own, 0.0) * found.of_meeting
+    twice = _asked_twice(result)
+    sizes = [items.times(found.of_items), luck.times(found.of_luck) if luck else None, rest.times(found.of_rest)]
+    values = [max(part.value, 0.0) if part else 0.0 for part in sizes]
+    whole = (sum(values) + meeting) or 1.0
+    # twice the calls on these items: another draw of comparisons and partners; luck only where they show other responses
+    calls = values[2] / 2 + meeting / 2
+    shown = min(2.0, max(1.0, found.shown_again))
+    parts = [
+        MovingPart(
+            "items: what agents have of their own on them" if repeated else "items, and the agents' luck on them",
+            sizes[0],
+            doubled=_width(whole / 2, whole),
+        ),
+        MovingPart(
+            "luck: which response an agent gave",
+            sizes[1],
+            measure="" if luck else _how_luck_is_measured(result, run),
+            doubled=_width(whole - values[1] + values[1] / shown, whole) if luck else None,
+        ),
+        MovingPart(
+            "calls: whom an agent met, and what a comparison says",
+            Part(values[2] + meeting, rest.low * found.of_rest + meeting, rest.high * found.of_rest + meeting),
+            doubled=_width(values[0] + values[1] + calls, whole),
+        ),
+    ]
+    for title, size in (("asked again", twice.again), ("asked in the other order", twice.turned)):
+        one = None if size is None else size * found.of_rest
+        parts.append(
+            MovingPart(
+                f"of these the judge, {title}",
+                None if one is None else Part(one, one, one),
+                measure="" if one is not None else f"youden calibrate {run}",
+                in_interval=False,
+            )
+        )
+    return parts
+
+
+def _how_luck_is_measured(result: Verdicts, run: str) -> str:
+    if result.plan.trials.first_repeat is None:
+        return "a pool with repeats: an import with epochs, or `youden generate … --repeats 3`"
+    return f"it is among the calls, for no response was shown twice: youden extend {run} --calls {len(result.plan)}"
+
+
+def _outside(found: VarianceParts, judges: JudgeSpread | None, run: str, n_agents: int) -> list[MovingPart]:
+    """What it does not hold: it speaks of this judge and of these partners."""
+    pairs = None if found.pairs is None else found.pairs.times(1 / max(n_agents - 2, 1))
+    judge = None if judges is None else Part(judges.variance, judges.low, judges.high)
+    return [
+        MovingPart(
+            "the judge: another one of the kind",
+            judge,
+            measure="" if judge else f"youden rejudge {run} --judge OTHER, then name its run here",
+            in_interval=False,
+        ),
+        MovingPart(
+            "partners: another pool of them",
+            pairs,
+            measure="" if pairs else "more calls: agents have to meet on several items",
+            in_interval=False,
+        ),
+    ]
+
+
+def _width(new: float, old: float) -> float:
+    return float(np.sqrt(new / old))
+
+
+def _sentence(
+    parts: Sequence[MovingPart], whole: float, between: float, judges: JudgeSpread | None, *, n_items: int
+) -> str:
+    if judges is not None and judges.variance > judges.between:
+        return (
+            f"Not rankable by these judges: they differ in an agent by ± {judges.variance**0.5:.3f} (SD), more than agents do, "
+            f"± {judges.between**0.5:.3f}."
+        )
+    size = {part.name: max(part.of_ability.value, 0.0) for part in parts if part.of_ability and part.in_interval}
+    most = max(size, key=lambda name: size[name])
+    share, twice = size[most] / (whole or 1.0), {part.name: part.doubled for part in parts}
+    calls = next(part for part in parts if part.name.startswith("calls"))
+    gain = 1 - (calls.doubled or 1.0)
+    asking = (
+        "asking more on these changes nothing" if gain < 0.05 else f"twice the calls on these narrow it by {gain:.0%}"
+    )
+    if most.startswith("items"):
+        return f"Mostly the items ({share:.0%}): {3 * n_items} more of them halve the interval; {asking}."
+    if most.startswith("luck"):
+        luck = 1 - (twice[most] or 1.0)
+        return f"Mostly the agents' luck ({share:.0%}): twice the repeats narrow the interval by {luck:.0%}; {asking}."
+    return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {gain:.0%}."
+
+
+def _row(part: MovingPart, whole: float) -> list[str]:
+    if part.of_ability is None:
+        return [part.name, "unknown", part.measure, "", ""]
+    of = part.of_ability
+    low, value, high = (max(one, 0.0) ** 0.5 for one in (of.low, of.value, of.high))
+    share = f"{max(of.value, 0.0) / whole:.0%}" if part.in_interval else "not in it"
+    if part.name.startswith("of these"):
+        share = f"({max(of.value, 0.0) / whole:.0%})"
+    interval = "" if low == high else f"{low:.4f} … {high:.4f}"
+    return [part.name, f"{value:.4f}", interval, share, "" if part.doubled is None else f"× {part.doubled:.2f}"]
