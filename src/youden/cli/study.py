@@ -267,7 +267,8 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
         f"An agent's distance from the average has a standard error of {found.error:.4f}, two agents' difference one of "
         f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."
     )
-    click.echo(found.sentence)
+    for line in (*found.unknown, found.sentence):
+        click.echo(line)
 
 
 @click.command("aa")

@@ -56,6 +56,13 @@ class WhatMoves:
         right = ["SD in an ability", "95 %", "share", "interval with twice of it"]
         return two_sided(f"{self.run}: what moves an ability", ["part"], right, rows)
 
+    @property
+    def unknown(self) -> list[str]:
+        """A line for each part that was not measured: what measures it."""
+        return [
+            f"Unknown: {part.name}. To measure it: {part.measure}" for part in self.parts if part.of_ability is None
+        ]
+
 
 def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatMoves:
     """Of a judged run, and of other judges' runs of the same trials.
@@ -276,7 +283,7 @@ def _sentence(
 
 def _row(part: MovingPart, whole: float) -> list[str]:
     if part.of_ability is None:
-        return [part.name, "unknown", part.measure, "", ""]
+        return [part.name, "unknown", "", "", ""]
     of = part.of_ability
     low, value, high = (max(one, 0.0) ** 0.5 for one in (of.low, of.value, of.high))
     share = f"{max(of.value, 0.0) / whole:.0%}" if part.in_interval else "not in it"
