@@ -148,7 +148,7 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     (tmp_path / "run.yaml").write_text("pool: pool\njudge: lexical\ncalls: 170\nout: run\n", encoding="utf-8")
     ran = youden("run", "run.yaml")
     assert ran.code == 0
-    assert "agents have up to 3 responses to an item" in ran.err
+    assert "agents have up to 3 responses to an item" in youden("plan", "run.yaml").err
     assert youden("extend", "run", "--calls", "36").code == 0
     folder, pool = RunFolder(tmp_path / "run"), read_pool(tmp_path / "pool")
     plan = folder.read_plan()
