@@ -1,4 +1,6 @@
-"""A real HTTP server on 127.0.0.1 that speaks the OpenAI chat format, and Anthropic's messages, and misbehaves on command.
+"""A real HTTP server on 127.0.0.1 that speaks the OpenAI chat format and misbehaves on command.
+
+It speaks Anthropic's messages, Bedrock's converse and Vertex's generateContent as well, and gives Google's libraries their token.
 
 It knows the wire; it refuses to know youden. `behave(n, body)` decides what happens to request number n.
 """
@@ -69,6 +71,9 @@ class WireServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_post("/v1/messages", self._answer)
+        app.router.add_post("/v1/model/{model}/converse", self._answer)
+        app.router.add_post("/{path:.*:generateContent}", self._answer)
+        app.router.add_post("/token", self._token)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
 
     async def __aenter__(self) -> Self:
@@ -91,9 +96,12 @@ class WireServer:
         self.n_open += 1
         self.most_open = max(self.most_open, self.n_open)
         try:
-            return await self._reply(request, self.behave(self.n_requests - 1, body), asked_for=body["model"])
+            return await self._reply(request, self.behave(self.n_requests - 1, body), asked_for=body.get("model", ""))
         finally:
             self.n_open -= 1
+
+    async def _token(self, _request: web.Request) -> web.StreamResponse:
+        return web.json_response({"access_token": "a-token-of-googles", "expires_in": 3600, "token_type": "Bearer"})
 
     async def _reply(self, request: web.Request, reply: Reply, *, asked_for: str) -> web.StreamResponse:
         if reply.delay:
@@ -123,7 +131,7 @@ class WireServer:
                 return web.json_response({"id": "x", "model": "m", "choices": []})
             case "none":
                 pass
-        form = claude_message if claude else completion
+        form = next((form for end, form in FORMS.items() if request.path.endswith(end)), completion)
         return web.json_response(form(reply, model=reply.model or asked_for))
 
 
@@ -150,6 +158,38 @@ def claude_message(reply: Reply, *, model: str) -> dict[str, Any]:
         "stop_reason": "refusal" if reply.refusal else ended,
         "usage": {"input_tokens": usage.get("prompt_tokens", 0), "output_tokens": usage.get("completion_tokens", 0)},
     }
+
+
+def bedrock_message(reply: Reply, *, model: str) -> dict[str, Any]:
+    """The JSON of Bedrock's converse, which does not say its model."""
+    usage = reply.usage or {}
+    n_in, n_out = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
+    return {
+        "output": {"message": {"role": "assistant", "content": [{"text": reply.text}]}},
+        "stopReason": "guardrail_intervened" if reply.refusal else "end_turn",
+        "usage": {"inputTokens": n_in, "outputTokens": n_out, "totalTokens": n_in + n_out},
+        "metrics": {"latencyMs": 1},
+    }
+
+
+def vertex_message(reply: Reply, *, model: str) -> dict[str, Any]:
+    """The JSON of Vertex' generateContent."""
+    usage = reply.usage or {}
+    n_in, n_out = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    said = {"role": "model", "parts": [{"text": reply.text}]}
+    return {
+        "candidates": [{"content": said, "finishReason": "SAFETY" if reply.refusal else "STOP", "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": n_in,
+            "candidatesTokenCount": n_out,
+            "totalTokenCount": int(n_in) + int(n_out),
+        },
+        "modelVersion": reply.model or "gemini",
+    }
+
+
+FORMS = {"/messages": claude_message, "/converse": bedrock_message, ":generateContent": vertex_message}
+"""How the path that is asked says the form of the reply; else it is a chat completion."""
 
 
 @contextmanager

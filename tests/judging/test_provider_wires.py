@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,103 @@ async def test_a_reply_that_is_none_is_worth_another_try(judge: JudgeConfig) -> 
         got, *_ = await asked(judge, Reply(fault=fault))  # type: ignore[arg-type]
         assert isinstance(got, CallError)
         assert (got.kind, got.status) == ("retry", None)
+
+
+# --- Bedrock and Vertex, by litellm ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["llama3.3-70b-bedrock", "gemini-3.5-flash-lite-vertex"])
+def cloud(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JudgeConfig:
+    """A judge at a cloud, with credentials in the environment as its library finds them."""
+    _needs("litellm", "boto3" if "bedrock" in request.param else "google.auth")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-PLANTED")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    monkeypatch.setenv("VERTEXAI_PROJECT", "p")
+    monkeypatch.setenv("VERTEXAI_LOCATION", "us-central1")
+    return load_judge_config(request.param)
+
+
+def _needs(*modules: str) -> None:
+    for name in modules:
+        if find_spec(name.partition(".")[0]) is None:
+            pytest.skip(f"{name} is not installed")
+
+
+async def asked_by_litellm(
+    judge: JudgeConfig, reply: Reply, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> tuple[Completion | CallError, WireServer]:
+    async with WireServer(lambda *_: reply) as server:
+        if "vertex" in judge.name:
+            account = tmp_path / "account.json"
+            account.write_text(_account(server.url.removesuffix("/v1") + "/token"))
+            monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
+        backend = connect(at(judge, server.url), os.environ)
+        try:
+            return await backend.open().answer(judge.questions().about("one", "two")), server
+        except CallError as error:
+            return error, server
+        finally:
+            await backend.aclose()
+
+
+def _account(token_uri: str) -> str:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    key = rsa.generate_private_key(65537, 2048).private_bytes(serialization.Encoding.PEM, *form).decode()
+    said = {"type": "service_account", "project_id": "p", "private_key_id": "x", "private_key": key}
+    return json.dumps(said | {"client_email": "a@p.iam", "client_id": "1", "token_uri": token_uri})
+
+
+@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+async def test_a_clouds_answer_and_usage_are_read(
+    cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reply = Reply("YES", usage={"prompt_tokens": 90, "completion_tokens": 2})
+    got, server = await asked_by_litellm(cloud, reply, monkeypatch, tmp_path)
+    assert isinstance(got, Completion), got
+    assert (got.text, got.finish_reason, got.tokens_in, got.tokens_out) == ("YES", "stop", 90, 2)
+    assert server.n_requests == 1
+
+
+@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+async def test_a_clouds_refusal_is_no_yes_and_no_no(
+    cloud: JudgeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    got, _ = await asked_by_litellm(cloud, Reply("", refusal="no"), monkeypatch, tmp_path)
+    assert isinstance(got, Completion), got
+    assert cloud.questions().read(got).missing == "refused"
+
+
+@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+@pytest.mark.parametrize(("status", "kind"), [(429, "retry"), (503, "retry"), (403, "stop"), (401, "stop")])
+async def test_a_clouds_errors_have_their_fates(
+    cloud: JudgeConfig, status: int, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    reply = Reply(status=status, error={"message": f"no, {KEY}", "code": status})
+    got, server = await asked_by_litellm(cloud, reply, monkeypatch, tmp_path)
+    assert isinstance(got, CallError)
+    assert (got.kind, server.n_requests) == (kind, 1), got
+    assert KEY not in repr(got)
+
+
+@pytest.mark.filterwarnings("ignore")  # of what litellm loads when it first asks a cloud
+async def test_credentials_that_are_nowhere_end_the_run_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _needs("litellm", "google.auth")
+    monkeypatch.setenv("VERTEXAI_PROJECT", "nobody")  # litellm remembers credentials by their project
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    judge = load_judge_config("gemini-3.5-flash-lite-vertex")
+    async with WireServer() as server:
+        backend = connect(at(judge, server.url), os.environ)
+        with pytest.raises(CallError) as caught:
+            await backend.open().answer(judge.questions().about("one", "two"))
+        await backend.aclose()
+    assert (caught.value.kind, caught.value.status, server.n_requests) == ("stop", 401, 0)
 
 
 def test_what_a_provider_turns_down_is_said_before_it_is_asked() -> None:

@@ -110,6 +110,7 @@ PROVIDERS = {
         title="Google Gemini",
         own="gemini-",
         thinks=r"gemini-([3-9]|2\.5-pro|2\.5-flash(?!-lite))",
+        room={"temperature": None, "max_tokens": 2048},
     ),
     "groq": BackendRecord(
         _SDK,

@@ -22,6 +22,9 @@ from youden.judging.call.reply import ABOUT_THE_FORM, checked, error_inside, rea
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
+_NO_CREDENTIALS = ("unable to locate credentials", "default credentials were not found")
+"""What Amazon's and Google's own libraries say before anything is sent."""
+_UNAUTHORISED = 401
 _ERROR = 400
 _BROKEN = 500
 
@@ -93,6 +96,8 @@ def _call_error(error: Exception) -> CallError:
     if not isinstance(error, openai.APIError):
         return CallError(f"{type(error).__name__}: {error}", kind="retry")
     status, said = getattr(error, "status_code", None), str(error)
+    if any(words in said.lower() for words in _NO_CREDENTIALS):
+        return CallError(said, kind="stop", status=_UNAUTHORISED)
     if not isinstance(status, int) or status < _ERROR or status == _BROKEN:
         return CallError(said, kind="stop" if ending_code(said) else "retry")
     return CallError(
