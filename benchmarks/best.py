@@ -9,10 +9,11 @@ allowed: how often the leader's interval of the ranking, and the one that allows
 half, allowed_half: their half-widths; chance, expected: what is told of right and of regret, on average.
 
 search: `top: 1` and `top: 5` beside cyclic plans of as many calls, on the four domains as recorded: regret of those named, and
-the bound and the intervals at the end, with items drawn anew. goals: calls until `within: .02` or `.05` is said.
+the bound and the intervals at the end, with items drawn anew; losses: the same of `top: 1` and yes or no at so many trials an
+agent as `plan` forecasts regret for. goals: calls until `within: .02` or `.05` is said.
 
-`python benchmarks/best.py [--only bound,search,goals] [--rows PATTERN] [--seeds 200] [--pools 200] [--shared FOLDER] [--out FILE]
-[--smoke]` prints JSON. --rows: the rows whose names match, such as 'yes or no.*anew'.
+`python benchmarks/best.py [--only bound,search,losses,goals] [--rows PATTERN] [--seeds 200] [--pools 200] [--shared FOLDER]
+[--out FILE] [--smoke]` prints JSON. --rows: the rows whose names match, such as 'yes or no.*anew'.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from best_runs import GOALS, Draw, goal_figures, recorded_draw, search_figures
 from recorded import DOMAINS, SHARED, answers_of
 from uncertainty import domain_draw, found_of, plan_of, shape_draw
 from youden.stats.base.clusters import CentredCovariance
+from youden.stats.forecast import TRIALS
 from youden.stats.trials.choice import choice
 from youden.stats.trials.comparisons import differences
 
@@ -116,6 +118,10 @@ def main() -> None:
                     key = f"{name}, {kind}, {percent:g} %, top {top}"
                     tell(key, search_figures, recorded_draw(D), percent=percent, n_seeds=n_seeds, top=top)
                     tell(f"{key}, items anew", search_figures, anew, percent=percent, n_seeds=n_seeds, top=top)
+            for trials in TRIALS if "losses" in parts and kind == "yes or no" else ():
+                J, K, _ = D.shape
+                share = 100 * (trials * K / 2 + 100) / (2 * K * (K - 1) * J)
+                tell(f"{name}, {trials} trials", search_figures, anew, percent=share, n_seeds=n_seeds)
             for within in GOALS if "goals" in parts else ():
                 few = max(n_seeds // 5, 2)
                 tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, percent=30.0, n_seeds=few)

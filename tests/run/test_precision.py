@@ -9,7 +9,7 @@ from pools import make_pool
 from worlds import verdicts
 from youden.protocol.plan import make_plan
 from youden.run.estimators import standing_of
-from youden.run.precision import expected_of, run_parts
+from youden.run.precision import expected_of, expected_words, run_parts
 from youden.stats.forecast import (
     VarianceParts,
     at_share,
@@ -95,3 +95,42 @@ def test_expectations_end_where_nothing_was_measured() -> None:
     assert expected_recall(10) is None
     assert prior_half_width(225, 200, "graded").mean == pytest.approx(0.030, abs=0.003)
     assert prior_half_width(225, 200, "yes or no").mean == pytest.approx(0.038, abs=0.003)
+
+
+def test_a_plan_says_what_taking_who_comes_first_loses_and_that_looking_for_it_loses_less() -> None:
+    pool = make_pool(10, 60)
+    expected = expected_of(make_plan(pool, design="cyclic", trials=225, n_independent=10))
+    alike, searched = expected.regret[1.0]
+    assert set(expected.regret) == {0.5, 1.0, 2.0}
+    assert 0 < searched.mean < alike.mean < expected.regret[0.5][0].mean
+    said = " ".join(expected_words(expected))
+    assert f"worse than the best by {alike.mean:.3f}" in said
+    assert said.count("to take one, look for it") == 1
+    search = expected_of(make_plan(pool, design="adaptive", trials=225, n_independent=10))
+    assert search.trials == pytest.approx(225, abs=1)
+    assert search.regret[1.0][1].mean == pytest.approx(searched.mean, rel=0.01)
+    assert not expected_of(make_plan(pool, design="nlogn", percent=40)).regret
+
+
+@pytest.mark.parametrize(("within", "reached"), [(0.01, False), (0.2, True)])
+def test_a_search_says_beforehand_what_its_bound_takes_and_when_these_items_do_not_allow_it(
+    within: float, reached: bool
+) -> None:
+    plan = make_plan(make_pool(12, 60), design="adaptive", n_independent=10, options={"within": within})
+    reach = expected_of(plan).reach
+    assert reach is not None
+    assert reach.calls[0] == plan.n_agents * int(plan.slot.max() + 1)
+    said = " ".join(expected_words(expected_of(plan), usd_per_call=0.001))
+    assert ("out of reach on these items unless one agent stands out" in said) is not reached
+    assert (reach.calls[1] is None) is not reached
+    if reached:
+        assert reach.calls[0] < (reach.calls[1] or 0) < 2 * 12 * 11 * 60
+        assert f"$ {reach.calls[0] / 1000:.2f}".replace(" ", "") in said
+    else:
+        # as many items as are said allow it, by the average domain
+        assert (
+            expected_of(
+                make_plan(make_pool(4, reach.items), design="adaptive", percent=5, options={"within": within})
+            ).reach.nearest.mean
+            <= within * 1.01
+        )

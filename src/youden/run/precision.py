@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,20 +20,24 @@ from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.judging import AnswerKind
 from youden.protocol.blocks import extensions_of
-from youden.protocol.designs.adaptive import Width, width_of
+from youden.protocol.designs.adaptive import Adaptive, Width, adaptive_of, width_of
 from youden.run.estimators import balanced, standing_of
 from youden.stats.forecast import (
     DOMAINS,
     SPREADS,
     Range,
     VarianceParts,
+    alike_width,
     expected_recall,
+    expected_regret,
     expected_rho,
     half_widths,
     items_for,
+    nearest,
     odd_parts,
     parts_of,
     prior_half_width,
+    prior_parts,
     range_of,
     slots_for,
 )
@@ -44,6 +49,17 @@ TIMES = (0.5, 1.0, 2.0)
 """How many times its calls a plan's half-width is told for."""
 
 
+class Reach(NamedTuple):
+    """within: the bound that is asked for; nearest: the least one, by domain, that these items allow on agents that are alike;
+    items: how many would allow it; calls: paired ones, from where one agent stands out to where all are alike; the latter None
+    where even every comparison is too few."""
+
+    within: float
+    nearest: Range
+    items: int
+    calls: tuple[int, int | None]
+
+
 @dataclass(frozen=True)
 class Expected:
     """What a plan's `trials` paired trials an agent are expected to buy.
@@ -53,7 +69,8 @@ class Expected:
     n_apart: the plan's independent calls. width: the one that is asked for; trials_needed: an agent, for that width; None where
     these items seem not to allow it; items_needed then: how many do, by the domain where it takes fewest.
     rho, recall: to a dense ranking, on `domains`; None outside what was measured, and for a plan without slots or of every
-    comparison. source: what the widths come from.
+    comparison. regret: by how many times the trials, what is lost by taking who comes first, where all are asked alike and where
+    the best is looked for. reach: of a search until a bound. source: what the widths come from.
     """
 
     trials: float
@@ -64,6 +81,8 @@ class Expected:
     items_needed: int | None
     rho: Range | None
     recall: Range | None
+    regret: dict[float, tuple[Range, Range]]
+    reach: Reach | None
     source: str
     domains: str
 
@@ -89,10 +108,14 @@ def run_parts(result: Verdicts) -> VarianceParts:
 
 def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerKind = "yes or no") -> Expected:
     """What `plan` is expected to buy. parts: of the run's own answers; None: none yet. kind: of its judge's answers."""
-    trials = 2 * int((plan.arm == PAIRED).sum()) / plan.n_agents
+    looks_for = adaptive_of(plan) if plan.design == Adaptive.name else None
+    n_paired = int((plan.arm == PAIRED).sum())
+    if looks_for is not None and looks_for.within is None:
+        n_paired = looks_for.budget(plan.split.train)
+    trials = 2 * n_paired / plan.n_agents
     most = (plan.n_agents - 1) * plan.n_items
     widths: dict[float, Range] = {}
-    for times in TIMES if (plan.slot >= 0).any() else ():
+    for times in TIMES if (plan.slot >= 0).any() and looks_for is None else ():
         n_slots = round(times * trials / 2)
         if 2 <= n_slots <= most:
             widths[times] = (
@@ -101,6 +124,11 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerK
                 else range_of(half_widths(parts, n_slots, plan.n_items).mean(keepdims=True))
             )
     measured = (plan.slot >= 0).any() and trials < 2 * most
+    losses: dict[float, tuple[Range, Range]] = {}
+    for times in TIMES if measured and (looks_for is None or looks_for.within is None) else ():
+        alike, searched = (expected_regret(times * trials, search=search) for search in (False, True))
+        if alike is not None and searched is not None:
+            losses[times] = alike, searched
     design = width_of(plan) if plan.design == Width.name else None
     needed, items = None, None
     if design is not None:
@@ -119,12 +147,30 @@ def expected_of(plan: Plan, parts: VarianceParts | None = None, *, kind: AnswerK
         width=None if design is None else design.width,
         trials_needed=needed,
         items_needed=items,
-        rho=expected_rho(trials) if measured else None,
-        recall=expected_recall(trials) if measured else None,
+        rho=expected_rho(trials) if measured and looks_for is None else None,
+        recall=expected_recall(trials) if measured and looks_for is None else None,
+        regret=losses,
+        reach=None if looks_for is None or looks_for.within is None else _reach(plan, looks_for.within, kind),
         source=OWN
         if parts is not None
         else f"{', '.join(one.name for one in SPREADS[kind])}, by {kind} answers; this run has no answers yet",
         domains=NAMED,
+    )
+
+
+def _reach(plan: Plan, within: float, kind: AnswerKind) -> Reach:
+    """Of a search that ends once the one named is known to be `within` of the best."""
+    most = (plan.n_agents - 1) * plan.n_items
+    alone = [VarianceParts(*row) for row in np.array(prior_parts(kind)).T[:, :, None]]
+    width, n_items = alike_width(within, plan.n_agents), plan.n_items
+    slots = [slots_for(one, width, share=1.0, n_items=n_items, most=most) for one in alone]
+    known = [n for n in slots if n is not None]
+    limits = np.array([nearest(one, n_items) for one in alone])
+    return Reach(
+        within,
+        range_of(limits),
+        ceil(n_items * (float(limits.mean()) / within) ** 2),
+        (int((plan.arm == PAIRED).sum()), max(known) * plan.n_agents if len(known) == len(slots) else None),
     )
 
 
@@ -241,8 +287,41 @@ def expected_words(expected: Expected, *, usd_per_call: float | None = None, n_a
             f"on judged data a plan of so many trials has ρ {_shown(expected.rho)} to the ranking by all calls and finds "
             f"{_shown(expected.recall, 2)} of its top 5 ({expected.domains})"
         )
+    if 1.0 in expected.regret:
+        yield _of_regret(expected.regret)
+    if expected.reach is not None:
+        yield from _of_reach(expected.reach, usd_per_call)
     if expected.half_width:
         yield f"widths are from {expected.source}"
+
+
+def _of_regret(regret: dict[float, tuple[Range, Range]]) -> str:
+    """What taking the first one loses, and which way of asking loses less."""
+    alike, searched = regret[1.0]
+    more = [
+        f"{regret[x][0].mean:.3f} at {words}" for x, words in ((0.5, "half the calls"), (2.0, "twice")) if x in regret
+    ]
+    said = f" ({', '.join(more)})" if more else ""
+    better = "to take one, look for it" if searched.mean < alike.mean else "looking for one does no better"
+    return (
+        f"who comes first is worse than the best by {_shown(alike)} on average where all are asked alike"
+        f"{said}, by {_shown(searched)} with `top: 1` on as many calls: {better}"
+    )
+
+
+def _of_reach(reach: Reach, usd_per_call: float | None) -> Iterator[str]:
+    low, high = reach.calls
+    if reach.within < reach.nearest.low:
+        yield (
+            f"within {reach.within:g} is out of reach on these items unless one agent stands out: of agents alike nothing nearer "
+            f"than {_shown(reach.nearest)} can be said; about {reach.items:,} items would do"
+        )
+    usd = [f", ${usd_per_call * n:,.2f}" if usd_per_call and n else "" for n in (low, high)]
+    most = "every comparison and more" if high is None else f"{high:,}{usd[1]}"
+    yield (
+        f"within {reach.within:g} takes from {low:,} paired calls{usd[0]}, where one agent stands out, to {most}, where all are "
+        "alike"
+    )
 
 
 def _of_width(expected: Expected, width: float, usd_per_call: float | None, n_agents: int) -> str:

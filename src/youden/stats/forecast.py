@@ -23,7 +23,7 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from youden.nouns.judging import AnswerKind
 from youden.nouns.pool import Floats
@@ -188,6 +188,23 @@ DOMAINS = (
 )
 
 
+class Losses(NamedTuple):
+    """everybody, search: at each of `TRIALS` trials an agent on average, by how much the best is better than the one named, where
+    all are asked alike and where `top: 1` is; yes or no, items drawn anew, 30 draws of `benchmarks/best.py --only losses`."""
+
+    name: str
+    everybody: tuple[float, ...]
+    search: tuple[float, ...]
+
+
+LOSSES = (
+    Losses("PubMed 30 × 200", (0.0194, 0.0119, 0.0045, 0.0039, 0.0018), (0.0101, 0.0065, 0.0012, 0.0016, 0.0014)),
+    Losses("ICLR 29 × 100", (0.0056, 0.0056, 0.0045, 0.0034, 0.0027), (0.0040, 0.0046, 0.0041, 0.0024, 0.0018)),
+    Losses("SAMSum 30 × 200", (0.0314, 0.0207, 0.0140, 0.0028, 0.0000), (0.0178, 0.0067, 0.0014, 0.0000, 0.0000)),
+    Losses("OPUS 31 × 30", (0.0293, 0.0186, 0.0234, 0.0169, 0.0116), (0.0251, 0.0176, 0.0147, 0.0115, 0.0106)),
+)
+
+
 class Range(NamedTuple):
     """Lowest, mean and highest of the domains."""
 
@@ -227,6 +244,21 @@ def expected_rho(trials: float) -> Range | None:
 def expected_recall(trials: float) -> Range | None:
     """Share of the dense top 5 that is found; None beyond what was measured."""
     return _between(trials, [one.recall for one in DOMAINS])
+
+
+def expected_regret(trials: float, *, search: bool) -> Range | None:
+    """By how much the best is better than the one named, on average; None beyond what was measured."""
+    return _between(trials, [one.search if search else one.everybody for one in LOSSES])
+
+
+def nearest(parts: VarianceParts, n_items: int) -> float:
+    """The least bound on the better of two agents alike, whatever is asked of them on so many items; parts: float[1] each."""
+    return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * parts.own[0] / n_items))
+
+
+def alike_width(within: float, n_agents: int) -> float:
+    """The half width of so many agents, all alike and asked alike, at which one is known to be `within` of the best."""
+    return float(within * ndtri((1 + LEVEL) / 2) / (np.sqrt(2) * -ndtri((1 - LEVEL) / (n_agents - 1))))
 
 
 def _between(trials: float, rows: list[tuple[float, ...]]) -> Range | None:
