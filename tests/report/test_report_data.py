@@ -72,6 +72,12 @@ def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_b
     )
 
 
+def test_what_the_choice_loses_on_average_stands_beside_the_bound() -> None:
+    open_ = ChoiceFacts(("a",), 0.0123, 0.95, ("b",), 0.7, 0.9, {"a": 0.6, "b": 0.4}, 0.0042)
+    assert "As good may be: b. It is 0.004 behind the best on average. Its ability" in said(ROWS, choice=open_)
+    assert "on average" not in said(ROWS, choice=replace(open_, within=0.0, as_good=()))
+
+
 def test_where_some_cannot_be_compared_the_headline_says_who_may_be_first() -> None:
     assert said(ROWS).startswith("a and b can each be first: nobody is told apart from everybody at 95%")
     assert said(ROWS[3:]).startswith("No agent has an interval")

@@ -413,8 +413,7 @@ class ChoiceFacts:
         if n > 1:
             return said
         if others and self.regret is not None:
-            chance = self.chances[self.agents[0]]
-            said += f" It is the best with a chance of {chance:.0%}, and {self.regret:.3f} behind the best on average."
+            said += f" It is {self.regret:.3f} behind the best on average."
         return f"{said} Its ability, allowing for its having come first: {self.low:.3f} … {self.high:.3f}."
 
 
