@@ -32,6 +32,8 @@ from youden.stats.small_areas import SmallAreas, quality_of_labels
 from youden.text.words import mean_lengths
 
 J = 200
+LENGTH_AT = (2, 10)
+"""Labels an agent at which length takes ability's place too."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 Draw = tuple[np.ndarray, np.ndarray, np.ndarray]
 """agent, item, label: one row a label."""
@@ -79,7 +81,7 @@ def real(shared: Path, folder: str) -> World:
         rows.error.to_numpy(),
         np.array([agent in GAMED for agent in ids]),
         mean_lengths(pool.texts),
-        scores.value,
+        scores.value if scores.value.shape[1] == J else None,
     )
 
 
@@ -244,7 +246,7 @@ def measured(
         intervals(table, world, found, labels)
         if more and world.cells is not None:
             table.estimate("prediction-powered", powered(labels, world.cells), truth)
-        if more and world.length is not None:
+        if more and world.length is not None and n in LENGTH_AT:
             by_length = quality_of_labels(*labels, ability=np.log(world.length), error=np.zeros(K))
             table.estimate("length", by_length.quality, truth)
         if together:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from youden import stats
     from youden.data.pools.pool_reader import read_pool
     from youden.judging.asking.terms import Batching
+    from youden.practice.quality import quality
     from youden.protocol.plan import make_plan
     from youden.protocol.scores import holdout_scores, tally, train_scores
     from youden.run.ability import TrialMean
@@ -42,6 +43,7 @@ _HOMES = {
     "rank": "youden.run.ranking",
     "read_run": "youden.run.ranking",
     "compare": "youden.study.agreement",
+    "quality": "youden.practice.quality",
     "tally": "youden.protocol.scores",
     "train_scores": "youden.protocol.scores",
     "holdout_scores": "youden.protocol.scores",
@@ -59,6 +61,7 @@ __all__ = [
     "judge",
     "judge_async",
     "make_plan",
+    "quality",
     "rank",
     "read_pool",
     "read_run",

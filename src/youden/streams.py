@@ -21,6 +21,7 @@ Stream = Literal[
     "follow-ups",
     "attackers",
     "repeats",
+    "answers to label",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -37,6 +38,7 @@ KEYS: Final[dict[Stream, int]] = {
     "follow-ups": 11,
     "attackers": 12,
     "repeats": 13,
+    "answers to label": 14,
 }
 
 

@@ -48,7 +48,11 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     write_pool(tmp_path / "p.csv", n_agents=6)
     write_config(tmp_path / "c.yaml", pool="p.csv", out="run", **keys)
     (tmp_path / "labels.csv").write_text("agent,score\n" + "".join(f"a{k},{k}\n" for k in range(6)), encoding="utf-8")
+    (tmp_path / "few.csv").write_text(
+        "agent,item,ok\n" + "".join(f"a{k},i{k},{k % 2}\n" for k in range(6)), encoding="utf-8"
+    )
     assert youden("run", "c.yaml", "--labels", "labels.csv").code == 0
+    assert youden("quality", "run", "--labels", "few.csv").code == 0
     ledger = GateLedger({}).having("a0", "a1", answers="0" * 64)
     write_ledger(tmp_path / "run" / FILE, ledger)
     there = [name for name in build_schemas() if (tmp_path / "run" / name).exists()]

@@ -173,7 +173,7 @@ def test_a_config_reads_back_and_is_the_command_that_makes_the_run_again(
     assert run.command() == f"youden run {Path('run/config.yaml')}"
 
 
-@pytest.mark.parametrize("name", sorted(set(MADE_BY) - {"report.html", "items.csv", "ranking.json"}))
+@pytest.mark.parametrize("name", sorted(set(MADE_BY) - {"report.html", "items.csv", "ranking.json", "quality.csv"}))
 def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: Verdicts, name: str) -> None:
     readers = {
         "config.yaml": folder.read_config,
@@ -190,6 +190,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "fit.json": folder.read_facts,
         "signature.json": folder.read_signature,
         "labels.json": folder.read_labels,
+        "quality.json": folder.read_quality,
         "generation.json": lambda: read_recipe(folder.path),
     }
     folder.file(name).unlink(missing_ok=True)

@@ -34,6 +34,8 @@ HEADINGS: dict[str, dict[str, str]] = {
     },
     "Read the result": {
         "fit": "youden.cli.results:fit_command",
+        "label": "youden.cli.labelling:label_command",
+        "quality": "youden.cli.labelling:quality_command",
         "compare": "youden.cli.results:compare_command",
         "report": "youden.cli.results:report_command",
         "view": "youden.cli.results:view_command",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,7 @@ from youden.errors import ImportFormatError
 from youden.nouns.pool import Floats, freeze
 
 _NOUNS = ("agent", "item", "alias")
-_TRUTH = {"true": 1.0, "false": 0.0}
+_TRUTH = {"true": 1.0, "false": 0.0, "win": 1.0, "tie": 0.5, "loss": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +44,24 @@ class LabelTable:
         freeze([self.value])
 
 
-def read_labels(path: Path) -> LabelTable:
+def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     """Labels from a .csv, .tsv, .jsonl or .parquet with the columns agent, perhaps item and alias, and numbers.
 
-    true and false are 1 and 0; an empty field, null and NaN say nothing.
+    true and false are 1 and 0, win, tie and loss 1, 0.5 and 0; an empty field, null and NaN say nothing. A table that
+    `youden label` wrote has ids and the column label: whose answers they are stands in the .json beside it.
+
+    repeated: whether an answer may be labelled more than once.
 
     Raises: ImportFormatError naming file and line (Parquet: row): [labels-columns], [labels-value] for text among numbers or an
-    infinite one, [labels-id], [labels-duplicate], [labels-empty], and what reading the file raises.
+    infinite one, [labels-id], [labels-duplicate], [labels-empty], [labels-key] where that .json is not there or does not fit, and
+    what reading the file raises.
     """
     where: dict[tuple[str, ...], str] = {}
+    keys: list[tuple[str, ...]] = []
+    places: list[str] = []
     rows: list[Mapping[str, object]] = []
     columns: dict[str, None] = {}
-    for place, row in table_rows(path):
+    for place, row in _named(path):
         if all(_blank(value) for value in row.values()):
             continue
         if "agent" not in row:
@@ -67,13 +74,15 @@ def read_labels(path: Path) -> LabelTable:
         if bool(rows) and ("item" in row) != ("item" in rows[0]):
             raise _wrong(place, "some rows have an item and some have none. Give two files.", slug="labels-columns")
         key = tuple(_id(row[noun], noun, place) for noun in ("agent", "item") if noun in row)
-        if key in where:
+        if key in where and not repeated:
             raise _wrong(
                 place,
                 f"{' on '.join(map(repr, key))} is labelled in {where[key]} already. Keep one row.",
                 slug="labels-duplicate",
             )
         where[key] = place
+        keys.append(key)
+        places.append(place)
         rows.append(row)
         columns.update(dict.fromkeys(row))
     if not rows:
@@ -91,7 +100,6 @@ def read_labels(path: Path) -> LabelTable:
             "Add one, such as accuracy.",
             slug="labels-columns",
         )
-    keys = list(where)
     return LabelTable(
         source=str(path),
         digest=hashlib.sha256(path.read_bytes()).hexdigest(),
@@ -100,13 +108,53 @@ def read_labels(path: Path) -> LabelTable:
         names=tuple(numbers),
         value=np.array(
             [
-                [_value(value, name, place) for value, place in zip(values, where.values(), strict=True)]
+                [_value(value, name, place) for value, place in zip(values, places, strict=True)]
                 for name, values in numbers.items()
             ]
         ).T,
         left_out=tuple(name for name in found if name not in numbers),
         aliases=tuple(None if _blank(row.get("alias")) else str(row.get("alias")) for row in rows),
     )
+
+
+def key_file(path: Path) -> Path:
+    """Where it stands whose answers a table to label holds."""
+    return path.with_suffix(".json")
+
+
+def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The rows; those of a table to label with agent and item in place of their ids."""
+    answers: dict[str, tuple[str, str]] | None = None
+    for place, row in table_rows(path):
+        if "agent" in row or not {"id", "label"} <= set(row):
+            yield place, row
+            continue
+        if answers is None:
+            answers = read_key(path)
+        if _blank(row["label"]):
+            continue
+        found = answers.get(str(row["id"]).strip())
+        if found is None:
+            raise _wrong(
+                place,
+                f"{key_file(path)} knows no answer {shown(row['id'])}. Give both files as they were.",
+                slug="labels-key",
+            )
+        yield place, {"agent": found[0], "item": found[1], "label": row["label"]}
+
+
+def read_key(path: Path) -> dict[str, tuple[str, str]]:
+    """Id → agent, item, of a table to label. Raises: ImportFormatError [labels-key]."""
+    try:
+        said = json.loads(key_file(path).read_bytes())["answers"]
+        return {str(one["id"]): (str(one["agent"]), str(one["item"])) for one in said}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise _wrong(
+            path,
+            f"it has ids in place of agents, and {key_file(path)} does not say whose answers they are ({error!r}). Put the file "
+            "that `youden label` wrote with it beside it.",
+            slug="labels-key",
+        ) from error
 
 
 def _value(value: object, name: str, place: str) -> float:

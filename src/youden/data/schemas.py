@@ -23,7 +23,7 @@ from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, ranking_columns
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
-from youden.nouns import Json, RankingRow, RunFacts, Validation
+from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
 from youden.text.yaml_text import read_yaml
 
@@ -50,9 +50,10 @@ def build_schemas() -> dict[str, str]:
         "signature.json": _of(SignatureFile),
         "ranking.json": _ranking(),
         "labels.json": _of(Validation),
+        "quality.json": _of(QualityFacts),
         FILE: _of(LedgerFile),
         **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
-        **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv")},
+        **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},
         "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),
         **{name: _lines((_AGENT,), others=_NUMBER) for name in ("scores.csv", "scores_row.csv", "holdout.csv")},
     }

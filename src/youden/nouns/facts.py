@@ -95,6 +95,64 @@ class Validation:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class QualityRow:
+    """One line of `quality.csv`: what a label would say of an agent on average, in the labels' units, best first."""
+
+    agent: Annotated[str, Meaning("the agent")]
+    n_labels: Annotated[int, Meaning("its labelled answers", heading="labels")]
+    label_mean: Annotated[float | None, Meaning("their mean; empty without any", heading="label mean")]
+    quality: Annotated[
+        float | None,
+        Meaning("the same from labels and ability together; empty where labels alone speak and it has none"),
+    ]
+    low: Annotated[float | None, Meaning("lower end of the 95 % interval")]
+    high: Annotated[float | None, Meaning("upper end of the 95 % interval")]
+    label_share: Annotated[
+        float, Meaning("the weight of its own labels in that, between 0 and 1", heading="labels' share")
+    ]
+    place: Annotated[int | None, Meaning("its place by quality")]
+    best: Annotated[float, Meaning("the probability that it is the best")]
+    expected: Annotated[
+        float | None, Meaning("what ability and the other agents' labels let one expect; empty without a line")
+    ]
+    off_line: Annotated[int, Meaning("1 where its labels say something else than that: read it")]
+
+
+@dataclass(frozen=True)
+class QualityLine:
+    """How well ability predicts quality. slope, low, high: logits for one SD of ability; no_slope: the probability that ability
+    says nothing; explained: its share of the variance of logit quality; labels_alone: labels that would have told as much."""
+
+    slope: float
+    low: float
+    high: float
+    no_slope: float
+    explained: float
+    labels_alone: int
+
+
+@dataclass(frozen=True)
+class QualityFacts:
+    """The whole of `quality.json`. tables: digest of the ranking and scores beside it; label: the column; scale: its ends;
+    within: no other agent is better than `best` by more, at `level`. line: None where fewer than five agents have labels. items:
+    how much of a label's variance its item explains."""
+
+    version: int
+    tables: str
+    sources: tuple[str, ...]
+    label: str
+    scale: tuple[float, float]
+    level: float
+    n_labels: int
+    best: str
+    within: float
+    line: QualityLine | None
+    items: float
+    words: tuple[str, ...]
+    agents: tuple[QualityRow, ...]
+
+
 StandingName = Literal["robust", "family", "trusted"]
 STANDINGS: tuple[StandingName, ...] = get_args(StandingName)
 RankedBy = Literal["plain", "robust", "trusted"]

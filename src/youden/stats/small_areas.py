@@ -59,9 +59,9 @@ class AbilityLine:
 class SmallAreas:
     """Quality of K agents, in [0, 1].
 
-    quality, low, high: float[K], NaN for an agent without labels where no line is drawn. share: float[K], how much of the doubt
-    about an agent its labels took. off: float[K], the probability that it stands off the line; expected: float[K], what ability
-    and the other agents let one expect; both NaN without a line. items: how much of a label's variance its item explains.
+    quality, low, high: float[K], NaN for an agent without labels where no line is drawn. share: float[K], the weight of an
+    agent's labels in it. off: float[K], the probability that it stands off the line; expected: float[K], what ability and the
+    other agents let one expect; both NaN without a line. items: how much of a label's variance its item explains.
     density: float[K, G], rows sum to 1, over the qualities `at`.
     """
 
@@ -371,7 +371,7 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
         quality=quality,
         low=low,
         high=high,
-        share=np.where(seen, np.clip(1 - _variance(density, at) / _variance(before, at), 0, 1), 0.0),
+        share=counts / (counts + _worth(before, q)),
         off=off,
         expected=(core @ q) / core.sum(axis=1),
         line=AbilityLine(*slope, float(grids[0].weight.sum()), explained, float(alone.sum() / variance[seen].sum())),
@@ -388,6 +388,12 @@ def _line_of(b: Floats, weight: Floats, level: float) -> tuple[float, float, flo
     b, weight = b[order], weight[order]
     ends = [np.searchsorted(np.cumsum(weight), p).clip(0, len(b) - 1) for p in ((1 - level) / 2, (1 + level) / 2)]
     return float(weight @ b), float(b[ends[0]]), float(b[ends[1]])
+
+
+def _worth(density: Floats, q: Floats) -> Floats:
+    """As how many labels it counts: m for which a beta distribution of its mean and variance has a + b = m, float[K]."""
+    mean = density @ q
+    return np.asarray(np.maximum(mean * (1 - mean) / _variance(density, q) - 1, 1e-9))
 
 
 def _variance(density: Floats, at: Floats) -> Floats:

@@ -19,6 +19,7 @@ from youden.data.folder.table_columns import CURL, ItemRow, ranking_columns
 from youden.errors import RunFolderError
 from youden.nouns import (
     CurlCurve,
+    QualityRow,
     RankedBy,
     RankingRow,
     RunFacts,
@@ -29,7 +30,7 @@ from youden.nouns import (
     StandingName,
     Target,
 )
-from youden.nouns.columns import Field, TableColumn, columns_of
+from youden.nouns.columns import Field, TableColumn, columns_of, fields_of
 from youden.nouns.facts import STANDING, STANDINGS, ChoiceFacts
 from youden.nouns.pool import Floats
 
@@ -140,6 +141,11 @@ def write_items(path: Path, items: pd.DataFrame) -> None:
 def read_items(path: Path) -> tuple[ItemRow, ...]:
     """The items, in the pool's order. Raises: RunFolderError."""
     return tuple(ItemRow(**line) for line in _table(path, lambda _: columns_of(ItemRow))[1])
+
+
+def write_quality(path: Path, rows: Sequence[QualityRow]) -> None:
+    """A line an agent."""
+    _write(path, columns_of(QualityRow), ([*fields_of(row).values()] for row in rows))
 
 
 def write_curl(path: Path, curves: Sequence[CurlCurve]) -> None:

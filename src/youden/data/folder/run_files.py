@@ -41,6 +41,8 @@ MADE_BY: Final = {
     "fit.json": "youden fit RUN",
     "signature.json": "youden fit RUN",
     "labels.json": "youden fit RUN --labels FILE",
+    "quality.csv": "youden quality RUN --labels FILE",
+    "quality.json": "youden quality RUN --labels FILE",
     "report.html": "youden report RUN",
     "generation.json": "youden generate AGENTS ITEMS --out POOL",
 }

@@ -29,6 +29,7 @@ from youden.nouns import (
     Pairs,
     Plan,
     Pool,
+    QualityFacts,
     RankingRow,
     Rates,
     RunFacts,
@@ -313,6 +314,15 @@ class RunFolder:
     def read_labels(self) -> Validation:
         """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
         return self._read_json("labels.json", Validation)
+
+    def write_quality(self, found: QualityFacts) -> None:
+        """quality.csv and quality.json."""
+        sheets.write_quality(self.file("quality.csv"), found.agents)
+        self._write_json("quality.json", found)
+
+    def read_quality(self) -> QualityFacts:
+        """What labels and ability said together: of this ranking, if `tables` is the digest of its tables."""
+        return self._read_json("quality.json", QualityFacts)
 
     def _write_json(self, name: str, value: Any) -> None:
         self.write_text(name, _adapter(value.__class__).dump_json(value, indent=1).decode() + "\n")

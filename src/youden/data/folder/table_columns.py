@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, get_args
 
-from youden.nouns import MISSING_REASONS, ROLES, RankingRow, StandingName, Target
+from youden.nouns import MISSING_REASONS, ROLES, QualityRow, RankingRow, StandingName, Target
 from youden.nouns.columns import Meaning, TableColumn, columns_of
 from youden.nouns.facts import STANDINGS
 
@@ -120,6 +120,7 @@ COLUMNS: Final[dict[str, tuple[TableColumn, ...]]] = {
     "ranking.csv": ranking_columns(),
     "items.csv": columns_of(ItemRow),
     "curl.csv": CURL,
+    "quality.csv": columns_of(QualityRow),
     "plan.parquet": (*TRIALS, *REPEATS),
     "verdicts.parquet": (*TRIALS, *REPEATS, *ANSWERS),
     "rates.parquet": RATES,

@@ -1,0 +1,151 @@
+"""Commands for somebody who can label a few answers: label, quality.
+
+`youden label RUN --next N`: which answers to label next.
+
+`youden quality RUN --labels FILE…`: what a label would say of each agent on average.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from youden.cli import options, show
+from youden.text.printable import printable
+
+if TYPE_CHECKING:
+    from youden.nouns import QualityFacts
+
+
+def _scale(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, float] | None:
+    if said is None:
+        return None
+    try:
+        low, high = (float(word) for word in said.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"{said!r} is no lowest and highest label. Give, for example, 1,5.") from error
+    return low, high
+
+
+_files = click.option(
+    "--labels",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Labels: a table that `youden label` wrote, filled in, or CSV, JSONL or Parquet with columns agent, item and "
+    "a label. Repeatable; an answer may be labelled more than once.",
+)
+_column = click.option("--label", metavar="COLUMN", help="The column that is meant, where there are several.")
+_ends = click.option(
+    "--scale", callback=_scale, metavar="LOW,HIGH", help="The lowest and the highest label there can be. [default: 0,1]"
+)
+
+
+@click.command("label")
+@options.run
+@click.option("--next", "n", type=click.IntRange(min=1), required=True, metavar="N", help="How many answers.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The table to write, a .csv.")
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(["best", "all"]),
+    default="all",
+    show_default=True,
+    help="What labels are for: to find the best agent, or to know all of them.",
+)
+@_files
+@_column
+@_ends
+@click.option("--show-agents", is_flag=True, help="Name the agents. Who labels is blind to them otherwise.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws items, ids and the order."
+)
+@options.json
+def label_command(
+    *,
+    run: Path,
+    n: int,
+    out: Path,
+    purpose: Literal["best", "all"],
+    files: tuple[Path, ...],
+    label: str | None,
+    scale: tuple[float, float] | None,
+    show_agents: bool,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Which answers of RUN to label next.
+
+    Writes a table for whoever labels: an id, the prompt, the answer, the other agents' answers to the item, and an empty column
+    `label`, in random order and without agents' names. Whose answers they are, and with what probability each was drawn, stands
+    in the .json beside it: keep both together. Fill in 0 or 1, grades, or win, tie and loss; leave out what you cannot tell.
+
+    Labels that are there (--labels) count: no answer is chosen twice. Given an agent, items are drawn at random.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.quality import read_answers
+    from youden.practice.to_label import choose_to_label
+
+    folder = RunFolder(run)
+    known = read_answers(folder, files, label=label, scale=scale) if files else None
+    written = choose_to_label(folder, n, out, purpose=purpose, known=known, show_agents=show_agents, seed=seed)
+    words = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
+    if as_json:
+        show.print_json(
+            {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
+        )
+    else:
+        click.echo(printable(str(out)))
+        show.note(
+            f"{sum(written.given.values())} answers of {len(written.given)} agents; whose they are: {written.key}"
+        )
+    show.note(f"fill in the column label, then: youden quality {shlex.quote(str(run))} {words}")
+
+
+@click.command("quality")
+@options.run
+@_files
+@_column
+@_ends
+@options.json
+def quality_command(
+    *,
+    run: Path,
+    files: tuple[Path, ...],
+    label: str | None,
+    scale: tuple[float, float] | None,
+    as_json: bool,
+) -> None:
+    """What a label would say of RUN's agents on average, from few labels and ability together.
+
+    Labels decide where ability misleads, and ability saves labels where it does not: quality lies between an agent's own label
+    mean and what ability lets one expect, by how well ability predicts labels here. An agent off that line is named.
+
+    Writes quality.csv and quality.json; the ranking and every other file stay as they are.
+    """
+    from youden.data.folder.run_folder import RunFolder
+    from youden.practice.quality import estimate_quality
+
+    if not files:
+        raise click.UsageError(
+            "Give --labels FILE. `youden label RUN --next 30 --out to-label.csv` says what to label."
+        )
+    found = estimate_quality(RunFolder(run), files, label=label, scale=scale)
+    if as_json:
+        show.print_json(asdict(found))
+        return
+    show_quality(found)
+
+
+def show_quality(found: QualityFacts) -> None:
+    """The table, then what it comes to."""
+    from youden.practice.quality import quality_table
+
+    show.draw(quality_table(found))
+    for line in found.words:
+        click.echo(printable(line))

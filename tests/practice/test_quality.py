@@ -1,0 +1,194 @@
+"""Quality of a run from a few labels: what is chosen to label, what files say, and that ability stays as it was."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import youden as package
+from commands import Youden, write_config, write_pool
+from youden.data.folder.run_folder import RunFolder
+from youden.practice.quality import read_answers
+from youden.practice.to_label import choose_to_label, plain
+
+K, J = 7, 12
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fitted run of a pool whose texts are there."""
+    place = tmp_path_factory.mktemp("quality")
+    write_pool(place / "pool.csv", n_agents=K, n_items=J)
+    text = (place / "pool.csv").read_text(encoding="utf-8")
+    (place / "pool.csv").write_text(text.replace("prompt 3", "=HYPERLINK(1)"), encoding="utf-8")
+    write_config(place / "c.yaml", pool=str(place / "pool.csv"), judge="lexical", out=str(place / "run"))
+    from youden.cli.asking import run_command
+
+    run_command.main([str(place / "c.yaml")], standalone_mode=False)
+    return place / "run"
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> RunFolder:
+    shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True)
+    return RunFolder(tmp_path / "run")
+
+
+def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
+    """Labels as a spreadsheet writes them: 1 for the later agents more often; every fifth is left out."""
+    key = {one["id"]: one for one in json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))["answers"]}
+    rng = np.random.default_rng(seed)
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for at, row in enumerate(rows):
+        chance = (1 + int(key[row["id"]]["agent"][1:])) / (K + 1)
+        row["label"] = "" if at % 5 == 4 else str(int(rng.random() < chance))
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def digests(run: RunFolder) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in run.path.iterdir() if file.is_file()}
+
+
+def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
+    before = digests(run)
+    table = tmp_path / "to-label.csv"
+    assert youden("label", str(run.path), "--next", "30", "--out", str(table)).code == 0
+    rows = fill_in(table)
+    done = youden("quality", str(run.path), "--labels", str(table), "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["n_labels"] == sum(bool(row["label"]) for row in rows) == 24
+    assert sorted(one["agent"] for one in found["agents"]) == [f"a{k}" for k in range(K)]
+    assert digests(run) == before | {name: digests(run)[name] for name in ("quality.csv", "quality.json")}
+    assert run.read_quality().agents[0].agent == found["best"]
+    shown = youden("quality", str(run.path), "--labels", str(table))
+    assert "Best by quality" in shown.out
+
+
+def test_who_labels_sees_no_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
+    written = choose_to_label(run, K * J, tmp_path / "all.csv")
+    text = written.table.read_text(encoding="utf-8")
+    with written.table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    key = json.loads(written.key.read_text(encoding="utf-8"))
+    assert len({(one["agent"], one["item"]) for one in key["answers"]}) == len(rows) == K * J
+    assert list(rows[0]) == ["id", "prompt", "text", *(f"other_{i}" for i in range(1, K)), "label"]
+    assert not any(row["label"] for row in rows)
+    assert sum(row["prompt"] == "'=HYPERLINK(1)" for row in rows) == K
+    assert not any(f",{start}" in text for start in ("=", "+", "@"))
+    agents = [one["agent"] for one in key["answers"]]
+    assert agents != sorted(agents)
+    named = choose_to_label(run, 3, tmp_path / "named.csv", show_agents=True)
+    assert "shown_agent" in named.table.read_text(encoding="utf-8")
+
+
+def test_labels_that_are_there_count_and_no_answer_comes_twice(run: RunFolder, tmp_path: Path) -> None:
+    seen: set[tuple[str, str]] = set()
+    files: list[Path] = []
+    for step in range(3):
+        known = read_answers(run, files) if files else None
+        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", known=known, purpose="best").table
+        new = {(one["agent"], one["item"]) for one in json.loads(table.with_suffix(".json").read_text())["answers"]}
+        assert not new & seen
+        with table.open(encoding="utf-8", newline="") as file:
+            rows = [row | {"label": "1"} for row in csv.DictReader(file)]
+        pd.DataFrame(rows).to_csv(table, index=False)
+        seen |= new
+        files.append(table)
+    assert len(read_answers(run, files).value) == 60
+
+
+def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Path) -> None:
+    def items(purpose: str) -> int:
+        table = choose_to_label(run, 21, tmp_path / f"{purpose}.csv", purpose=purpose).table  # type: ignore[arg-type]
+        return len({one["item"] for one in json.loads(table.with_suffix(".json").read_text())["answers"]})
+
+    assert items("best") == 3
+    assert items("all") > 6
+
+
+def test_given_an_agent_items_are_drawn_with_the_probability_that_is_said(run: RunFolder, tmp_path: Path) -> None:
+    drawn = np.zeros(J)
+    for seed in range(200):
+        table = choose_to_label(run, K * 3, tmp_path / f"{seed}.csv", seed=seed).table
+        answers = json.loads(table.with_suffix(".json").read_text())["answers"]
+        assert {one["probability"] for one in answers} == {3 / J}
+        drawn += np.bincount([int(one["item"][1:]) for one in answers if one["agent"] == "a2"], minlength=J)
+    assert np.abs(drawn / 200 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 200)
+
+
+def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: RunFolder, tmp_path: Path) -> None:
+    rows = [{"agent": f"a{k}", "item": f"i{j}", "grade": 1 + (k + j) % 5} for k in range(K) for j in range(4)]
+    pd.DataFrame([*rows, *rows]).to_csv(tmp_path / "g.csv", index=False)
+    answers = read_answers(run, [tmp_path / "g.csv"], scale=(1, 5))
+    assert len(answers.value) == len(rows)
+    assert answers.unit.min() == 0.0
+    assert answers.unit.max() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "slug"),
+    [
+        ("agent,accuracy\na0,1\n", [], "quality-items"),
+        ("agent,item,grade\na0,i1,4\n", [], "quality-scale"),
+        ("agent,item,ok,fine\na0,i1,1,0\n", [], "quality-column"),
+        ("id,label\n1234,1\n", [], "labels-key"),
+        ("agent,item,ok\nnobody,i1,1\n", [], "labels-unknown"),
+        ("agent,item,ok\na0,i1,1\n", ["--scale", "1,1"], "quality-scale"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
+    youden: Youden, run: RunFolder, tmp_path: Path, text: str, words: list[str], slug: str
+) -> None:
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
+    done = youden("quality", str(run.path), "--labels", "labels.csv", *words)
+    assert done.code == 2
+    assert f"[{slug}]" in done.err
+    assert not run.has("quality.json")
+
+
+def test_a_table_that_may_hold_labels_is_not_written_over(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("mine", encoding="utf-8")
+    done = youden("label", str(run.path), "--next", "5", "--out", "t.csv")
+    assert "[label-out]" in done.err
+    assert (tmp_path / "t.csv").read_text(encoding="utf-8") == "mine"
+
+
+def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+    rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(6)]
+    pd.DataFrame(rows).to_csv(tmp_path / "l.csv", index=False)
+    found = json.loads(youden("quality", str(run.path), "--labels", "l.csv", "--json").out)
+    ranking = pd.read_csv(run.file("ranking.csv"))
+    table = package.quality(ranking, pd.DataFrame(rows))
+    assert table.quality.tolist() == [one["quality"] for one in found["agents"]]
+    assert table.agent.tolist() == [one["agent"] for one in found["agents"]]
+
+
+def test_what_a_spreadsheet_would_run_begins_with_an_apostrophe() -> None:
+    for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "\r=1", "＝1"):
+        assert plain(text).startswith("'")
+    assert plain("1 + 1 = 2") == "1 + 1 = 2"
+
+
+def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+    table = choose_to_label(run, 20, tmp_path / "t.csv").table
+    fill_in(table)
+    assert youden("quality", str(run.path), "--labels", str(table)).code == 0
+    assert run.read_quality().tables == run.tables_digest()
+    run.write_quality(replace(run.read_quality(), tables="other"))
+    assert run.read_quality().tables != run.tables_digest()
