@@ -317,7 +317,7 @@ class RunFolder:
 
     def write_quality(self, found: QualityFacts) -> None:
         """quality.csv and quality.json."""
-        sheets.write_quality(self.file("quality.csv"), found.agents)
+        csv_tables.write_quality(self.file("quality.csv"), found.agents)
         self._write_json("quality.json", found)
 
     def read_quality(self) -> QualityFacts:
