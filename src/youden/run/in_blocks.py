@@ -27,9 +27,7 @@ from youden.stats.additive.trial_fit import PairBlock
 BYTES_OF_A_TRIAL = 250
 """What arrays take at their peak, measured on a cyclic run of ten million trials."""
 
-NOT_MADE = StandingFacts(
-    (), None, 0, (), message="The engine blocks does not make it; `youden fit --engine arrays` does."
-)
+NOT_MADE = StandingFacts((), None, 0, (), message="Blocks of items do not make it; `youden fit --engine arrays` does.")
 
 
 def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | None:
@@ -56,7 +54,7 @@ def fit_in_blocks(folder: RunFolder, *, target: Target, rules: PartnerRules | No
     rules = partner_rules(folder, agents := folder.read_pool().agents, rules)
     if why := left_to_arrays(plan, target, rules):
         raise ConfigError(
-            f"The engine blocks does not fit {why}. Say --engine arrays, on a machine with about "
+            f"Blocks of items cannot fit {why}. Say --engine arrays, on a machine with about "
             f"{len(of) * BYTES_OF_A_TRIAL / 1e9:.1f} GB free for these {len(of):,} trials.",
             slug="engine-refused",
         )
