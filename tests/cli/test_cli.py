@@ -129,6 +129,16 @@ def test_run_prints_six_lines_beside_its_table_and_ends_with_the_way_on(youden: 
     assert youden("run", "mine.yaml", "--calls", "200", "--trials", "9").code == 2
 
 
+def test_a_plan_says_what_it_holds_out_though_nobody_asked(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv")
+    for holdout in (None, 0, 0.2):
+        write_config(
+            tmp_path / "mine.yaml", pool="mine.csv", design="dense", **({} if holdout is None else {"holdout": holdout})
+        )
+        said = youden("plan", "mine.yaml", "--out", f"runs/{holdout}").err
+        assert ("20% of the cells held out as 'dense' does, `holdout: 0` ranks by all" in said) == (holdout is None)
+
+
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_way_on_is_a_command_that_tells_more(youden: Youden, tmp_path: Path, gaps: bool) -> None:
     write_pool(tmp_path / "mine.csv", n_agents=6, n_items=60)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,60 @@ def test_an_option_that_does_not_fit_is_an_error_that_says_so(
     assert ended.code == 2
     assert said in " ".join(ended.err.split())
     assert not (tmp_path / "runs").exists()
+
+
+def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "all.csv", n_agents=5, n_items=20)
+    whole = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "mine.csv").write_text("".join(one for one in whole if not one.startswith("a3")), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text("pool: mine.csv\ntrials: 30\n", encoding="utf-8")
+    assert youden("run", "mine.yaml", "--quiet").code == 0
+    (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
+    refused = youden("run", "mine.yaml")
+    assert refused.code == 2
+    found = re.search(
+        r"1 agent came to its pool; let them join it: `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err
+    )
+    assert found, refused.err
+    assert "[run-other]" in refused.err
+    assert found[1].startswith("extend ")
+    grown = youden(*found[1].split())
+    assert grown.code == 0, grown.err
+    assert "a3" in grown.out
+    assert youden("fit", "runs/mine").code == 0
+    assert youden("run", "runs/mine/config.yaml", "--quiet").code == 0
+
+
+def test_a_long_error_is_cut_and_keeps_its_name(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text(",".join(f"column of a long name {n}" for n in range(300)), encoding="utf-8")
+    ended = youden("import", "table", "wide.csv", "--out", "p")
+    assert ended.code == 2
+    assert len(ended.err) <= 620
+    assert ended.err.rstrip().endswith("]")
+
+
+def test_ids_that_act_are_one_line_and_items_that_are_lost_are_named(youden: Youden, tmp_path: Path) -> None:
+    rows = [{"agent": f"a{i}", "item": f"q{j}" + "\n" * (j == 3), "text": "t"} for i in range(3) for j in range(4)]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    ended = youden("import", "table", "x.jsonl", "--out", "p", "--allow-dropped")
+    assert ended.code == 0, ended.err
+    lines = ended.err.splitlines()
+    assert len([line for line in lines if "control character" in line]) == 1
+    assert any("3 left out: the item id holds the control character U+000A" in line for line in lines)
+    assert any("1 item lost, for no response to it could be used: q3" in line for line in lines)
+
+
+def test_check_says_what_is_true_of_several_agents_once_and_names_stand_ins(youden: Youden, tmp_path: Path) -> None:
+    write_pool(tmp_path / "mine.csv", n_agents=4)
+    text = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines()
+    text[3] = "a0,i2,#REF!,prompt 2,g"
+    text[20] = "a1,i7,NaN,prompt 7,g"
+    (tmp_path / "mine.csv").write_text("\n".join(text), encoding="utf-8")
+    ended = youden("check", "mine.csv")
+    assert (
+        "2 responses look like what a program writes in place of one: #REF! (1), NaN (1), by 'a0', 'a1'." in ended.out
+    )
+    assert max(map(len, ended.out.splitlines())) <= 640
+    slugs = re.findall(r"^\d+\. .*\[([\w-]+)\]$", ended.out, re.MULTILINE)
+    effects = re.findall(r"^   (?!To do)(.*)$", ended.out, re.MULTILINE)
+    assert len(set(zip(slugs, effects, strict=False))) == len(slugs)

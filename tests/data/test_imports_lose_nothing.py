@@ -223,3 +223,18 @@ def test_inspect_epochs_are_kept_in_their_order(tmp_path: Path) -> None:
     assert cells(imported) == {("m", "s"): "said 1"}
     assert repeats(imported) == [("m", "s", n, f"said {n}") for n in (1, 2, 3)]
     assert imported.n_dropped == 0
+
+
+def test_a_sample_that_failed_is_left_out_with_what_the_tool_said(tmp_path: Path) -> None:
+    good = {"id": 1, "epoch": 1, "input": "Say.", "output": {"choices": [{"message": {"content": "said"}}]}}
+    bad = {"id": 2, "epoch": 1, "input": "Say.", "error": {"message": "RateLimitError: 429, slow down\nTraceback"}}
+    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [good, bad]}
+    imported = load("inspect", write(tmp_path / "log.json", whole=log))
+    assert imported.left_out == {"the sample failed": 1}
+    assert any("sample 2: RateLimitError: 429, slow down)" in note for note in imported.notes)
+    rows = [
+        {"provider": "p", "testIdx": 0, "response": {"output": "said"}},
+        {"provider": "p", "testIdx": 1, "error": "timeout after 30 s"},
+    ]
+    promptfoo = load("promptfoo", write(tmp_path / "results.json", whole={"results": {"results": rows}}))
+    assert any("timeout after 30 s" in note for note in promptfoo.notes)

@@ -14,11 +14,12 @@ import yaml
 from commands import Youden, write_config
 from pools import make_pool
 from youden import streams
-from youden.data.folder.run_config import load_run_config
+from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.protocol import plan as planning
 from youden.run.pipeline import fit_run, judge_run, plan_run
+from youden.run.run_plan import draw_run_plan
 
 KEYS = {"pool": "pool", "judge": "lexical"}
 
@@ -148,3 +149,26 @@ def test_a_config_from_a_folder_keeps_its_budget_where_the_default_has_changed(
     drawn = yaml.safe_load((here / "runs/some/config.yaml").read_text())["drawn"]
     assert drawn.keys() == {"pool", "budget"}
     assert len(first) <= drawn["budget"]
+
+
+def test_the_cap_in_money_is_the_budget_of_a_search_that_names_no_other(tmp_path: Path) -> None:
+    write_pool(make_pool(12, 100), tmp_path / "p")
+
+    def most(**said: object) -> int:
+        keys = {
+            "name": "x",
+            "pool": str(tmp_path / "p"),
+            "judge": "gpt-4o-mini",
+            "top": 1,
+            "max_cost": 100.0,
+            **said,
+        }
+        plan = draw_run_plan(RunConfig.model_validate(keys))[1]
+        assert plan.rounds is not None
+        assert plan.rounds.n_paired is not None
+        return plan.rounds.n_paired
+
+    usual = most(judge="lexical")
+    assert most() > usual > most(max_cost=0.05)
+    assert most(calls=400) < 400
+    assert 1.9 < most(max_cost=0.1) / most(max_cost=0.05) < 2.3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -61,6 +62,8 @@ COMMANDS = {name: place for group in HEADINGS.values() for name, place in group.
 
 IDLE = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Tells threads that multiply matrices for numpy to sleep when there is nothing to do; else each spins on after every product."""
+MOST_SAID = 600
+"""Characters of an error as it is printed."""
 UNDECIDED = 3
 """What a gate ends with that could not tell; it is no error."""
 
@@ -163,7 +166,10 @@ def _command() -> str:
 
 
 def _complain(message: str) -> None:
-    _say(f"error: {message}")
+    said, slug = message, ""
+    if len(message) > MOST_SAID and (found := re.search(r" \[[\w-]+\]$", message)):
+        said, slug = message[: MOST_SAID - 60], f" … ({len(message) - MOST_SAID + 60:,} more characters){found[0]}"
+    _say(f"error: {said}{slug}")
 
 
 def _say(message: str) -> None:

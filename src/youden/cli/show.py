@@ -125,7 +125,7 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
     counted = coverage(plan)
     note(
         f"plan: {plan.design}, {cost.cells:,} of {plan.n_agents * plan.n_items:,} cells, {cost.calls:,} calls "
-        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}"
+        f"({share:.1f} % of dense), {cost_in_words(cost, judge)}{_held_out(plan)}"
     )
     if cost.pace:
         note(f"plan: {minutes(cost.minutes)} ({cost.pace})")
@@ -144,6 +144,13 @@ def show_plan(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None =
         note(f"plan: {line}")
 
 
+def _held_out(plan: Plan) -> str:
+    """That a part is held out though nobody asked for it."""
+    if not plan.split.n_holdout or plan.asked is None or plan.asked.holdout is not None:
+        return ""
+    return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
+
+
 def show_plan_line(plan: Plan, cost: Cost, judge: str, *, expected: Expected) -> None:
     """The same in one line, on standard error."""
     usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
@@ -151,7 +158,7 @@ def show_plan_line(plan: Plan, cost: Cost, judge: str, *, expected: Expected) ->
     width = f", about ± {expected.half_width[1.0][1]:.3f}" if 1.0 in expected.half_width else ""
     note(
         f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
-        f"{usd}{width}"
+        f"{usd}{width}{_held_out(plan)}"
     )
 
 

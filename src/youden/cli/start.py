@@ -68,6 +68,15 @@ def check_command(source: Path, seed: int, every: bool, as_json: bool) -> None:
     _draw(checked, f"what judging would take, by {'each design at its own budget' if every else by}")
 
 
+MOST_ALIKE, MOST_FINDING = 3, 600
+"""Findings that say the same of several agents are shown as one, with so many of their sentences, and characters."""
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or as much of it as there is room for."""
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
 def _draw(checked: Checked, title: str) -> None:
     counts = checked.counts
     words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words in the mean"
@@ -78,10 +87,13 @@ def _draw(checked: Checked, title: str) -> None:
     )
     for line in checked.notes:
         show.note(f"note: {line}")
-    for number, finding in enumerate(checked.findings, 1):
-        click.echo(
-            f"\n{number}. {printable(finding.says)} [{finding.slug}]\n   {finding.effect}\n   To do: {finding.todo}"
-        )
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for finding in checked.findings:
+        alike.setdefault((finding.slug, finding.effect, finding.todo), []).append(finding.says)
+    for number, ((slug, effect, todo), said) in enumerate(alike.items(), 1):
+        more = f" And {len(said) - MOST_ALIKE:,} more like these: --json has them." if len(said) > MOST_ALIKE else ""
+        says = shortened(" ".join(said[:MOST_ALIKE]) + more, MOST_FINDING)
+        click.echo(f"\n{number}. {printable(says)} [{slug}]\n   {effect}\n   To do: {todo}")
     click.echo("\nNothing found that a ranking would suffer from." if not checked.findings else "")
     if not checked.costs:
         return

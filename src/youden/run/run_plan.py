@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youden.data.folder.joined_pools import run_pools
+from youden.data.folder.joined_pools import join_agents, join_items, part_of, run_pools
 from youden.data.folder.run_config import DrawnAs, ExtensionStep, RunConfig
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError, RunFolderError
+from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import REPLAY
-from youden.judging.config.judge_files import JudgeConfig
+from youden.judging.config.judge_files import JudgeConfig, load_judge_config
+from youden.judging.estimate import estimate
 from youden.nouns import Extension as Extended
 from youden.nouns import Json, Plan, Pool
 from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
-from youden.protocol.designs.adaptive import GOALS, Width
+from youden.protocol.designs.adaptive import GOALS, Adaptive, Width
 from youden.protocol.extending import add_agents, add_calls, add_items
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
-from youden.text.sentences import near
+from youden.text.sentences import counted, near
 
 _NOT_OPTIONS = {"calls", "percent", "trials", "holdout_partners", "trials_of"}
 
@@ -59,7 +62,9 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if other and not folder.has("verdicts.parquet"):
         return RunPlan(pools[-1], _drawn(config, pools), None)
     if other:
-        raise _holds(folder, f"the answers to another plan: {'; '.join(other)}")
+        raise _holds(
+            folder, f"the answers to another plan: {'; '.join(other)}", way=_join_them(config, folder, kept, pools[0])
+        )
     if config.trials_of is not None:
         return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
     if kept.design in GOALS:
@@ -88,6 +93,13 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         other = RunFolder(Path(config.trials_of)).read_plan()
         return subsample(other, pools[-1], calls=config.calls, seed=config.seed)
     design, options = config.asked_design
+    budget = None if drawn is None else drawn.budget
+    if (
+        budget is None
+        and design == Adaptive.name
+        and (config.calls, config.percent, config.trials) == (None, None, None)
+    ):
+        budget = _affordable(config, pools[0], design, options)
     plan = make_plan(
         pools[0],
         design=design,
@@ -101,7 +113,7 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
         holdout_partners=config.holdout_partners,
         options=options,
         seed=config.seed,
-        default_budget=None if drawn is None else drawn.budget,
+        default_budget=budget,
     )
     if config.n_independent is not None and plan.independent == "twin":
         raise ConfigError(
@@ -114,6 +126,22 @@ def _drawn(config: RunConfig, pools: Sequence[Pool]) -> Plan:
 
         refuse_out_of_reach(plan)
     return _extended(plan, config.extensions, pools[1:])
+
+
+_OF_CAP = 0.9
+"""The share of a cap that a search plans to spend: calls are paid by what they turn out to take."""
+
+
+def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
+    """Calls that the cap in money pays for, at most all there are; None where nothing costs anything, or nobody knows what."""
+    judge = load_judge_config(config.judge)
+    if not config.max_cost or not judge.makes_calls:
+        return None
+    pilot = make_plan(pool, design=design, options=options, rule=config.rule, holdout=config.holdout, seed=config.seed)
+    cost = estimate(pilot, pool, judge)
+    if not cost.usd:
+        return None
+    return min(int(_OF_CAP * config.max_cost * cost.calls / cost.usd), pilot.n_dense_calls) or None
 
 
 def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
@@ -247,10 +275,30 @@ def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) ->
         raise _holds(folder, "another judge's answers")
 
 
-def _holds(folder: RunFolder, other: str) -> RunFolderError:
+def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:
+    """Where the file was given more agents or items, and all else is as it was: the command by which they join, and its cost."""
+    was = extensions_of(kept)
+    part = part_of(pool, kept.agent_ids[: was.anchors], kept.item_ids[: was.items])
+    if config.extensions or was.steps or part is None or part.digest != was.pool:
+        return ""
+    what = "agents" if pool.n_agents > part.n_agents else "items"
+    n = pool.n_agents - part.n_agents if what == "agents" else pool.n_items - part.n_items
+    cost = ""
+    with suppress(YoudenError):
+        join, add = (join_agents, add_agents) if what == "agents" else (join_items, add_items)
+        joined, judge = join(part, pool), load_judge_config(config.judge)
+        plan = add(plan_without_follow_ups(kept), joined)
+        usd = [estimate(one, joined, judge).usd for one in (plan, kept)]
+        dollars = "" if None in usd else f", ${(usd[0] or 0) - (usd[1] or 0):,.2f}"
+        cost = f" (about {len(plan) - len(kept):,} calls{dollars})"
+    command = shlex.join(["youden", "extend", str(folder.path), f"--{what}", config.pool])
+    return f"{counted(n, what.removesuffix('s'))} came to its pool; let them join it: `{command}`{cost}. Or give"
+
+
+def _holds(folder: RunFolder, other: str, *, way: str = "") -> RunFolderError:
     return RunFolderError(
-        f"{folder.path} holds {other}. Give this run another name or --out; with the old run's store (`store:` or --store) "
-        "nothing it paid for is asked again.",
+        f"{folder.path} holds {other}. {way or 'Give'} this run another name or --out; with the old run's store (`store:` or "
+        "--store) nothing it paid for is asked again.",
         slug="run-other",
     )
 

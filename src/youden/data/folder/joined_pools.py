@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from youden.data.folder.run_config import RunConfig
+from youden.data.folder.run_files import PoolFile, parse, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
 from youden.nouns import Pool
@@ -17,7 +19,7 @@ _SHOWN = 5
 
 def run_pools(config: RunConfig) -> list[Pool]:
     """The pool of a run as it was first, and after each of its extensions. Raises: PoolError."""
-    pools = [read_pool(config.pool)]
+    pools = [_as_it_was(config, read_pool(config.pool))]
     for step in config.extensions:
         if step.agents is not None:
             pools.append(join_agents(pools[-1], read_pool(step.agents)))
@@ -26,6 +28,37 @@ def run_pools(config: RunConfig) -> list[Pool]:
         else:
             pools.append(pools[-1])
     return pools
+
+
+def _as_it_was(config: RunConfig, pool: Pool) -> Pool:
+    """The rows of a file that were there when the run began, where it was given more since and pool.json knows who was there."""
+    file = config.folder / "pool.json"
+    if config.drawn is None or pool.digest == config.drawn.pool or not file.is_file():
+        return pool
+    there = parse(file, read_bytes(file), TypeAdapter(PoolFile)).summary()
+    agents, items = [agent.id for agent in there.agents], there.item_ids
+    fewer = {step.agents is not None for step in config.extensions} | {False}
+    sizes = [(n, len(items)) for n in range(len(agents), 1 if True in fewer else len(agents) - 1, -1)]
+    if any(step.items is not None for step in config.extensions):
+        sizes += [(len(agents), n) for n in range(len(items) - 1, 1, -1)]
+    for n, m in sizes:
+        part = part_of(pool, agents[:n], items[:m])
+        if part is not None and part.digest == config.drawn.pool:
+            return part
+    return pool
+
+
+def part_of(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> Pool | None:
+    """The responses of these agents to these items, in this order; None where one of them is not in `pool`."""
+    row = {agent.id: k for k, agent in enumerate(pool.agents)}
+    column = {item.id: j for j, item in enumerate(pool.items)}
+    if not (set(agents) <= row.keys() and set(items) <= column.keys()):
+        return None
+    rows, columns = [row[name] for name in agents], [column[name] for name in items]
+    blocks = [block[np.ix_(rows, columns)] for block in pool.blocks]
+    while len(blocks) > 1 and all(text is None for text in blocks[-1].flat):
+        blocks.pop()
+    return Pool.of_blocks(tuple(pool.agents[k] for k in rows), tuple(pool.items[j] for j in columns), blocks, pool.name)
 
 
 def read_run_pool(config: RunConfig) -> Pool:

@@ -110,6 +110,20 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Json]]]:
         yield place, as_object(value, place)
 
 
+def error_said(error: Json) -> str:
+    """What a tool says of a failure, to stand behind its place: the first line, in short; empty where it says nothing.
+
+    >>> error_said({"message": "429: slow down\\n…"}), error_said(None)
+    (': 429: slow down', '')
+    """
+    said = inner(error, "message") or inner(error, "error") or error
+    first = next((line.strip() for line in said.splitlines() if line.strip()), "") if isinstance(said, str) else ""
+    return f": {first[:MOST_SAID]}{'…' * (len(first) > MOST_SAID)}" if first else ""
+
+
+MOST_SAID = 160
+
+
 def as_object(value: Json, place: Path | str) -> dict[str, Json]:
     """`value`, if it is an object. Raises: ImportFormatError [import-format]."""
     if not isinstance(value, dict):

@@ -21,6 +21,7 @@ from youden.data.importers.foreign_files import (
     as_list,
     as_object,
     distinct,
+    error_said,
     files_of,
     inner,
     parse_json,
@@ -80,7 +81,9 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             failed = sample.get("error") or inner(sample, "output", "error")
             text = _response(sample)
             if text is None or (failed and not text):
-                joiner.leave_out("the sample failed" if failed else "the sample has no output", place)
+                joiner.leave_out(
+                    "the sample failed" if failed else "the sample has no output", f"{place}{error_said(failed)}"
+                )
                 continue
             item = sample.get("id")
             joiner.add(

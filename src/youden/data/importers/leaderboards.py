@@ -13,6 +13,7 @@ from youden.data.importers.foreign_files import (
     as_list,
     as_object,
     distinct,
+    error_said,
     files_of,
     inner,
     read_json,
@@ -170,6 +171,7 @@ class _Result:
     failed: bool
     variables: bytes | None
     prompt: Json = None
+    error: str = ""
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
@@ -194,7 +196,9 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
         for result in results:
             test = result.test if result.variables is None else first_of.setdefault(result.variables, result.test)
             if result.output is None:
-                joiner.leave_out("the call failed" if result.failed else "no text (null)", result.place)
+                joiner.leave_out(
+                    "the call failed" if result.failed else "no text (null)", f"{result.place}{result.error}"
+                )
                 continue
             joiner.add(
                 f"{result.provider} · {result.label}" if several else result.provider,
@@ -220,6 +224,7 @@ def _of_json(file: Path, by_variables: dict[bytes, int]) -> Iterator[_Result]:
             test=at,
             output=inner(row, "response", "output"),
             failed=bool(row.get("error")),
+            error=error_said(row.get("error")),
             variables=key if said else None,
             prompt=inner(row, "prompt", "raw"),
         )

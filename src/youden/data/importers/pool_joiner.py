@@ -18,9 +18,11 @@ from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, w
 from youden.errors import ImportFormatError
 from youden.nouns import Agent, Item, Pool
 from youden.nouns.pool import Bools, Objects
-from youden.text.printable import acts
+from youden.text.printable import acts, printable
+from youden.text.sentences import counted
 
 LISTED = 5
+_SHOWN = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class Joiner:
     _left_out: Counter[str] = field(default_factory=Counter)
     _dropped: dict[str, Counter[str]] = field(default_factory=dict)
     _places: dict[str, str] = field(default_factory=dict)
+    _refused: dict[str, None] = field(default_factory=dict)
     _prompts: dict[str, str] = field(default_factory=dict)
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -120,10 +123,15 @@ class Joiner:
         if agent_id is None or item_id is None:
             self.drop(agent, "no agent id" if agent_id is None else "no item id", place)
             return
-        if problem := acts(agent_id) or acts(item_id):
-            self.drop(agent_id, f"the id {agent_id if acts(agent_id) else item_id!r} {problem}", place)
-            return
+        for noun, one in (("agent", agent_id), ("item", item_id)):
+            if problem := acts(one):
+                self._refused.setdefault(printable(item_id))
+                self.drop(
+                    printable(agent_id), f"the {noun} id {problem.rstrip('.')}", f"{place}: {printable(one)[:_SHOWN]!r}"
+                )
+                return
         if not isinstance(text, str):
+            self._refused.setdefault(item_id)
             self.drop(agent_id, f"the text is no string but {type(text).__name__}", place)
             return
         at = (
@@ -165,6 +173,12 @@ class Joiner:
                 f"'{self.name}' gives no response. {'; '.join(account) or 'There are no rows'}. "
                 "Give files with at least one response as text.",
                 slug="import-empty",
+            )
+        if lost := [item for item in self._refused if item not in self._items]:
+            more = f" and {len(lost) - LISTED:,} more" if len(lost) > LISTED else ""
+            account.append(
+                f"{counted(len(lost), 'item')} lost, for no response to {'it' if len(lost) == 1 else 'them'} could be used: "
+                f"{', '.join(item[:_SHOWN] for item in lost[:LISTED])}{more}"
             )
         if self._prompts:
             place, first = next(iter(self._prompts.items()))

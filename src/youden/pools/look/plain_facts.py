@@ -6,6 +6,7 @@ answers, whatever its language; where scripts or tasks leave few of them to the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,6 +20,11 @@ from youden.nouns.pool import Floats
 from youden.pools.look.checked import LookedAt, listed
 from youden.streams import own_stream
 
+STANDS_IN = re.compile(
+    r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\])\s*",
+    re.IGNORECASE,
+)
+"""What a spreadsheet shows where a formula failed, and what programs print for nothing."""
 AN_AGENT = 12
 MOST = 6_000
 LEAST_CHARACTERS = 40
@@ -213,6 +219,7 @@ def plain_findings(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
         *_small(pool),
         *_gaps(pool),
         *_blank(pool),
+        *_stand_ins(pool),
         *_long(pool, length),
         *_out_of_proportion(pool, length),
         *_damaged(pool),
@@ -293,6 +300,29 @@ def _blank(pool: Pool) -> list[Finding]:
             "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
             agents=named,
             facts={"share": float((blank / n_own).max())},
+        )
+    ]
+
+
+def _stand_ins(pool: Pool) -> list[Finding]:
+    found: Counter[str] = Counter()
+    agents: dict[str, None] = {}
+    for agent, row in zip(pool.agents, pool.texts, strict=True):
+        for text in row:
+            if text is not None and len(text) < LEAST_CHARACTERS and STANDS_IN.fullmatch(text):
+                found[text.strip()] += 1
+                agents.setdefault(agent.id)
+    if not found:
+        return []
+    named = ", ".join(f"{text} ({n:,})" for text, n in found.most_common(5))
+    return [
+        Finding(
+            "stand-ins",
+            f"{found.total():,} responses look like what a program writes in place of one: {named}, by {listed(tuple(agents))}.",
+            "They are judged like any other response: their paired calls get a no, or a yes where two agents have the same.",
+            "Leave these rows out, which makes the cells missing, or import the answers again.",
+            agents=tuple(agents),
+            facts={"n": found.total()},
         )
     ]
 
