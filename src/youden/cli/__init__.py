@@ -132,15 +132,15 @@ def main() -> None:
         what = f"{error.filename or 'A file'}: {error.strerror or error}"
         _complain(f"{what}. Check the path, its permissions and the disk. [file]")
         sys.exit(2)
-    except Exception as error:
-        _complain(_of_a_plug_in(error))
-        sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort) as stop:
         came = stop if isinstance(stop, Stopped) else stop.__cause__
         number = came.number if isinstance(came, Stopped) else signal.SIGINT
         with suppress(OSError):
             click.echo(_last_words(number), err=True)
         sys.exit(128 + number)
+    except Exception as error:
+        _complain(_of_a_plug_in(error))
+        sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
