@@ -314,6 +314,16 @@ def test_a_key_in_no_file_is_said_and_nothing_is_sent(
     assert "[judge-no-key]" in ended.err
 
 
+def test_a_first_config_takes_a_judge_whose_key_is_in_a_file(here: Path, youden: Youden) -> None:
+    for key, judge in ((None, "lexical"), (KEY, "gpt-4o-mini")):
+        if key is not None:
+            (here / ".env").write_text(f"OPENAI_API_KEY={key}\n")
+        assert youden("init", "in/pool", "--out", f"{judge}.yaml").code == 0
+        text = (here / f"{judge}.yaml").read_text(encoding="utf-8")
+        assert f"\njudge: {judge}\n" in text
+        assert KEY not in text
+
+
 def test_a_file_of_keys_that_cannot_be_read_is_named(here: Path, youden: Youden) -> None:
     (here / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\x00")
     ended = youden("run", "in/r.yaml")

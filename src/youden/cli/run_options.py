@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _OF_CONFIG: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "judge": click.option("--judge", help="Another judge: a name in configs/judges/, or a path that ends in .yaml."),
+    "judge": click.option(
+        "--judge", help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."
+    ),
     "out": click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]"),
     "store": options.store("the config's, else YOUDEN_STORE, else verdicts.db in the run's folder"),
     "max_cost": options.max_cost,

@@ -206,9 +206,9 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
     Without JUDGE: each extra, whether it is there, and which commands need it; each judge, and whether its key is set. Nothing is
     asked.
 
-    JUDGE is a name in configs/judges/, or a path that ends in .yaml. It is sent one call: key, reachability, model served,
-    parse, log-probabilities, price and latency. A model that turns a request for log-probabilities down is sent a second call
-    without it. Exit codes: 0 usable, warnings or not; 2 not usable.
+    JUDGE is a name in configs/judges/, a path that ends in .yaml, or a model such as gpt-4o or anthropic/NAME. It is sent one
+    call: key, reachability, model served, parse, log-probabilities, price and latency. A model that turns a request for
+    log-probabilities down is sent a second call without it. Exit codes: 0 usable, warnings or not; 2 not usable.
     """
     if judge is None:
         _installed(as_json=as_json)

@@ -190,7 +190,7 @@ def write_first_config(
     pool, imported = _bring_any(pool, name)
     read = read_pool(pool)
     reads = load_judge_config(READS)
-    chosen = load_judge_config(judge or (READS if environment.get(reads.key_variable or "") else OFFLINE))
+    chosen = load_judge_config(judge or (READS if reads.key_found(environment)[0] else OFFLINE))
     other = reads if chosen.name != READS else load_judge_config(OFFLINE)
     asked = judge or chosen.name
     config = RunConfig.model_validate({"name": name, "pool": str(pool), "judge": asked})
