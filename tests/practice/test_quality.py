@@ -192,3 +192,19 @@ def test_quality_of_an_earlier_ranking_says_so_by_its_digest(youden: Youden, run
     assert run.read_quality().tables == run.tables_digest()
     run.write_quality(replace(run.read_quality(), tables="other"))
     assert run.read_quality().tables != run.tables_digest()
+
+
+def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
+    youden: Youden, run: RunFolder, tmp_path: Path
+) -> None:
+    said = "Quality, from labels"
+    assert youden("report", str(run.path)).code == 0
+    assert said not in run.file("report.html").read_text(encoding="utf-8")
+    table = choose_to_label(run, 20, tmp_path / "t.csv").table
+    fill_in(table)
+    assert youden("quality", str(run.path), "--labels", str(table)).code == 0
+    assert youden("report", str(run.path)).code == 0
+    assert said in run.file("report.html").read_text(encoding="utf-8")
+    assert said in youden("report", str(run.path), "--format", "md").out
+    run.write_quality(replace(run.read_quality(), tables="of an earlier ranking"))
+    assert said not in youden("report", str(run.path), "--format", "md").out

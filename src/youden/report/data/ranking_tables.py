@@ -16,7 +16,7 @@ import regex
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
-from youden.nouns import Finding, Json, RankedBy, RankingRow, Validation
+from youden.nouns import Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.nouns.facts import ChoiceFacts
 from youden.report.data.evidence import ReportTexts, Told
@@ -200,6 +200,12 @@ def _excerpt(prompt: str | None) -> str | None:
 
 
 LABELS = "labels.json"
+
+
+def current_quality(folder: RunFolder) -> QualityFacts | None:
+    """What quality.json says, if it is about the ranking that stands there now. Raises: RunFolderError where it is damaged."""
+    found = folder.read_quality() if folder.has("quality.json") else None
+    return found if found is not None and found.tables == folder.tables_digest() else None
 
 
 def current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, RunFacts, ScoreKind, Validation
+from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
 from youden.nouns.columns import TableColumn
 from youden.nouns.results import ABOUT
 from youden.practice.extend import extension_words
 from youden.report.data.ranking_tables import (
     RankedAgent,
     current_labels,
+    current_quality,
     headed_by,
     headline,
     rank_agents,
@@ -45,7 +46,7 @@ class Summary:
 
     judge: its name, None for an imported run; judged_on: the day its answers were last written, as 2026-11-22 (UTC).
 
-    labels: how far the ranking agrees with labels, None where it was held against none.
+    labels: how far the ranking agrees with labels, None where it was held against none; quality: what labels and ability say.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Summary:
     holdout: HoldoutFacts | None
     facts: RunFacts
     labels: Validation | None
+    quality: QualityFacts | None
     signature: str
     command: str
     judge: str | None
@@ -216,6 +218,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         holdout=facts.holdout,
         facts=facts,
         labels=labels,
+        quality=current_quality(folder),
         signature=signature.text,
         command=folder.command(),
         judge=judge if isinstance(judge, str) else None,

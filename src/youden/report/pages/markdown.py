@@ -54,6 +54,8 @@ def render_markdown(data: ReportData) -> str:
         lines += ["", f"Against {quoted(run.labels.source)}, which no fit has seen:", ""]
         lines += [f"- {quoted(' '.join(label.words))}" for label in run.labels.labels]
         lines += [f"- {quoted(line)}" for line in run.labels.notes]
+    if run.quality is not None:
+        lines += ["", "Quality, from labels:", "", *(f"- {quoted(line)}" for line in run.quality.words)]
     return "\n".join([*lines, "", f"<sub>{quoted(run.signature)}</sub>", ""])
 
 
