@@ -13,10 +13,10 @@ from youden.nouns.pool import Bools, Floats
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.trials.comparisons import Differences
 
-_SIZES = 12
+_SIZES = 8
 """Quantiles are made for so many sizes of an agent's own error, and are read off between them."""
-_HALVINGS = 14
-_AT, _WEIGHT = np.polynomial.hermite_e.hermegauss(24)
+_HALVINGS = 11
+_AT, _WEIGHT = np.polynomial.hermite_e.hermegauss(16)
 """Where normal errors are averaged over, and by what weights."""
 MARGIN, LEAST_MORE = 1.2, 0.5
 """A round of a search asks for this times what seems to be needed, and for this share of what was asked at least."""
