@@ -252,6 +252,12 @@ def brought(at: Path, config: str) -> Pool:
     return read_pool(at / load_run_config(at / config).pool)
 
 
+def _item_of(texts: dict[str, str | None]) -> int:
+    """Which question these are responses to, by the first that is no number."""
+    said = ((i, texts[agent]) for i, agent in enumerate(AGENTS))
+    return next((j for i, text in said for j in range(N) if text == response(i, j)), 3)
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "spreadsheet" else pytest.mark.slow) for name in UGLY]
 )
@@ -266,9 +272,10 @@ def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: P
     assert (pool.n_agents, pool.n_items, int(pool.present.sum())) == (len(AGENTS), N, ugly.n_present)
     by_place = {" ".join(one.id.split()).casefold(): k for k, one in enumerate(pool.agents)}
     if set(by_place) == set(AGENTS):
-        j = next(j for j in range(N) if pool.texts[by_place["v6 quotes"], 9] == response(5, j))
-        for i, agent in enumerate(AGENTS):
-            assert pool.texts[by_place[agent], 9] in (response(i, j), None), agent
+        for row in range(N):
+            texts = {agent: pool.texts[by_place[agent], row] for agent in AGENTS}
+            own = [{response(i, j), None} for i in range(len(AGENTS)) for j in (_item_of(texts),)]
+            assert all(texts[agent] in (*known, "7", "42") for agent, known in zip(AGENTS, own, strict=True)), texts
     checked = youden("check", "mine.yaml")
     assert checked.code == 0, checked.err
     ran = youden("run", "mine.yaml")
