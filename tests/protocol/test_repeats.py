@@ -162,3 +162,17 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
         assert text_of(pool, second) is not None
     assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert (two >= 0).all()
+
+
+def test_check_names_agents_whose_repeats_are_equal_and_one_whose_repeats_differ_wildly(
+    tmp_path: Path, youden: Youden
+) -> None:
+    pool = pool_of(n_agents=6, n_items=12)
+    blocks = [block.copy() for block in pool.blocks]
+    blocks[1][2], blocks[2][2] = blocks[0][2], blocks[0][2]
+    blocks[1][4] = [text[:8] for text in blocks[1][4]]
+    write_pool(Pool.of_blocks(pool.agents, pool.items, blocks, "odd"), tmp_path / "odd")
+    said = youden("check", "odd").out
+    assert "All repeats are equal of 'a2'" in said
+    assert "[repeats-wild]" in said
+    assert "'a4'" in said.split("Repeats differ wildly")[1][:200]

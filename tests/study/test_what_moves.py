@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,7 +109,7 @@ def test_halves_that_differ_are_told_apart_and_others_hardly_ever() -> None:
 
 
 def test_a_pool_without_repeats_is_told_what_halves_need() -> None:
-    with pytest.raises(InputError, match=r"--repeats 4.*\[aa-repeats\]"):
+    with pytest.raises(InputError, match=r"column `repeat`.*\[aa-repeats\]"):
         halves_test(answers(make_plan(pool_of(1), calls=500), seed=0))
 
 
@@ -136,6 +138,18 @@ def test_one_judge_says_nothing_of_what_judges_differ_in() -> None:
     found = TrialMean().fit(make_plan(pool_of(1), calls=500), answers(make_plan(pool_of(1), calls=500), seed=0))
     with pytest.raises(StatisticsError, match=r"\[judges-few\]"):
         judge_spread(found.ability_[None], found.covariance_, np.zeros(8), 0.0)
+
+
+def test_compare_ranks_by_the_average_of_judges_and_says_what_they_are_worth(youden: Youden, tmp_path: Path) -> None:
+    assert youden("demo", "--out", "run").code == 0
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    said = youden("compare", "run", "again", "--target", "items-and-judges")
+    assert said.code == 0
+    assert "2 judges are worth 1.0 independent votes" in said.out
+    assert "judge the plan with a third" in said.out
+    assert (
+        len(json.loads(youden("compare", "run", "again", "--target", "items-and-judges", "--json").out)["agents"]) == 12
+    )
 
 
 def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_measures_it(

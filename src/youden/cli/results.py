@@ -99,7 +99,13 @@ MOST_SHOWN = 5
     show_default=True,
     help="Which items are the same: those with one id, or with one last number in it (example-7 is task-007).",
 )
-@options.about
+@click.option(
+    "--target",
+    type=click.Choice(["items-like-these", "these-items", "items-and-judges"]),
+    help="What differences describe: how agents would do on more items like these, or on these items alone. items-and-judges: "
+    "rank by the average of judges that answered the same trials, with what judges differ in, in the intervals. "
+    "[default: what the runs say, else items-like-these]",
+)
 @options.family
 @options.json
 def compare_command(
@@ -107,7 +113,7 @@ def compare_command(
     runs: tuple[Path, ...],
     scores: ScoreKind,
     match: MatchItems,
-    target: Target | None,
+    target: Target | Literal["items-and-judges"] | None,
     families: dict[str, str],
     as_json: bool,
 ) -> None:
@@ -124,6 +130,9 @@ def compare_command(
     from youden.nouns.pool import plain_fields
     from youden.study.agreement import compare
 
+    if target == "items-and-judges":
+        _over_judges(runs, as_json=as_json)
+        return
     study = compare(*runs, scores=scores, match=match, target=target, families=families)
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:
@@ -132,6 +141,35 @@ def compare_command(
     show_judges(study)
     for name, signature in zip(study.runs, signatures, strict=True):
         show.note(f"signature of {name}: {signature}")
+
+
+def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
+    """The ranking averaged over judges, and what they are worth."""
+    from youden.data.folder.run_folder import RunFolder
+    from youden.nouns.pool import Json, or_none
+    from youden.study.what_moves import spread_of
+
+    results = [(folder := RunFolder(run)).read_verdicts(folder.read_plan()) for run in runs]
+    found = spread_of(results)
+    half, ids, M = found.covariance.half_width(), results[0].plan.agent_ids, len(runs)
+    order = sorted(range(len(ids)), key=lambda k: -found.ability[k])
+    said = (
+        f"{M} judges are worth {found.votes:.1f} independent votes. Another judge would place an agent "
+        f"{found.variance**0.5:.3f} (SD) from where all judges would on average; agents differ by {found.between**0.5:.3f}."
+    )
+    if M == 2:
+        said += " Two judges say little of what judges differ in, so intervals are wide: judge the plan with a third."
+    if found.variance > found.between:
+        said += " Not rankable by these judges."
+    if as_json:
+        rows: list[Json] = [
+            {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order
+        ]
+        show.print_json({"target": "items-and-judges", "agents": rows, "votes": found.votes, "said": said})
+        return
+    lines = ([ids[k], show.fixed(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
+    show.table(f"Averaged over {M} judges, for items and judges like these", ["agent"], ["ability", "95 %"], lines)
+    click.echo(said)
 
 
 def show_judges(study: JudgesStudy) -> None:

@@ -41,8 +41,8 @@ def halves_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     plan = result.plan
     if plan.trials.first_repeat is None or max(int(side.max()) for side in _shown(plan.trials)) < 2:
         raise InputError(
-            "The run's agents gave one response to each item, so there are no halves. Import with epochs or a column `repeat`, "
-            "or generate with --repeats 4, and run again.",
+            "The run's agents gave one response to each item, so there are no halves. Import logs with epochs, or a table with a "
+            "column `repeat`, and run that pool.",
             slug="aa-repeats",
         )
     apart: list[float] = []

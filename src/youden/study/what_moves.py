@@ -229,7 +229,7 @@ def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
 
 def _how_luck_is_measured(result: Verdicts, run: str) -> str:
     if result.plan.trials.first_repeat is None:
-        return "a pool with repeats: an import with epochs, or `youden generate … --repeats 3`"
+        return "a pool with repeats: an import of logs with epochs, or of a table with a column `repeat`"
     return f"it is among the calls, for no response was shown twice: youden extend {run} --calls {len(result.plan)}"
 
 

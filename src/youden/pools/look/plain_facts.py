@@ -18,6 +18,7 @@ from youden.errors import ConfigError
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Floats
 from youden.pools.look.checked import LookedAt, listed
+from youden.pools.look.repeated import repeat_findings
 from youden.streams import own_stream
 
 STANDS_IN = re.compile(
@@ -220,6 +221,7 @@ def plain_findings(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
         *_gaps(pool),
         *_blank(pool),
         *_stand_ins(pool),
+        *repeat_findings(pool),
         *_long(pool, length),
         *_out_of_proportion(pool, length),
         *_damaged(pool),
