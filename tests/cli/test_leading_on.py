@@ -195,7 +195,11 @@ def test_the_table_of_extras_is_pyprojects() -> None:
     assert set(EXTRAS) == set(declared)
     for name, needs in declared.items():
         packages = {
-            re.split(r"[\[<>=]", need)[0].replace("-", "_").removesuffix("_python").removesuffix("_skinny")
+            re.split(r"[\[<>=]", need)[0]
+            .replace("-", "_")
+            .removesuffix("_python")
+            .removesuffix("_skinny")
+            .removesuffix("_api")
             for need in needs
         }
         assert set(EXTRAS[name].modules) | {"openai"} >= packages, name
