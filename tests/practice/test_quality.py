@@ -78,6 +78,11 @@ def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
     assert run.read_quality().agents[0].agent == found["best"]
     shown = youden("quality", str(run.path), "--labels", str(table))
     assert "Best by quality" in shown.out
+    lines = shown.out.splitlines()
+    top = found["agents"][0]
+    assert any(f" {top['low']:.2f}–{top['high']:.2f} " in line for line in lines)
+    assert any(" quality " in line and " interval " in line for line in lines)
+    assert max(len(line) for line in lines if line.startswith(("│", "┃"))) <= 80
 
 
 def test_who_labels_sees_no_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from youden.nouns.pool import Floats, Positions, or_none
 from youden.practice.labels import aliases_of, first, open_labels
 from youden.stats.small_areas import FEWEST_AGENTS, SmallAreas, quality_of_labels
 from youden.text.sentences import with_interval
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,22 +262,21 @@ def quality_words(found: QualityFacts) -> Iterator[str]:
 
 
 def quality_table(found: QualityFacts) -> Table:
-    """As it is shown everywhere."""
-    return two_sided(
+    """A row an agent, 80 letters wide where names are short; labels' shares stand in quality.csv alone."""
+    return Table(
         f"quality by '{found.label}', {found.n_labels:,} labelled answers ({found.level:.0%} intervals)",
-        ["place", "agent"],
-        ["quality", "interval", "label mean", "labels", "labels' share", "ability says", ""],
+        ["place", "agent", "quality", "interval", "label mean", "labels", "ability says", "off line"],
+        "llrcrrrl",
         (
             [
                 "–" if row.place is None else str(row.place),
                 row.agent,
                 _two(row.quality),
-                f"{_two(row.low)} to {_two(row.high)}",
+                f"{_two(row.low)}–{_two(row.high)}",
                 _two(row.label_mean),
                 str(row.n_labels),
-                f"{row.label_share:.0%}",
                 _two(row.expected),
-                "off the line" if row.off_line else "",
+                "yes" if row.off_line else "",
             ]
             for row in found.agents
         ),

@@ -120,13 +120,7 @@ class SmallAreas:
 
 
 def quality_of_labels(
-    agent: Positions,
-    item: Positions,
-    value: Floats,
-    *,
-    ability: Floats,
-    error: Floats,
-    level: float = 0.95,
+    agent: Positions, item: Positions, value: Floats, *, ability: Floats, error: Floats, level: float = 0.95
 ) -> SmallAreas:
     """Quality from labels of answers, those of one item being alike.
 
