@@ -22,6 +22,7 @@ Stream = Literal[
     "attackers",
     "repeats",
     "answers to label",
+    "halves",
 ]
 KEYS: Final[dict[Stream, int]] = {
     "holdout": 0,
@@ -39,6 +40,7 @@ KEYS: Final[dict[Stream, int]] = {
     "attackers": 12,
     "repeats": 13,
     "answers to label": 14,
+    "halves": 15,
 }
 
 

@@ -111,7 +111,7 @@ def test_a_run_that_has_nothing_to_keep_is_refused(youden: Youden, tmp_path: Pat
 
 
 def test_a_pool_that_changed_since_is_refused(youden: Youden, run: Path, tmp_path: Path) -> None:
-    write_pool(make_pool(5, 9), tmp_path / "pool")
+    write_pool(make_pool(4, 9), tmp_path / "pool")
     ended = youden("cassette", "export", "runs/mine", "--out", "c.jsonl")
     assert ended.code == 2
     assert ended.err.rstrip().endswith("[plan-other-pool]")

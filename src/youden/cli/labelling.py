@@ -121,7 +121,9 @@ def quality_command(
     scale: tuple[float, float] | None,
     as_json: bool,
 ) -> None:
-    """What a label would say of RUN's agents on average, from few labels and ability together.
+    """What labels would say of RUN's agents, from few of them.
+
+    Quality is what a label would say of an agent on average, by few labels and ability together.
 
     Labels decide where ability misleads, and ability saves labels where it does not: quality lies between an agent's own label
     mean and what ability lets one expect, by how well ability predicts labels here. An agent off that line is named.

@@ -12,6 +12,7 @@ from youden.nouns.pool import Ids
 from youden.practice.gate_answers import outlooks
 from youden.run.ranking import differences_of
 from youden.stats.trials.noninferiority import decide, look_error
+from youden.streams import stream
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def halves_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     apart: list[float] = []
     worse: list[float] = []
     for split in range(n_splits):
-        of_halves = in_halves(result, np.random.default_rng([seed, split]))
+        of_halves = in_halves(result, stream("halves", seed, split))
         found = differences_of(of_halves, target="items-like-these")
         outlook = outlooks(of_halves)
         for agent in range(plan.n_agents):
