@@ -421,6 +421,23 @@ def test_files_are_written_and_the_table_names_hostile_agents_safely(youden: You
     assert youden(*words, "--markdown", "-").out == (tmp_path / "gate.md").read_text(encoding="utf-8")
 
 
+def test_the_page_says_which_agent_of_the_whole_run_to_take_and_none_where_the_run_names_nobody(
+    youden: Youden, tmp_path: Path
+) -> None:
+    run = write(tmp_path / "run", world(), calls=2000)
+    words = ("gate", "run", "--agent", "a0", "--baseline", "a1")
+    choice = run.read_facts().choice
+    assert choice is not None
+    page = youden(*words, "--markdown", "-").out
+    (line,) = (line for line in page.splitlines() if line.startswith("Of all agents in the run"))
+    assert f"looks: Take {choice.agents[0]}" in line
+    assert f"{choice.within:.3f}" in line
+    assert all(agent in line for agent in choice.as_good[:3])
+    assert json.loads(youden(*words, "--json").out)["choice"]["agents"] == list(choice.agents)
+    run.write_facts(replace(run.read_facts(), choice=None))
+    assert "Of all agents" not in youden(*words, "--markdown", "-").out
+
+
 def test_pools_read_from_a_table_keep_their_agents_in_the_gates_words(youden: Youden, tmp_path: Path) -> None:
     with (tmp_path / "mine.csv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)

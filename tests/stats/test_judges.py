@@ -17,6 +17,7 @@ from worlds import verdicts, write_run
 from youden.cli import youden
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import PAIRED, Rates, Verdicts
+from youden.nouns.facts import ChoiceFacts
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
 from youden.report.data.comparison import compare_runs
@@ -216,6 +217,35 @@ def test_the_command_prints_tables_and_json_under_both_names(tmp_path: Path) -> 
     about = CliRunner().invoke(youden, ["compare", *runs, "--target", "these-items", "--json"], catch_exceptions=False)
     assert json.loads(about.stdout)["judges"]["target"] == "these-items"
     assert "Where they differ most" in CliRunner().invoke(youden, ["compare", *runs], catch_exceptions=False).stdout
+
+
+def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name) for name in ("one", "two")]
+    runs = [str(folder.path) for folder in folders]
+    facts = folders[0].read_facts()
+    assert facts.choice is not None
+    first, second, third = (row.agent for row in folders[0].read_ranking()[:3])
+
+    def said(choice: ChoiceFacts | None, *more: str) -> list[str]:
+        folders[1].write_facts(replace(facts, choice=choice))
+        words = ["compare", *runs, *more]
+        return CliRunner().invoke(youden, words, catch_exceptions=False).stdout.splitlines()
+
+    folders[0].write_facts(
+        replace(facts, choice=replace(facts.choice, agents=(first,), as_good=(second,), within=0.02))
+    )
+    same = said(replace(facts.choice, agents=(first,), as_good=(third,), within=0.05))
+    assert f"By one: Take {first}. No other agent is better by more than 0.020 (95%). As good may be: {second}." in same
+    assert f"The choices agree: {first}." in same
+    other = said(replace(facts.choice, agents=(second,), as_good=(first, third), within=0.05))
+    assert f"The choices differ. By every run, as good may be: {first}, {second}." in other
+    apart = said(replace(facts.choice, agents=(third,), as_good=(), within=0.0))
+    assert "The choices differ. No agent may be the best by every run." in apart
+    none = said(None)
+    assert "By two: no choice; some agents cannot be compared." in none
+    assert not any("choices" in line for line in none)
+    kept = json.loads("\n".join(said(None, "--json")))["judges"]["choices"]
+    assert (kept[0]["agents"], kept[0]["as_good"], kept[1]) == ([first], [second], None)
 
 
 def test_a_perfect_rank_correlation_has_no_interval_in_text_json_and_report(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def gate_command(
 
 
 def _show(gate: Gate) -> None:
-    from youden.practice.gate import footing, sentence, table, to_do
+    from youden.practice.gate import footing, of_all, sentence, table, to_do
 
     show.draw(table(gate))
     for row in gate.agents:
@@ -260,6 +260,8 @@ def _show(gate: Gate) -> None:
     command = to_do(gate)
     if command is not None:
         show.note(command)
+    for line in of_all(gate):
+        show.note(line)
     show.note(footing(gate))
     show.note(f"signature: {gate.signature}")
 

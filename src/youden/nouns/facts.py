@@ -455,22 +455,26 @@ class ChoiceFacts:
     regret: float | None = None
 
     @property
-    def words(self) -> str:
-        """What a reader who has to choose needs to know, in four sentences at most."""
+    def bound(self) -> str:
+        """Whom to take, how much better another can be, and who may be as good, in three sentences at most."""
         first, others, n = f"Take {', '.join(self.agents)}", self.as_good, len(self.agents)
         if not others:
             those = "it is" if n == 1 else "they are"
-            said = f"{first}: {those} told apart from every other agent, with an error of at most {1 - self.level:.0%}."
-        else:
-            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-            bound = "No other agent is better" if n == 1 else f"None of them is behind the best {n}"
-            said = (
-                f"{first}. {bound} by more than {self.within:.3f} ({self.level:.0%}). "
-                f"As good may be: {', '.join(others[:3])}{more}."
-            )
-        if n > 1:
+            return f"{first}: {those} told apart from every other agent, with an error of at most {1 - self.level:.0%}."
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        bound = "No other agent is better" if n == 1 else f"None of them is behind the best {n}"
+        return (
+            f"{first}. {bound} by more than {self.within:.3f} ({self.level:.0%}). "
+            f"As good may be: {', '.join(others[:3])}{more}."
+        )
+
+    @property
+    def words(self) -> str:
+        """What a reader who has to choose needs to know, in five sentences at most."""
+        said = self.bound
+        if len(self.agents) > 1:
             return said
-        if others and self.regret is not None:
+        if self.as_good and self.regret is not None:
             said += f" It is {self.regret:.3f} behind the best on average."
         return f"{said} Its ability, allowing for its having come first: {self.low:.3f} … {self.high:.3f}."
 

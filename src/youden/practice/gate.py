@@ -16,6 +16,7 @@ from youden.data.folder.run_files import FILE, GateLedger, read_ledger, write_le
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError
 from youden.nouns import Json, Target
+from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Floats, Positions
 from youden.nouns.results import ABOUT
 from youden.practice.gate_answers import GateAnswers, Outlook, read_answers
@@ -79,7 +80,8 @@ class Gated:
 class Gate:
     """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
 
-    extends: whether more calls are an extension of the run, or a larger budget and the run again.
+    extends: whether more calls are an extension of the run, or a larger budget and the run again. choice: which agent to take of
+    all in the run, as its fit.json has it.
     """
 
     folder: str
@@ -91,6 +93,7 @@ class Gate:
     signature: str
     agents: tuple[Gated, ...]
     target: Target = "items-like-these"
+    choice: ChoiceFacts | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -195,6 +198,7 @@ def gate_run(
         signature=answers.signature,
         agents=rows,
         target=target,
+        choice=folder.choice,
     )
 
 
@@ -352,6 +356,13 @@ def to_do(gate: Gate) -> str | None:
     else:
         command = f"{typed(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
     return f"{command}  # {price}; {in_all:,} calls in all; then gate again"
+
+
+def of_all(gate: Gate) -> tuple[str, ...]:
+    """Which agent of the whole run to take, in one line; none where the run names nobody."""
+    if gate.choice is None:
+        return ()
+    return (f"Of all agents in the run, by its own ranking and apart from this gate's looks: {gate.choice.bound}",)
 
 
 def footing(gate: Gate) -> str:

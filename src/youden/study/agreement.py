@@ -15,6 +15,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import ScoreKind, Scores, Target
+from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, or_none
 from youden.nouns.results import ABOUT
 from youden.stats.additive.clipped_linear import ClippedLinear
@@ -134,7 +135,8 @@ class JudgesStudy:
     """The `judges` object of `youden compare --json`: everything about judges on what they share.
 
     n_compared: items on which every judge has an answer; alpha: Krippendorff's over all judges at once; shifts: of every two
-    whose trials allow it; target: what it speaks of that a run tells agents apart.
+    whose trials allow it; target: what it speaks of that a run tells agents apart. choices: which agent to take by each run's own
+    ranking, None where it names nobody.
     """
 
     runs: tuple[str, ...]
@@ -149,6 +151,7 @@ class JudgesStudy:
     items: tuple[HardItem, ...]
     shifts: tuple[JudgeShifts, ...]
     target: Target
+    choices: tuple[ChoiceFacts | None, ...]
     words: tuple[str, ...]
 
 
@@ -211,8 +214,10 @@ def study_judges(both: SideBySide, *, kind: ScoreKind = "symmetric") -> JudgesSt
         items=tuple(HardItem(both.item_ids[j], tuple(or_none(x) for x in scaled[:, j].tolist())) for j in hardest),
         shifts=shifts,
         target=both.target,
+        choices=both.choices,
         words=(
             *_words(pairs, both.units, both.target),
+            *choice_words(both.names, both.choices),
             *([GROWN] if both.grown else []),
             *(line for one in shifts for line in shift_words(one)),
             *few,
@@ -239,6 +244,24 @@ def predicted_on(link: str, scores: Floats) -> Floats:
         agent, item, value[agent, item], n_agents=scores.shape[0], n_items=scores.shape[1], constraint="none"
     )
     return np.clip(LINKS[link].inverse(fit.ability[:, None] - fit.difficulty), -1, 1)
+
+
+def choice_words(names: Sequence[str], choices: Sequence[ChoiceFacts | None]) -> Iterator[str]:
+    """Which agent to take by each run's own ranking, a line each, and whether the runs agree; nothing where no run names one."""
+    made = [choice for choice in choices if choice is not None]
+    if not made:
+        return
+    for name, choice in zip(names, choices, strict=True):
+        yield f"By {name}: {'no choice; some agents cannot be compared.' if choice is None else choice.bound}"
+    if len(made) < len(choices):
+        return
+    if len({frozenset(choice.agents) for choice in made}) == 1:
+        yield f"The choices agree: {', '.join(made[0].agents)}."
+        return
+    may = [choice.agents + choice.as_good for choice in made]
+    both = [agent for agent in may[0] if all(agent in other for other in may[1:])]
+    shown = f"{', '.join(both[:3])}{f' and {len(both) - 3} more' if len(both) > 3 else ''}"
+    yield f"The choices differ. {f'By every run, as good may be: {shown}.' if both else 'No agent may be the best by every run.'}"
 
 
 def _pairing(both: SideBySide, fits: list[ClippedLinear], a: int, b: int) -> Pairing:

@@ -16,6 +16,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import MISSING_REASONS, PAIRED, Rates, ScoreKind, Target, Verdicts
+from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Bools, Floats, Ids
 from youden.protocol.blocks import extensions_of
 from youden.protocol.scores import train_scores
@@ -32,7 +33,7 @@ _PAIR = ["item", "first", "second"]
 class JudgedRun:
     """One judge's run. result: None where the run was imported, and holds rates of ordered pairs alone. families: agent id →
     meta.family, of those that have one; family: the judge's own, None unknown. abilities: agent id → ability as its ranking has
-    it, None where it is not fitted. target: what its intervals are about."""
+    it, None where it is not fitted. target: what its intervals are about; choice: which agent to take, as its fit.json has it."""
 
     name: str
     digest: str | None
@@ -42,6 +43,7 @@ class JudgedRun:
     family: str | None = None
     abilities: Mapping[str, float] | None = None
     target: Target = "items-like-these"
+    choice: ChoiceFacts | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class SideBySide:
     int32[U], the agents of each unit; paired: bool[U]. families: of each agent; judge_families: of each judge; None unknown.
     grown: whether one of the runs was extended. abilities: float[R, K], as the runs' own rankings have them, NaN where a run is
     not fitted. above: bool[R, K, K], whether a run tells the row's agent above the column's, about `target`; sure: float[R], the
-    share of what abilities vary by that is not their errors', see `reliability`.
+    share of what abilities vary by that is not their errors', see `reliability`. choices: as `JudgedRun`, of each.
     """
 
     names: tuple[str, ...]
@@ -74,6 +76,7 @@ class SideBySide:
     above: Bools
     sure: Floats
     target: Target
+    choices: tuple[ChoiceFacts | None, ...]
 
 
 def read_judged(folder: RunFolder) -> JudgedRun:
@@ -85,7 +88,8 @@ def read_judged(folder: RunFolder) -> JudgedRun:
     ranking = folder.read_ranking() if folder.has("ranking.csv") else None
     abilities = None if ranking is None else {row.agent: row.ability for row in ranking if row.ability is not None}
     rates, target = folder.read_rates(), folder.target
-    return JudgedRun(folder.path.name, pool.digest, rates, result, families, _family(folder), abilities, target)
+    family, choice = _family(folder), folder.choice
+    return JudgedRun(folder.path.name, pool.digest, rates, result, families, family, abilities, target, choice)
 
 
 def _family(folder: RunFolder) -> str | None:
@@ -160,6 +164,7 @@ def side_by_side(
         above=np.stack([one.above for one in told]),
         sure=np.array([reliability(one) for one in told]),
         target=target,
+        choices=tuple(run.choice for run in runs),
     )
 
 

@@ -40,6 +40,7 @@ from youden.nouns import (
     Validation,
     Verdicts,
 )
+from youden.nouns.facts import ChoiceFacts
 from youden.text.printable import typed
 
 if TYPE_CHECKING:
@@ -283,6 +284,11 @@ class RunFolder:
         if self.has("config.yaml"):
             return self.read_config().target
         return self.read_facts().target if self.has("fit.json") else "items-like-these"
+
+    @property
+    def choice(self) -> ChoiceFacts | None:
+        """Which agent to take by its fit.json; None where that names nobody, or is not there."""
+        return self.read_facts().choice if self.has("fit.json") else None
 
     def write_curl(self, curves: Sequence[CurlCurve]) -> None:
         """How the curl of the symmetric scores is distributed, on every link."""

@@ -17,7 +17,7 @@ from youden.data.atomic import replacing
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Json
 from youden.nouns.pool import plain_fields
-from youden.practice.gate import Gate, footing, sentence, table, to_do
+from youden.practice.gate import Gate, footing, of_all, sentence, table, to_do
 from youden.practice.stressing import NOTES, Stress, attacks_table, conclusion
 from youden.report.charts import vega
 from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
@@ -137,7 +137,7 @@ _MARKS: dict[Verdict, str] = {"better": "✅", "no worse": "✅", "worse": "❌"
 
 
 def gate_markdown(gate: Gate) -> str:
-    """Verdict, a row an agent, and what to do."""
+    """Verdict, a row an agent, what to do, and which agent of the whole run to take."""
     lines = [
         f"## {_MARKS[gate.verdict]} {gate.verdict}: {_named(gate)} against {quoted(gate.baseline)}",
         "",
@@ -148,7 +148,8 @@ def gate_markdown(gate: Gate) -> str:
     if command is not None:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
         lines += ["", f"{fence}sh", printable(command), fence]
-    return "\n".join([*lines, "", quoted(footing(gate)), "", f"<sub>{quoted(gate.signature)}</sub>", ""])
+    ends = (paragraph for line in (*of_all(gate), footing(gate)) for paragraph in ("", quoted(line)))
+    return "\n".join([*lines, *ends, "", f"<sub>{quoted(gate.signature)}</sub>", ""])
 
 
 def render_junit(gate: Gate) -> str:
