@@ -18,6 +18,7 @@ from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.practice.quality import read_answers
 from youden.practice.to_label import choose_to_label, plain
+from youden.report.data.comparison import compare_runs
 
 K, J = 7, 12
 
@@ -213,3 +214,24 @@ def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
     assert said in youden("report", str(run.path), "--format", "md").out
     run.write_quality(replace(run.read_quality(), tables="of an earlier ranking"))
     assert said not in youden("report", str(run.path), "--format", "md").out
+
+
+def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden, run: RunFolder) -> None:
+    labels = pd.DataFrame([{"agent": f"a{k}", "item": f"i{j}", "ok": int(j < k)} for k in range(K) for j in range(6)])
+    labels.to_csv("cells.csv", index=False)
+    assert f"youden quality {run.path} --labels cells.csv" in youden("fit", str(run.path), "--labels", "cells.csv").err
+    labels.groupby("agent", as_index=False).ok.mean().to_csv("agents.csv", index=False)
+    assert "youden quality" not in youden("fit", str(run.path), "--labels", "agents.csv").err
+
+
+def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
+    said = "Quality, from labels, of 7 agents in both: ρ = 1.00, by ability 1.00. Best by quality in run: "
+    other = RunFolder(tmp_path / "again")
+    table = choose_to_label(run, 30, tmp_path / "t.csv").table
+    fill_in(table)
+    assert youden("quality", str(run.path), "--labels", str(table)).code == 0
+    shutil.copytree(run.path, other.path)
+    assert said in youden("compare", str(run.path), str(other.path)).out
+    assert any(line.startswith(said) for line in compare_runs(run, other).words)
+    other.file("quality.json").unlink()
+    assert "Quality, from labels" not in youden("compare", str(run.path), str(other.path)).out

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.cli import options, progress, show
-from youden.text.printable import printable
+from youden.text.printable import printable, typed
 from youden.text.sentences import items_compared, signed, with_interval
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def fit_command(
     if table is not None:
         validate(folder, table)
     show.show_result(summarise_run(folder), as_json=as_json)
+    if table is not None and table.items is not None:
+        show.note(f"labels and ability together: {typed(['youden', 'quality', str(run), '--labels', str(labels)])}")
 
 
 MOST_SHOWN = 5
@@ -128,12 +131,15 @@ def compare_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns.pool import plain_fields
+    from youden.report.data.comparison import quality_compared
     from youden.study.agreement import compare
 
     if target == "items-and-judges":
         _over_judges(runs, as_json=as_json)
         return
     study = compare(*runs, scores=scores, match=match, target=target, families=families)
+    beside = quality_compared([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
+    study = replace(study, words=(*study.words, *beside))
     signatures = [RunFolder(run).read_signature().text for run in runs]
     if as_json:
         show.print_json({"judges": plain_fields(study) | {"signatures": list(signatures)}})

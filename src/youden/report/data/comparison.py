@@ -5,8 +5,9 @@ Neither run is taken to be right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,7 +19,7 @@ from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
-from youden.report.data.ranking_tables import RankedAgent
+from youden.report.data.ranking_tables import RankedAgent, current_quality
 from youden.report.data.report import TrialFacts
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trial_rows import TrialBook
@@ -26,6 +27,7 @@ from youden.stats.base.metrics import Metric, spearman
 from youden.stats.trials.comparisons import tied_places
 from youden.streams import own_stream
 from youden.study.agreement import study_judges
+from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import read_judged, side_by_side
 
 
@@ -114,7 +116,7 @@ def compare_runs(one: RunFolder, two: RunFolder, *, seed: int = 0) -> Comparison
         correlation=spearman(abilities[0], abilities[1]) if comparable else None,
         disagreements=disagreements,
         trials=trials,
-        words=_words(one, two),
+        words=(*_words(one, two), *quality_compared([(heads[0].name, one), (heads[1].name, two)])),
         agent_ids=pool.agent_ids,
         item_ids=pool.item_ids,
     )
@@ -126,6 +128,28 @@ def _words(one: RunFolder, two: RunFolder) -> tuple[str, ...]:
         return study_judges(both).words
     except (ConfigError, StatisticsError) as error:
         return (error.message,)
+
+
+def quality_compared(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
+    """Quality beside ability, a sentence for every two runs that have a quality.json of their ranking. runs: name, folder."""
+    known = [
+        (name, found, {row.agent: row.ability for row in run.read_ranking()})
+        for name, run in runs
+        if (found := current_quality(run)) is not None
+    ]
+    for (name, one, abilities), (other_name, two, other_abilities) in combinations(known, 2):
+        qualities, other_qualities = ({row.agent: row.quality for row in of.agents} for of in (one, two))
+        shared = [agent for agent in abilities if agent in other_abilities]
+        rho = [
+            correlation(*(np.array([of[agent] for agent in shared], dtype=np.float64) for of in pair))
+            for pair in ((qualities, other_qualities), (abilities, other_abilities))
+        ]
+        alike, by_ability = ("–" if found is None else f"{found.value:.2f}" for found in rho)
+        yield (
+            f"Quality, from labels, of {len(shared)} agents in both: ρ = {alike}, by ability {by_ability}. Best by quality "
+            f"in {name}: {one.best} (by ability {next(iter(abilities))}); in {other_name}: {two.best} (by ability "
+            f"{next(iter(other_abilities))})."
+        )
 
 
 def other_answers(mine: Verdicts, theirs: Verdicts) -> Floats:
