@@ -9,6 +9,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,7 +19,9 @@ from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
 from youden.practice.quality import read_answers
 from youden.practice.to_label import choose_to_label, plain
+from youden.report.charts.vega import picture_spec
 from youden.report.data.comparison import compare_runs
+from youden.report.data.report import build_report
 
 K, J = 7, 12
 
@@ -212,6 +215,7 @@ def test_the_report_has_a_part_on_quality_only_where_labels_were_given(
     assert youden("report", str(run.path)).code == 0
     assert said in run.file("report.html").read_text(encoding="utf-8")
     assert said in youden("report", str(run.path), "--format", "md").out
+    assert youden("report", str(run.path), "--format", "svg", "--chart", "quality", "--out", "q.svg").code == 0
     run.write_quality(replace(run.read_quality(), tables="of an earlier ranking"))
     assert said not in youden("report", str(run.path), "--format", "md").out
 
@@ -235,3 +239,30 @@ def test_two_runs_say_quality_beside_ability_where_both_have_it(youden: Youden, 
     assert any(line.startswith(said) for line in compare_runs(run, other).words)
     other.file("quality.json").unlink()
     assert "Quality, from labels" not in youden("compare", str(run.path), str(other.path)).out
+
+
+def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_it(
+    youden: Youden, run: RunFolder
+) -> None:
+    order = [row.agent for row in run.read_ranking()]
+    rows = [
+        {"agent": agent, "item": f"i{j}", "label": int(j < 10 - 2 * k) if k < K - 1 else 1}
+        for k, agent in enumerate(order)
+        for j in range(J)
+    ]
+    pd.DataFrame(rows).to_csv("l.csv", index=False)
+    assert youden("quality", str(run.path), "--labels", "l.csv").code == 0
+    spec = picture_spec(build_report(run), "quality")
+    alt.Chart.from_dict(spec)
+    dots = spec["datasets"]["frame"]
+    assert {one["agent"]: one["label_mean"] for one in dots} == pytest.approx(
+        {agent: np.mean([row["label"] for row in rows if row["agent"] == agent]) for agent in order}, abs=1e-5
+    )
+    assert [one["agent"] for one in dots if one["stands"] == "off the line"] == [order[-1]]
+    line = spec["datasets"][spec["layer"][-1]["data"]["name"]]
+    assert len(line) == 41
+    heights = [one["label_mean"] for one in line]
+    assert heights == sorted(heights)
+    assert 0 < heights[0] < heights[-1] < 1
+    assert youden("report", str(run.path), "--format", "svg", "--chart", "quality", "--out", "q.svg").code == 0
+    assert order[-1] in Path("q.svg").read_text(encoding="utf-8")

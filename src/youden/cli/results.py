@@ -263,6 +263,7 @@ CHARTS = (
     "holdout",
     "pairs",
     "pairs-beyond",
+    "quality",
 )
 PICTURES = ("png", "svg")
 FORMATS = ("html", "md", *PICTURES, "csv")

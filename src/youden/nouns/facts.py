@@ -122,7 +122,8 @@ class QualityRow:
 @dataclass(frozen=True)
 class QualityLine:
     """How well ability predicts quality. slope, low, high: logits for one SD of ability; no_slope: the probability that ability
-    says nothing; explained: its share of the variance of logit quality; labels_alone: labels that would have told as much."""
+    says nothing; explained: its share of the variance of logit quality; labels_alone: labels that would have told as much;
+    intercept: logit quality, on labels of 0 to 1, at the mean ability."""
 
     slope: float
     low: float
@@ -130,6 +131,7 @@ class QualityLine:
     no_slope: float
     explained: float
     labels_alone: int
+    intercept: float
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,7 @@ def estimate_quality(
             line.no_slope,
             line.explained,
             round(line.labels_alone * len(answers.value)),
+            line.intercept,
         ),
         items=found.items,
         words=(),

@@ -45,7 +45,7 @@ _ITEM_PAIRS = 10.0
 class AbilityLine:
     """How well ability predicts quality. slope, low, high: b in logits for one SD of ability, with its interval; no_slope: the
     probability that b = 0; explained: b's share of the variance of logit quality among agents on the line. labels_alone: how many
-    times as many labels would have told as much without ability."""
+    times as many labels would have told as much without ability. intercept: a, logit quality at the mean ability."""
 
     slope: float
     low: float
@@ -53,6 +53,7 @@ class AbilityLine:
     no_slope: float
     explained: float
     labels_alone: float
+    intercept: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,11 +357,8 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
     explained = sum(
         float((grid.weight.sum(axis=(1, 2)) * grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)).sum()) for grid in grids
     )
-    slope = _line_of(
-        np.concatenate([grid.b for grid in grids]),
-        np.concatenate([grid.weight.sum(axis=(0, 1, 2)) for grid in grids]),
-        level,
-    )
+    intercept = sum(float(grid.weight.sum(axis=(0, 1, 3)) @ grid.a) for grid in grids)
+    no_slope, labels_alone = float(grids[0].weight.sum()), float(alone.sum() / variance[seen].sum())
     return SmallAreas(
         quality=quality,
         low=low,
@@ -368,7 +366,7 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
         share=counts / (counts + _worth(before, q)),
         off=off,
         expected=(core @ q) / core.sum(axis=1),
-        line=AbilityLine(*slope, float(grids[0].weight.sum()), explained, float(alone.sum() / variance[seen].sum())),
+        line=AbilityLine(*_slope(grids, level), no_slope, explained, labels_alone, intercept),
         items=0.0,
         density=density,
         at=q,
@@ -376,10 +374,11 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
     )
 
 
-def _line_of(b: Floats, weight: Floats, level: float) -> tuple[float, float, float]:
+def _slope(grids: list[_Weighted], level: float) -> tuple[float, float, float]:
     """b's mean and ends."""
+    b = np.concatenate([grid.b for grid in grids])
     order = np.argsort(b, kind="stable")
-    b, weight = b[order], weight[order]
+    b, weight = b[order], np.concatenate([grid.weight.sum(axis=(0, 1, 2)) for grid in grids])[order]
     ends = [np.searchsorted(np.cumsum(weight), p).clip(0, len(b) - 1) for p in ((1 - level) / 2, (1 + level) / 2)]
     return float(weight @ b), float(b[ends[0]]), float(b[ends[1]])
 

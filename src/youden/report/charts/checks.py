@@ -1,4 +1,4 @@
-"""Figures that speak for or against a ranking, written with Altair: difficulty, curl, false alarms, held-out cells."""
+"""Figures that speak for or against a ranking, written with Altair: difficulty, curl, false alarms, held-out cells, labels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import altair as alt
 import numpy as np
+from scipy.special import expit
 
 from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, Frame, answers, frame_chart, sized
 from youden.report.data.report import ReportData
+from youden.text.printable import printable
 
 MAX_ITEMS = 2_000
 """Items drawn at most by their difficulty."""
@@ -168,5 +170,59 @@ def holdout(data: ReportData) -> Iterator[Figure]:
         f"Cells drawn before anything was scored; on the dashed line the prediction is exact.{drawn}",
         f"holdout.csv and the fit, {answers(data.summary)}",
         sized(dots + line, 300),
+        frame,
+    )
+
+
+def quality(data: ReportData) -> Iterator[Figure]:
+    """Label means against ability, with the line through them."""
+    found = data.summary.quality
+    if found is None:
+        return
+    ability = {agent.agent: agent.ability for agent in data.summary.ranking if agent.ability is not None}
+    rows = [row for row in found.agents if row.agent in ability]
+    frame = Frame.of(
+        agent=[row.agent for row in rows],
+        ability=[ability[row.agent] for row in rows],
+        label_mean=[row.label_mean for row in rows],
+        quality=[row.quality for row in rows],
+        low=[row.low for row in rows],
+        high=[row.high for row in rows],
+        labels=[row.n_labels for row in rows],
+        stands=["off the line" if row.off_line else "on the line" for row in rows],
+    )
+    colours = alt.Scale(domain=["on the line", "off the line"], range=GROUP_COLOURS[:2])
+    base = frame_chart().encode(
+        x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
+        color=alt.Color("stands:N", title=None, scale=colours),
+        tooltip=[
+            alt.Tooltip("agent:N"),
+            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("ability", "label_mean", "quality", "low", "high")),
+            alt.Tooltip("labels:Q", format=","),
+        ],
+    )
+    mean = alt.Y("label_mean:Q")
+    intervals = base.mark_rule(opacity=0.45).encode(
+        y=alt.Y("low:Q", title=f"label ({printable(found.label)})", scale=alt.Scale(domain=list(found.scale))),
+        y2=alt.Y2("high:Q"),
+    )
+    named = base.transform_filter("datum.stands == 'off the line'").mark_text(align="left", dx=7, limit=170)
+    spec = intervals + base.mark_point(filled=True, size=45, opacity=1).encode(y=mean)
+    spec += named.encode(y=mean, text=alt.Text("agent:N"))
+    if found.line is not None:
+        known, (low, high) = np.array(list(ability.values())), found.scale
+        x = np.linspace(known.min(), known.max(), 41)
+        z = (x - known.mean()) / (known.std() or 1.0)
+        y = low + (high - low) * expit(found.line.intercept + found.line.slope * z)
+        ends = [{"ability": one, "label_mean": other} for one, other in zip(x.tolist(), y.tolist(), strict=True)]
+        line = alt.Chart(alt.InlineData(values=ends)).mark_line(strokeDash=[5, 4], color="#888888")
+        spec += line.encode(x=alt.X("ability:Q"), y=mean)
+    yield Figure(
+        "quality",
+        "Label means against ability",
+        f"Dot: the mean of an agent's labels; bar: the {found.level:.0%} interval of its quality, by labels and ability. "
+        "Dashed: what ability alone lets one expect. Named: agents off that line, to be read.",
+        f"quality.json, {found.n_labels:,} labelled answers",
+        sized(spec, 300),
         frame,
     )

@@ -127,6 +127,7 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
         check_charts.curl,
         check_charts.alarms,
         check_charts.holdout,
+        check_charts.quality,
         pairs,
     )
     return tuple(figure for make in makers for figure in make(data))
