@@ -90,6 +90,8 @@ def test_ranking_json_says_what_ranking_csv_says_and_how_to_read_it(youden: Youd
     assert {name: said[name] for name in ("level", "target", "interval", "ranking", "best")} == {
         name: facts[name] for name in ("level", "target", "interval", "ranking", "best")
     }
+    assert {one["agent"]: one["chance"] for one in said["agents"]} == facts["choice"]["chances"]
+    assert sum(facts["choice"]["chances"].values()) == pytest.approx(1)
     assert said["signature"] == json.loads((tmp_path / "run" / "signature.json").read_text(encoding="utf-8"))["text"]
 
 

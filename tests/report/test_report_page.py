@@ -37,6 +37,28 @@ HOSTILE_ID = HOSTILE.replace("\x1b", "")
 """An id with a control character is refused on reading, so none gets this far."""
 
 
+def test_the_chance_that_each_agent_is_the_best_stands_with_the_leader_and_is_said_to_be_too_high(
+    tmp_path: Path,
+) -> None:
+    folder = judged(tmp_path / "run", pool=make_pool(7, 20))
+    facts = folder.read_facts()
+    assert facts.choice is not None
+    assert facts.choice.as_good
+    data = build_report(folder)
+    assert {agent.agent: agent.as_json["chance"] for agent in data.summary.ranking} == dict(facts.choice.chances)
+    (first, chance), *_ = facts.choice.chances.items()
+    assert chance == max(facts.choice.chances.values())
+    said = data.summary.chances
+    assert said is not None
+    assert said.startswith(f"Chance to be the best: {first} {chance:.2f}, ")
+    assert "all others: " in said
+    assert said.endswith("These are too high for whoever stands first where many agents are nearly level.")
+    assert quoted(said) in render_markdown(data)
+    assert said in render_page(data)
+    folder.write_facts(replace(facts, choice=replace(facts.choice, as_good=(), within=0.0)))
+    assert build_report(folder).summary.chances is None
+
+
 def hostile_pool(*, n_agents: int = 4, n_items: int = 8, length: int = 0) -> Pool:
     """Ids, groups, prompts and responses that try to become something other than text."""
     pool = make_pool(n_agents, n_items)

@@ -25,6 +25,7 @@ from youden.data.folder.table_columns import COLUMNS, REPEATS, ranking_columns
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
+from youden.nouns.facts import CHANCE
 from youden.text.yaml_text import read_yaml
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -75,10 +76,11 @@ def _config() -> dict[str, Json]:
 
 
 def _ranking() -> dict[str, Json]:
-    """Each agent has the columns of `ranking.csv`, each of its standings those that standings have."""
+    """Each agent has the columns of `ranking.csv` and a chance, each of its standings the columns that standings have."""
     schema, row = _of(RankingFile), columns_of(RankingRow)
     standing = _object([column for column in row if column.standing])
-    agent = _object(row, more={"standings": {"type": "object", "additionalProperties": standing}})
+    chance = _property(TableColumn("chance", "share", CHANCE, null=True))
+    agent = _object(row, more={"standings": {"type": "object", "additionalProperties": standing}, "chance": chance})
     schema["properties"]["agents"] = {"type": "array", "items": agent}
     return schema
 

@@ -436,6 +436,9 @@ class PartnerFacts:
     agents: tuple[tuple[str, float], ...]
 
 
+CHANCE = "the chance that it is the best, if abilities spread like a normal curve; too high for the first where many are level"
+
+
 @dataclass(frozen=True)
 class ChoiceFacts:
     """Which agent to take, by the ranking that heads the run.
@@ -443,8 +446,8 @@ class ChoiceFacts:
     agents: the one that came first, or as many as the run looked for; within: how much better than each of them the best can be
     at most (of several: the last one that belongs among so many best), with `level`; 0 where they are told apart from everybody.
     as_good: others that may be the best, by ability. low, high: an interval of the first one's ability that allows for its having
-    come first. chances: that an agent is the best, of those named and of others where it is .01 or more; regret: by how much the
-    best is better than the first one, on average; None of a run that was fitted before this was made. In units of abilities.
+    come first. chances: that an agent is the best, of all agents, highest first, see `CHANCE`; regret: by how much the best is
+    better than the first one, on average; None of a run that was fitted before this was made. In units of abilities.
     """
 
     agents: tuple[str, ...]

@@ -283,18 +283,13 @@ def choice_among(found: Abilities, apart: Differences) -> Choice | None:
     return choice(found.ability, found.covariance, apart, top=found.search.top, share=last.share, end=last.end)
 
 
-SHOWN = 0.01
-"""Chances below this are not listed."""
-
-
 def choice_of(found: Abilities, agent_ids: Sequence[str], *, apart: Differences) -> ChoiceFacts | None:
     """Which agents to take, and how much better another may be; None where some cannot be compared."""
     made = choice_among(found, apart)
     if made is None:
         return None
     named, as_good = (tuple(agent_ids[k] for k in agents) for agents in (made.agents, made.as_good))
-    shown = (k for k in np.argsort(-made.chance, kind="stable").tolist() if k in made.agents or made.chance[k] >= SHOWN)
-    chances = {agent_ids[k]: float(made.chance[k]) for k in shown}
+    chances = {agent_ids[k]: float(made.chance[k]) for k in np.argsort(-made.chance, kind="stable").tolist()}
     return ChoiceFacts(named, made.within, made.level, as_good, made.low, made.high, chances, made.regret)
 
 

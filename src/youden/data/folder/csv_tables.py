@@ -46,7 +46,8 @@ class RankingFile(BaseModel):
 
     ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of; best: who is
     told apart from everybody; choice: which agent to take, both as in `fit.json`. agents: the columns of `ranking.csv`;
-    standings: in the rankings beside the plain one. signature: everything the numbers depend on; digest: of all of it.
+    standings: in the rankings beside the plain one; chance: that it is the best, from `choice`, null where that is null.
+    signature: everything the numbers depend on; digest: of all of it.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -68,11 +69,12 @@ class RankingFile(BaseModel):
     @classmethod
     def of(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
         """The file of a fitted run."""
+        chances = facts.choice.chances if facts.choice else {}
         return cls(
             version=VERSION,
             run=run,
             **{name: getattr(facts, name) for name in _OF_FACTS},
-            agents=[row.as_json for row in rows],
+            agents=[{**row.as_json, "chance": chances.get(row.agent)} for row in rows],
             signature=signature.text,
             digest=signature.digest,
         )

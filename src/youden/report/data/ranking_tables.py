@@ -18,7 +18,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
 from youden.nouns import Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
-from youden.nouns.facts import ChoiceFacts
+from youden.nouns.facts import CHANCE, ChoiceFacts
 from youden.report.data.evidence import ReportTexts, Told
 from youden.stats.base.metrics import ranks
 from youden.text.printable import printable
@@ -63,6 +63,7 @@ class IntervalBar:
 class RankedAgent(RankingRow):
     """One line of the ranking, with what is drawn beside it."""
 
+    chance: Annotated[float | None, Meaning(CHANCE)] = None
     length_place: Annotated[int | None, Meaning("its place by mean words a response alone", heading="by length")] = None
     bar: IntervalBar | None = None
 
@@ -108,9 +109,11 @@ def shown(row: RankedAgent, column: TableColumn) -> str:
     return f"{value:,}" if isinstance(value, int) else value or "–"
 
 
-def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAgent, ...]:
-    """The lines of `ranking.csv` with what is drawn beside them, in the same order."""
-    lengths = _length_places(pool)
+def rank_agents(
+    rows: Sequence[RankingRow], pool: PoolSummary, choice: ChoiceFacts | None = None
+) -> tuple[RankedAgent, ...]:
+    """The lines of `ranking.csv` with what is drawn beside them, in the same order. choice: what knows their chances."""
+    lengths, chances = _length_places(pool), choice.chances if choice else {}
     ends = [end for row in rows for end in (row.low, row.high, row.ability) if end is not None]
     left, span = (min(ends), (max(ends) - min(ends)) or 1.0) if ends else (0.0, 1.0)
 
@@ -120,7 +123,10 @@ def rank_agents(rows: Sequence[RankingRow], pool: PoolSummary) -> tuple[RankedAg
         low, middle, high = (100 * (end - left) / span for end in (row.low, row.ability, row.high))
         return IntervalBar(low=low, width=high - low, middle=middle)
 
-    return tuple(RankedAgent(**vars(row), length_place=lengths.get(row.agent), bar=bar(row)) for row in rows)
+    return tuple(
+        RankedAgent(**vars(row), chance=chances.get(row.agent), length_place=lengths.get(row.agent), bar=bar(row))
+        for row in rows
+    )
 
 
 def headline(ranking: Sequence[RankedAgent], *, choice: ChoiceFacts | None, level: float) -> str:

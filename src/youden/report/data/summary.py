@@ -40,6 +40,9 @@ class LinkLine:
     facts: LinkFacts
 
 
+MOST_CHANCES = 5
+
+
 @dataclass(frozen=True)
 class Summary:
     """The head of a report. n_compared: items on which a comparison was answered.
@@ -129,6 +132,23 @@ class Summary:
         return f"Intervals and places describe how these agents would do on {ABOUT[self.facts.target]}."
 
     @property
+    def chances(self) -> str | None:
+        """How likely each agent is the best, highest first; None where that is not known, or nobody but the first may be."""
+        found = self.facts.choice
+        if found is None or not found.as_good or not found.chances:
+            return None
+        shown = list(found.chances.items())[:MOST_CHANCES]
+        rest = (
+            f"; all others: {max(1 - sum(chance for _, chance in shown), 0.0):.2f}"
+            if len(found.chances) > len(shown)
+            else ""
+        )
+        return (
+            f"Chance to be the best: {', '.join(f'{agent} {chance:.2f}' for agent, chance in shown)}{rest}. These are too high "
+            "for whoever stands first where many agents are nearly level."
+        )
+
+    @property
     def partners(self) -> str | None:
         """What the ranking owes to who else was in the pool, in words; None where that was not measured."""
         found = self.facts.partners
@@ -194,7 +214,7 @@ def summarise_run(folder: RunFolder) -> Summary:
     """
     facts = folder.read_facts()
     pool = folder.read_pool()
-    ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool)
+    ranking = rank_agents(headed_by(folder.read_ranking(), facts.ranked_by), pool, facts.choice)
     labels, stale = current_labels(folder)
     signature = folder.read_signature()
     judge = signature.parts.get("judge")

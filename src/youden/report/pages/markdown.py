@@ -25,6 +25,7 @@ def render_markdown(data: ReportData) -> str:
         f"{quoted(ABILITY)} {quoted(run.target)}",
         "",
     ]
+    lines += [quoted(run.chances), ""] if run.chances else []
     lines += warned(data.advice)
     lines += [
         "",
