@@ -4,7 +4,7 @@
 with lmsys's MT-Bench scores, with and without the entries that game a judge. Data that is absent is skipped, saying so.
 
 `--checkout FOLDER` takes a checkout of github.com/tatsu-lab/alpaca_eval instead: all its models, and its own leaderboard.
-`--write` draws README's figure again, and the tables of the book's pages on what works and what does not (`labels_pages.py`).
+`--write` draws README's figures again, and the tables of the book's pages on what works and what does not (`labels_pages.py`).
 """
 
 from __future__ import annotations

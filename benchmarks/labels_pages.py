@@ -1,4 +1,4 @@
-"""README's figure, and the tables of the book's pages on a ranking that agrees with labels and one that does not.
+"""README's figures, and the tables of the book's pages on a ranking that agrees with labels and one that does not.
 
 Both are made by the commands that the pages show, from the files of the runs. No text of the published data is copied.
 """
@@ -6,6 +6,7 @@ Both are made by the commands that the pages show, from the files of the runs. N
 from __future__ import annotations
 
 import csv
+import json
 import math
 import shutil
 import sys
@@ -17,16 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
 from scipy.stats import spearmanr
 
 import youden
 from youden import cli
-from youden.nouns import Json
+from youden.nouns import Json, Pool
 from youden.report.charts.vega import draw
 from youden.text.words import mean_lengths
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURE = DOCS / "pictures" / "alpaca-eval.svg"
+QUALITY = DOCS / "pictures" / "quality.svg"
+LABELS_AN_AGENT = 5
 WORKS, FAILS = DOCS / "read" / "when-it-works.md", DOCS / "read" / "when-it-fails.md"
 BEGIN, END = "<!-- made by benchmarks/labels.py: begin -->", "<!-- end -->"
 GAMED = ("NullModel", "gpt4_gamed")
@@ -40,6 +44,7 @@ def write_pages(shared: Path) -> None:
     """The figure and both pages, where the data are there."""
     works = alpaca_rows(shared / "alpaca-eval")
     FIGURE.write_bytes(draw(figure(works), "svg"))
+    QUALITY.write_bytes(quality_picture(shared / "alpaca-eval"))
     for page, table in ((WORKS, works_table(works)), (FAILS, fails_table(mt_bench_rows(shared / "mt-bench")))):
         page.write_text(current(page.read_text(encoding="utf-8"), table), encoding="utf-8")
 
@@ -53,14 +58,38 @@ def current(page: str, table: str) -> str:
 def alpaca_rows(folder: Path) -> list[Row]:
     """A row a model, best first: ranking.csv, published win rates, mean length of the responses in words."""
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
-        _youden("import", "alpaca-eval", str(folder / "results"), "--out", "alpaca-eval")
-        Path("alpaca.yaml").write_text("pool: alpaca-eval\n", encoding="utf-8")
-        _youden("run", "alpaca.yaml")
+        pool = _alpaca_run(folder)
         rows = _table(Path("runs/alpaca/ranking.csv"))
-        pool = youden.read_pool("alpaca-eval")
     length = dict(zip((agent.id for agent in pool.agents), mean_lengths(pool.texts).tolist(), strict=True))
     labels = {row["agent"]: row for row in _table(folder / "leaderboard.csv")}
     return [{**row, **labels[row["agent"]], "length": length[row["agent"]]} for row in rows]
+
+
+def quality_picture(folder: Path) -> bytes:
+    """The report's figure of quality by a few published preferences of each model that has some, on items drawn by seed 0."""
+    rng = np.random.default_rng(0)
+    prompts = json.loads((folder / "items.json").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as scratch, chdir(scratch):
+        item = {one.prompt: one.id for one in _alpaca_run(folder).items}
+        said = _table(folder / "preferences.csv")
+        with Path("labels.csv").open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["agent", "item", "preference"])
+            for agent in dict.fromkeys(row["agent"] for row in said):
+                own = [row for row in said if row["agent"] == agent]
+                for at in rng.choice(len(own), LABELS_AN_AGENT, replace=False).tolist():
+                    table.writerow([agent, item[prompts[int(own[at]["item_number"])]], own[at]["win"]])
+        _youden("quality", "runs/alpaca", "--labels", "labels.csv")
+        _youden("report", "runs/alpaca", "--format", "svg", "--chart", "quality", "--out", "quality.svg")
+        return Path("quality.svg").read_bytes()
+
+
+def _alpaca_run(folder: Path) -> Pool:
+    """runs/alpaca where one stands, and its pool."""
+    _youden("import", "alpaca-eval", str(folder / "results"), "--out", "alpaca-eval")
+    Path("alpaca.yaml").write_text("pool: alpaca-eval\n", encoding="utf-8")
+    _youden("run", "alpaca.yaml")
+    return youden.read_pool("alpaca-eval")
 
 
 def mt_bench_rows(folder: Path) -> list[Row]:

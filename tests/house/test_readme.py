@@ -110,6 +110,8 @@ def test_the_figure_and_tables_of_published_models_are_current(shared: Path, mon
     works = labels_pages.alpaca_rows(shared / "alpaca-eval")
     again = "Make them again: python benchmarks/labels.py --write"
     assert mark(labels_pages.figure(works)) in labels_pages.FIGURE.read_text(encoding="utf-8"), again
+    drawn = labels_pages.quality_picture(shared / "alpaca-eval").decode()
+    assert drawn.splitlines()[-1] in labels_pages.QUALITY.read_text(encoding="utf-8"), again
     fails = labels_pages.fails_table(labels_pages.mt_bench_rows(shared / "mt-bench"))
     for path, table in ((labels_pages.WORKS, labels_pages.works_table(works)), (labels_pages.FAILS, fails)):
         page = path.read_text(encoding="utf-8")

@@ -221,7 +221,7 @@ def quality(data: ReportData) -> Iterator[Figure]:
         "quality",
         "Label means against ability",
         f"Dot: the mean of an agent's labels; bar: the {found.level:.0%} interval of its quality, by labels and ability. "
-        "Dashed: what ability alone lets one expect. Named: agents off that line, to be read.",
+        "A bar alone: no labels. Dashed: what ability lets one expect. Named: agents off that line, to be read.",
         f"quality.json, {found.n_labels:,} labelled answers",
         sized(spec, 300),
         frame,
