@@ -7,10 +7,12 @@ judge turns it round with a chance of its own ('noise': A's, B's), or, where noi
 on 'synthetic' ones. B's yes-chance for a trial is moved by a difference of each of its agents' own (normal, 'own_sd') and, where
 a preference is planted, by c for each agent of the family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent
 of the family; 'chance': c = .1 before chances are cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left).
-`python benchmarks/rejudge.py [--simulations 40] [--first-seed 0] [--domain NAME] [--smoke] [--shared FOLDER] [--out FILE]`
-prints JSON, and each row with its standard errors on the way; `--domain` asks that domain's rows alone. Random families of 10, 5
-and 3 of one seed lie in each other and see the same answers, so their rows err together: 40 simulations do not tell .05 from .15.
-The smoke asks a few simulations of a few rows.
+'twins' are two judges who say yes with the same chances: how often ρ's interval leaves out 1, and how often all of it lies
+below the ceiling told beside it.
+`python benchmarks/rejudge.py [--twins] [--simulations 40] [--first-seed 0] [--domain NAME] [--smoke] [--shared FOLDER] [--out
+FILE]` prints JSON, and each row with its standard errors on the way; `--domain` asks that domain's rows alone. Random
+families of 10, 5 and 3 of one seed lie in each other and see the same answers, so their rows err together: 40 simulations do
+not tell .05 from .15. The smoke asks a few simulations of a few rows.
 """
 
 from __future__ import annotations
@@ -88,6 +90,12 @@ THRESHOLDS = [
         ("yes-rate", 10, "random"),
         ("yes-rate", 10, "strongest"),
     )
+]
+
+TWINS = [
+    Case(domain=domain, plant="none", own_sd=0.0, noise=noise)
+    for domain in DOMAINS
+    for noise in ("graded", "0.1, 0.1", "0.3, 0.3")
 ]
 
 
@@ -190,6 +198,9 @@ def simulate(case: Case, world: World, *, seed: int) -> Figures:
         "rho": found.rho.rho if found.rho else 0.0,
         "rho_true": true,
         "rho_covers": bool(found.rho and found.rho.low <= true <= found.rho.high),
+        "rho_leaves_out_1": bool(found.rho and found.rho.high < 0.9995),
+        "rho_below_ceiling": bool(found.rho and found.rho.high < found.rho.ceiling),
+        "rho_ceiling": found.rho.ceiling if found.rho else 0.0,
         "rho_width": found.rho.high - found.rho.low if found.rho else 0.0,
     }
 
@@ -213,13 +224,13 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=40)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--domain", choices=[*DOMAINS, "synthetic"])
+    parser.add_argument("--twins", action="store_true", help="two judges that are one, alone")
     parser.add_argument("--smoke", action="store_true", help="a few simulations of the first rows")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    cases, n = (
-        (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (THRESHOLDS + BASE + OTHERS, arguments.simulations)
-    )
+    every = TWINS if arguments.twins else THRESHOLDS + BASE + OTHERS + TWINS
+    cases, n = (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (every, arguments.simulations)
     cases = [case for case in cases if arguments.domain in (None, case.domain)]
     worlds: dict[str, World] = {}
     for domain in sorted({"PubMed"} | {case.domain for case in cases} & DOMAINS.keys()):
@@ -235,7 +246,8 @@ def main() -> None:
         )
         print(
             f"{case.domain}, {case.noise}, {case.place} {case.family}, own {case.own_sd}, {case.calls} calls, {case.plant}: "
-            f"claimed {claimed}, an agent moves {moves}",
+            f"claimed {claimed}, an agent moves {moves}, ρ without 1 {means['rho_leaves_out_1']:.3f}, "
+            f"below its ceiling {means['rho_below_ceiling']:.3f}",
             file=sys.stderr,
             flush=True,
         )
@@ -248,7 +260,8 @@ def main() -> None:
     said = {
         "seeds": f"{arguments.first_seed} … {arguments.first_seed} + simulations − 1",
         "cpu_seconds": time.process_time(),
-        "bar": {"claimed, planted": 0.8, "not claimed, none": 0.93, "an agent moves, own_sd 0 and none": 0.07},
+        "bar": {"claimed, planted": 0.8, "not claimed, none": 0.93, "an agent moves, own_sd 0 and none": 0.07}
+        | {"twins: ρ below its ceiling": 0.07},
     }
     text = json.dumps(said | {"rows": table}, indent=2)
     if arguments.out:

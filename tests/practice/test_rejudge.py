@@ -90,6 +90,11 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
     shown = youden("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "500")
     assert "second favours agents of its own family own (3)" in shown.out
     assert "second against first" in shown.out
+    ceiling = shifts["rho"]["ceiling"]
+    assert (
+        f"By first's own errors, a judge that differs from it by repetition alone would come to about {ceiling:.2f} there"
+        in shown.out
+    )
 
 
 @pytest.mark.slow

@@ -122,6 +122,21 @@ def test_rank_correlation_is_not_held_down_by_few_trials() -> None:
     assert covered >= 16
 
 
+def test_two_judges_that_are_one_fall_short_of_1_by_repetition_but_not_of_the_ceiling() -> None:
+    """Ten agents of two strengths: within each, repetition alone decides their order."""
+    n, level_with, without_one, below = 10, np.repeat([0.2, 0.3], 5), 0, 0
+    first, second = (np.tile(agents, 20).astype(np.int32) for agents in np.nonzero(~np.eye(n, dtype=bool)))
+    for seed in range(20):
+        one, other = (answers(first, second, seed=2 * seed + number, effect=level_with) for number in (0, 1))
+        found = judge_shift(first, second, one, other, n_agents=n)
+        rho = ranking_seen(found, rng=np.random.default_rng(seed), n_draws=500)
+        assert 0 < rho.ceiling < 1
+        without_one += rho.high < 0.9995
+        below += rho.high < rho.ceiling
+    assert without_one >= 5
+    assert below <= 2
+
+
 def test_a_judge_that_draws_the_line_elsewhere_ranks_alike() -> None:
     """The other says yes to strong agents above all: its order of agents is the one's, along a curve."""
     n = 16

@@ -280,7 +280,8 @@ def shift_words(shifts: JudgeShifts) -> Iterator[str]:
         yield (
             f"On the {shifts.n_trials:,} {shifts.units} both answered, {other} ranks agents like {one} ranks them on all it "
             f"judged at ρ = {shifts.rho_seen:.2f}; {one} itself, seen on these alone, reaches {shifts.rho_same:.2f}. "
-            f"Had {other} judged all of them: ρ = {rho}."
+            f"Had {other} judged all of them: ρ = {rho}. By {one}'s own errors, a judge that differs from it by repetition alone "
+            f"would come to about {shifts.rho.ceiling:.2f} there: only an interval below that says that they rank differently."
         )
         if shifts.slope < 0.8:
             yield f"{other} tells agents apart {shifts.slope:.2f} times as far as {one}; shifts are what is left beyond that."

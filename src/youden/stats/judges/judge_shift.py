@@ -201,6 +201,7 @@ _BENDS = np.linspace(0.0, 1.0, 21)
 class RankingSeen:
     """ρ of two judges' rankings, had both judged the whole plan: median and interval at `level`, NaN where neither varies.
 
+    ceiling: the ρ that the one would come to with itself, its own answers given anew; median.
     low and high are NaN where all but 1 − level of the draws have one ρ: no interval is a point.
     """
 
@@ -208,6 +209,7 @@ class RankingSeen:
     low: float
     high: float
     level: float
+    ceiling: float
 
 
 def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 4000) -> RankingSeen:
@@ -217,6 +219,7 @@ def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 
     straight part; τ and the bend's size on a grid of restricted likelihood): draws of all e given what was seen, and ρ of each
     with a. Not attenuated, as ρ of the estimates is. Without a bend, judges who draw the line for a yes elsewhere would seem to
     disagree: it covered .3–.6 in replays of PubMed and SAMSum, where this covers .9.
+    Its ceiling is ρ of a with draws of what is beneath it, N(ā + B(a − ā), B(1 − B)·var a), B its reliability.
     """
     known = shift.known
     a, e = shift.one[known], shift.other[known]
@@ -224,7 +227,7 @@ def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 
     K = len(a)
     x = _unit(a - a.mean())
     if not x.any():
-        return RankingSeen(np.nan, np.nan, np.nan, shift.level)
+        return RankingSeen(np.nan, np.nan, np.nan, shift.level, np.nan)
     line = np.column_stack([np.full(K, K**-0.5), x])
     bend = _unit(x**2 - line @ (line.T @ x**2)) if K > 3 else np.zeros(K)
     fixed = np.column_stack([line, bend]) if bend.any() else line
@@ -248,7 +251,11 @@ def ranking_seen(shift: JudgeShift, *, rng: np.random.Generator, n_draws: int = 
     low, middle, high = np.quantile(rho, [1 - z, 0.5, z]).tolist()
     if low == high:
         low = high = np.nan
-    return RankingSeen(middle, low, high, shift.level)
+    kept = shift.reliability
+    beneath = (
+        a.mean() + kept * (a - a.mean()) + (kept * (1 - kept)) ** 0.5 * a.std() * rng.standard_normal((n_draws, K))
+    )
+    return RankingSeen(middle, low, high, shift.level, float(np.median(_spearman_rows(beneath, a))))
 
 
 def _log(seen: Floats, variance: Floats) -> Floats:
