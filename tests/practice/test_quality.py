@@ -8,6 +8,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 import youden as package
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
-from youden.practice.quality import read_answers
+from youden.practice.quality import quality_of_run, read_answers
 from youden.practice.to_label import choose_to_label, plain
 from youden.report.charts.vega import picture_spec
 from youden.report.data.comparison import compare_runs
@@ -266,3 +267,46 @@ def test_the_figure_draws_the_line_through_the_labels_and_names_who_stands_off_i
     assert 0 < heights[0] < heights[-1] < 1
     assert youden("report", str(run.path), "--format", "svg", "--chart", "quality", "--out", "q.svg").code == 0
     assert order[-1] in Path("q.svg").read_text(encoding="utf-8")
+
+
+def test_a_gate_by_quality_goes_by_labels_and_other_labels_are_another_look(youden: Youden, run: RunFolder) -> None:
+    best, *_, worst = (row.agent for row in run.read_ranking())
+
+    def gate(agent: str, baseline: str, n: int) -> tuple[int, dict[str, Any]]:
+        """n labels an agent, that of the ranking's last 1 and all others 0."""
+        rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(f"a{k}" == worst)} for k in range(K) for j in range(n)]
+        pd.DataFrame(rows).to_csv("l.csv", index=False)
+        words = ["--agent", agent, "--baseline", baseline, "--by", "quality", "--labels", "l.csv"]
+        done = youden("gate", str(run.path), *words, "--json")
+        return done.code, json.loads(done.out)
+
+    code, found = gate(worst, best, J)
+    (row,) = found["agents"]
+    assert (code, row["verdict"], row["look"], row["n_items"]) == (0, "better", 1, 2 * J)
+    answers = read_answers(run, [Path("l.csv")])
+    ids, quality = [one.agent for one in run.read_ranking()], quality_of_run(run, answers)
+    assert row["difference"] == pytest.approx(quality.quality[ids.index(worst)] - quality.quality[ids.index(best)])
+    assert 0 < row["low"] < row["difference"] < row["high"] <= 1
+    assert gate(best, worst, J)[0] == 1
+    assert gate(worst, best, J)[1]["agents"][0]["look"] == 1
+    code, found = gate(worst, best, 1)
+    assert (code, found["by"], found["agents"][0]["look"]) == (3, "quality", 2)
+    assert found["agents"][0]["level"] > row["level"]
+    plain = json.loads(
+        youden("gate", str(run.path), "--agent", worst, "--baseline", best, "--ledger", "g", "--json").out
+    )
+    assert (plain["by"], plain["agents"][0]["difference"] < 0) == ("ability", True)
+
+
+def test_a_gate_by_quality_wants_labels_and_says_what_would_decide(youden: Youden, run: RunFolder) -> None:
+    words = ["gate", str(run.path), "--agent", "a1", "--baseline", "a0"]
+    assert "belong together" in youden(*words, "--by", "quality").err
+    pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": k % 2} for k in range(K)]).to_csv("l.csv", index=False)
+    assert "belong together" in youden(*words, "--labels", "l.csv").err
+    said = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
+    assert said.code == 3
+    assert "Label more answers of both" in said.out
+    assert "by 7 labelled answers and ability together" in said.out.lower()
+    two = pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": 1} for k in range(2, 5)])
+    two.to_csv("l.csv", index=False)
+    assert "[quality-unknown]" in youden(*words, "--by", "quality", "--labels", "l.csv").err

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -178,6 +179,16 @@ WORSE = 1
 @click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
 @options.about
 @click.option(
+    "--by",
+    type=click.Choice(["ability", "quality"]),
+    default="ability",
+    show_default=True,
+    help="What is compared. quality: what --labels and ability say together, in the labels' units.",
+)
+@options.label_files
+@options.label_column
+@options.label_scale
+@click.option(
     "--ledger",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where looks are counted; keep it under version control where RUN is thrown away. [default: RUN/gates.json]",
@@ -197,6 +208,10 @@ def gate_command(
     baseline: str,
     margin: float,
     target: Target | None,
+    by: Literal["ability", "quality"],
+    files: tuple[Path, ...],
+    label: str | None,
+    scale: tuple[float, float] | None,
     ledger: Path | None,
     markdown: str | None,
     junit: Path | None,
@@ -217,6 +232,9 @@ def gate_command(
     --ledger; the same answers again are the same look. Several --agent in one command share the error (Bonferroni); in commands
     of their own they do not.
 
+    --by quality compares what a label would say on average instead (`youden quality`), from --labels and ability together; other
+    labels are another look.
+
     In JUnit XML an agent is a test: worse is a failure, undecided an error.
     """
     from youden.data.folder.run_folder import RunFolder
@@ -227,9 +245,19 @@ def gate_command(
 
     if as_json and markdown == "-":
         raise InputError("--json and --markdown - both want standard output. Give a file to one.", slug="gate-output")
-    folder = RunFolder(run)
+    folder, labelled = RunFolder(run), None
+    if (by == "quality") != bool(files):
+        raise click.UsageError("--by quality and --labels FILE belong together. Give both, or neither.")
+    if by == "quality":
+        from youden.practice.quality import read_answers, with_quality
+
+        if target not in (None, "items-like-these"):
+            raise click.UsageError("Quality speaks of items like those that are labelled. Leave out --target.")
+        target = "items-like-these"
+        answers = read_answers(folder, files, label=label, scale=scale)
+        labelled = partial(with_quality, folder=folder, answers=answers)
     if dry_run:
-        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target)
+        looks = next_looks(folder, agents, baseline=baseline, ledger=ledger, target=target, labelled=labelled)
         if as_json:
             show.print_json({"dry_run": True, "calls": 0, "usd": 0.0, "looks": [asdict(look) for look in looks]})
         for look in looks:
@@ -237,7 +265,7 @@ def gate_command(
                 f"{look.agent} against {baseline}: look {look.look}, at a level of {100 * look.level:.4g} %; 0 calls, $0.00"
             )
         return 0
-    gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target)
+    gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target, labelled=labelled)
     if junit is not None:
         junit.write_text(render_junit(gate), encoding="utf-8")
     if markdown is not None and markdown != "-":

@@ -21,31 +21,6 @@ if TYPE_CHECKING:
     from youden.nouns import QualityFacts
 
 
-def _scale(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, float] | None:
-    if said is None:
-        return None
-    try:
-        low, high = (float(word) for word in said.split(","))
-    except ValueError as error:
-        raise click.BadParameter(f"{said!r} is no lowest and highest label. Give, for example, 1,5.") from error
-    return low, high
-
-
-_files = click.option(
-    "--labels",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Labels: a table that `youden label` wrote, filled in, or CSV, JSONL or Parquet with columns agent, item and "
-    "a label. Repeatable; an answer may be labelled more than once.",
-)
-_column = click.option("--label", metavar="COLUMN", help="The column that is meant, where there are several.")
-_ends = click.option(
-    "--scale", callback=_scale, metavar="LOW,HIGH", help="The lowest and the highest label there can be. [default: 0,1]"
-)
-
-
 @click.command("label")
 @options.run
 @click.option("--next", "n", type=click.IntRange(min=1), required=True, metavar="N", help="How many answers.")
@@ -58,9 +33,9 @@ _ends = click.option(
     show_default=True,
     help="What labels are for: to find the best agent, or to know all of them.",
 )
-@_files
-@_column
-@_ends
+@options.label_files
+@options.label_column
+@options.label_scale
 @click.option("--show-agents", is_flag=True, help="Name the agents. Who labels is blind to them otherwise.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws items, ids and the order."
@@ -109,9 +84,9 @@ def label_command(
 
 @click.command("quality")
 @options.run
-@_files
-@_column
-@_ends
+@options.label_files
+@options.label_column
+@options.label_scale
 @options.json
 def quality_command(
     *,

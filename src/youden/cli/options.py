@@ -222,6 +222,31 @@ trusted = click.option(
 )
 
 
+def _ends(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, float] | None:
+    if said is None:
+        return None
+    try:
+        low, high = (float(word) for word in said.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"{said!r} is no lowest and highest label. Give, for example, 1,5.") from error
+    return low, high
+
+
+label_files = click.option(
+    "--labels",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Labels: a table that `youden label` wrote, filled in, or CSV, JSONL or Parquet with columns agent, item and "
+    "a label. Repeatable; an answer may be labelled more than once.",
+)
+label_column = click.option("--label", metavar="COLUMN", help="The column that is meant, where there are several.")
+label_scale = click.option(
+    "--scale", callback=_ends, metavar="LOW,HIGH", help="The lowest and the highest label there can be. [default: 0,1]"
+)
+
+
 def store(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Adds --store. default: in words, where answers go without it."""
     said = f"Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. [default: {default}]"

@@ -6,9 +6,10 @@ Nothing is asked here: the answers of a run are looked at, and the looks are cou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from youden.nouns import Json, Target
 from youden.nouns.facts import ChoiceFacts
 from youden.nouns.pool import Floats, Positions
 from youden.nouns.results import ABOUT
-from youden.practice.gate_answers import GateAnswers, Outlook, read_answers
+from youden.practice.gate_answers import GateAnswers, Outlook, QualityDifference, read_answers
 from youden.stats.trials.noninferiority import (
     Verdict,
     chance_decided,
@@ -81,7 +82,7 @@ class Gate:
     """What a gate found. folder: as it was given; calls: those the run has made, None where it was imported.
 
     extends: whether more calls are an extension of the run, or a larger budget and the run again. choice: which agent to take of
-    all in the run, as its fit.json has it.
+    all in the run, as its fit.json has it. by: what is compared, quality in the labels' units.
     """
 
     folder: str
@@ -94,6 +95,7 @@ class Gate:
     agents: tuple[Gated, ...]
     target: Target = "items-like-these"
     choice: ChoiceFacts | None = None
+    by: Literal["ability", "quality"] = "ability"
 
     @property
     def verdict(self) -> Verdict:
@@ -133,6 +135,10 @@ class Look:
     level: float
 
 
+Labelled = Callable[[GateAnswers], GateAnswers]
+"""Answers with what labels say beside them (`with_quality` of `practice/quality.py`)."""
+
+
 def next_looks(
     folder: RunFolder,
     agents: Sequence[str],
@@ -140,10 +146,11 @@ def next_looks(
     baseline: str,
     ledger: Path | None = None,
     target: Target | None = None,
+    labelled: Labelled | None = None,
 ) -> tuple[Look, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
-    kept = read_ledger(ledger or folder.file(FILE))
-    return _looks(read_answers(folder), agents, baseline, kept, target or folder.target)
+    kept, answers = read_ledger(ledger or folder.file(FILE)), read_answers(folder)
+    return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target or folder.target)
 
 
 def gate_run(
@@ -154,11 +161,13 @@ def gate_run(
     margin: float = MARGIN,
     ledger: Path | None = None,
     target: Target | None = None,
+    labelled: Labelled | None = None,
 ) -> Gate:
     """Compare `agents` with `baseline` on the answers of a run, and note the looks in `ledger` (gates.json in its folder).
 
     target: what differences are about; None for what the run says. margin: how much worse, on the scale of abilities, still
-    counts as no worse. The interval's error is shared by the agents asked together and by all looks (`look_error`).
+    counts as no worse. The interval's error is shared by the agents asked together and by all looks (`look_error`). labelled:
+    compare by quality instead, the margin in the labels' units; a look then counts as one at these answers and labels.
 
     Raises: InputError [gate-margin], [gate-agent], [gate-baseline], [gate-unjudged], [gate-apart], [gate-target]; RunFolderError
     where the run is not judged and fitted, or [gate-ledger].
@@ -170,11 +179,13 @@ def gate_run(
         )
     target = target or folder.target
     answers, path = read_answers(folder, target=target), ledger or folder.file(FILE)
-    kept = read_ledger(path)
+    answers, kept = labelled(answers) if labelled else answers, read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)
     old = answers.agent_ids.index(baseline)
     rows = tuple(
-        gated(
+        _by_quality(answers.quality(look.agent, baseline, look.level), look, margin=margin)
+        if answers.quality
+        else gated(
             answers.outlook(answers.agent_ids.index(look.agent), old),
             look,
             n_asked=len(looks),
@@ -198,8 +209,15 @@ def gate_run(
         signature=answers.signature,
         agents=rows,
         target=target,
-        choice=folder.choice,
+        choice=None if labelled else folder.choice,
+        by="quality" if labelled else "ability",
     )
+
+
+def _by_quality(found: QualityDifference, look: Look, *, margin: float) -> Gated:
+    value, low, high, n = found
+    verdict = decide((low + high) / 2, (high - low) / 2, margin=margin).verdict
+    return Gated(look.agent, verdict, value, low, high, look.level, look.look, n, None)
 
 
 def _looks(
@@ -297,7 +315,12 @@ def table(gate: Gate) -> Table:
         for row in gate.agents
     ]
     title = f"Against {gate.baseline}, margin {gate.margin:g}"
-    return two_sided(title, ["agent", "verdict"], ["difference", "interval", "level", "items"], rows)
+    return two_sided(
+        title,
+        ["agent", "verdict"],
+        ["difference", "interval", "level", "labels" if gate.by == "quality" else "items"],
+        rows,
+    )
 
 
 def interval(row: Gated) -> str:
@@ -308,7 +331,7 @@ def interval(row: Gated) -> str:
 def sentence(gate: Gate, row: Gated) -> str:
     """What was found out about one agent, and what to do where that was nothing."""
     at = f"{100 * row.level:.4g} % interval {interval(row)}"
-    about = f"{row.agent}, ability less that of {gate.baseline}: {row.difference:+.3f} ({at})"
+    about = f"{row.agent}, {gate.by} less that of {gate.baseline}: {row.difference:+.3f} ({at})"
     match row.verdict:
         case "better":
             return f"better: {about}."
@@ -322,6 +345,8 @@ def sentence(gate: Gate, row: Gated) -> str:
 
 def _undecided(gate: Gate, row: Gated) -> str:
     needed = row.needed
+    if gate.by == "quality":
+        return "Label more answers of both: `youden label` draws them."
     if row.low is None or needed is None:
         seen = counted(row.n_items, "item")
         return f"One of the two was seen on {seen} only; an interval takes {FEWEST_ITEMS}. Judge it on more."
@@ -334,12 +359,10 @@ def _undecided(gate: Gate, row: Gated) -> str:
             f"Asking every comparison on these items decides it with a chance of {needed.chance:.0%} where the truth is hardest "
             "to tell"
         )
-    as_it_is = ""
-    if needed.as_it_is:
-        as_it_is = (
-            f" If the difference stays what it is, {needed.as_it_is:,} items compared as often as these decide it."
-        )
-    return f"{known}; for 90 % {more} items are needed, or a wider margin.{as_it_is}"
+    said = f"{known}; for 90 % {more} items are needed, or a wider margin."
+    if not needed.as_it_is:
+        return said
+    return f"{said} If the difference stays what it is, {needed.as_it_is:,} items compared as often as these decide it."
 
 
 def to_do(gate: Gate) -> str | None:
@@ -370,7 +393,8 @@ def footing(gate: Gate) -> str:
     looks = sorted({row.look for row in gate.agents})
     number = " and ".join(map(str, looks))
     together = f", shared by {len(gate.agents)} agents asked together (Bonferroni)" if len(gate.agents) > 1 else ""
+    hold = ", as far as intervals of quality hold" if gate.by == "quality" else ""
     return (
         f"Margin {gate.margin:g}; look {number} at these answers{together}. A wrong 'worse', or a wrong pass, has a chance of at "
-        f"most 5 % over all looks. {gate.method[0].upper()}{gate.method[1:]}; about {ABOUT[gate.target]}."
+        f"most 5 % over all looks{hold}. {gate.method[0].upper()}{gate.method[1:]}; about {ABOUT[gate.target]}."
     )

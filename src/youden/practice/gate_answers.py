@@ -47,11 +47,20 @@ class Outlook(NamedTuple):
     items_then: Positions
 
 
+class QualityDifference(NamedTuple):
+    """One agent's quality less another's, in the labels' units, with its interval; n_labels: labelled answers of both."""
+
+    value: float
+    low: float
+    high: float
+    n_labels: int
+
+
 @dataclass(frozen=True, eq=False)
 class GateAnswers:
     """A run as a gate sees it. judged: bool[K]; digest: sha256 (hex) of the answers; n_calls: None where it was imported.
 
-    extends: whether its design goes on from where it is, as slots do.
+    extends: whether its design goes on from where it is, as slots do. quality: of (agent, baseline, level), where labels decide.
     """
 
     agent_ids: tuple[str, ...]
@@ -64,6 +73,7 @@ class GateAnswers:
     n_calls: int | None
     extends: bool
     usd_a_call: float | None
+    quality: Callable[[str, str, float], QualityDifference] | None = None
 
 
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from youden.data.label_tables import LabelTable
 from youden.errors import ConfigError, StatisticsError
 from youden.nouns import QualityFacts, QualityLine, QualityRow
 from youden.nouns.pool import Floats, Positions, or_none
+from youden.practice.gate_answers import GateAnswers, QualityDifference
 from youden.practice.labels import aliases_of, first, open_labels
 from youden.stats.small_areas import FEWEST_AGENTS, SmallAreas, quality_of_labels
 from youden.text.sentences import with_interval
@@ -288,7 +290,7 @@ def _two(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def difference_of_quality(found: SmallAreas, one: int, other: int) -> tuple[float, float, float]:
+def difference_of_quality(found: SmallAreas, one: int, other: int, *, level: float) -> tuple[float, float, float]:
     """(mean, low, high) of one agent's quality less another's, the agents taken as independent given the line.
 
     Raises: StatisticsError [quality-unknown] where nothing is known of one of them.
@@ -299,5 +301,24 @@ def difference_of_quality(found: SmallAreas, one: int, other: int) -> tuple[floa
     weight = (found.density[one][:, None] * found.density[other]).ravel()
     order = np.argsort(gap)
     below = np.cumsum(weight[order])
-    low, high = (float(gap[order][np.searchsorted(below, p)]) for p in ((1 - found.level) / 2, (1 + found.level) / 2))
+    low, high = (float(gap[order][np.searchsorted(below, p)]) for p in ((1 - level) / 2, (1 + level) / 2))
     return float(found.quality[one] - found.quality[other]), low, high
+
+
+def with_quality(seen: GateAnswers, *, folder: RunFolder, answers: LabelledAnswers) -> GateAnswers:
+    """What a gate sees, agents being compared by quality: other labels are another look."""
+    found, ids = quality_of_run(folder, answers), [row.agent for row in folder.read_ranking()]
+    n, ends = np.bincount(answers.agent, minlength=len(ids)), answers.scale[1] - answers.scale[0]
+
+    def difference(agent: str, baseline: str, level: float) -> QualityDifference:
+        one, other = ids.index(agent), ids.index(baseline)
+        value, low, high = difference_of_quality(found, one, other, level=level)
+        return QualityDifference(ends * value, ends * low, ends * high, int(n[one] + n[other]))
+
+    said = sorted(zip(answers.agent.tolist(), answers.item_ids, answers.value.tolist(), strict=True))
+    return replace(
+        seen,
+        digest=hashlib.sha256(f"{seen.digest} {answers.scale} {said}".encode()).hexdigest(),
+        method=f"by {len(said):,} labelled answers and ability together",
+        quality=difference,
+    )
