@@ -27,6 +27,7 @@ from scipy.stats import rankdata
 
 import youden
 from labels import GAMED, SHARED, alpaca_eval, label_table, mt_bench
+from youden.practice.quality import difference_of_quality
 from youden.stats.base.proportions import proportion
 from youden.stats.small_areas import SmallAreas, quality_of_labels
 from youden.text.words import mean_lengths
@@ -34,6 +35,8 @@ from youden.text.words import mean_lengths
 J = 200
 LENGTH_AT = (2, 10)
 """Labels an agent at which length takes ability's place too."""
+PAIRS = 6
+"""Pairs of agents a draw whose difference is looked at, as `gate --by quality` does."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 Draw = tuple[np.ndarray, np.ndarray, np.ndarray]
 """agent, item, label: one row a label."""
@@ -206,6 +209,10 @@ def intervals(table: Table, world: World, found: SmallAreas, labels: Draw) -> No
     inside = (found.low <= truth) & (truth <= found.high)
     joined = (np.minimum(low, found.low) <= truth) & (truth <= np.maximum(high, found.high))
     far = world.gamed & (world.win > 0.7)
+    known = [
+        (k, (k + 1) % K) for k in range(0, K, max(1, K // PAIRS)) if not np.isnan(found.quality[[k, (k + 1) % K]]).any()
+    ]
+    apart = [(i, k, *difference_of_quality(found, i, k, level=found.level)) for i, k in known]
     table.add(
         "both",
         covered=float(inside.mean()),
@@ -214,6 +221,7 @@ def intervals(table: Table, world: World, found: SmallAreas, labels: Draw) -> No
         fair_named=float(found.off_line[~far].mean()),
         far_named=float(found.off_line[far].mean()) if far.any() else np.nan,
         far_covered=float(joined[far].mean()) if far.any() else np.nan,
+        pairs_covered=float(np.mean([low <= truth[i] - truth[k] <= high for i, k, _, low, high in apart])),
         no_slope=np.nan if found.line is None else found.line.no_slope,
     )
     table.add(
