@@ -242,7 +242,7 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
     apart = said(replace(facts.choice, agents=(third,), as_good=(), within=0.0))
     assert "The choices differ. No agent may be the best by every run." in apart
     none = said(None)
-    assert "By two: no choice; some agents cannot be compared." in none
+    assert "By two: no choice; not fitted, or some agents cannot be compared." in none
     assert not any("choices" in line for line in none)
     kept = json.loads("\n".join(said(None, "--json")))["judges"]["choices"]
     assert (kept[0]["agents"], kept[0]["as_good"], kept[1]) == ([first], [second], None)

@@ -252,7 +252,7 @@ def choice_words(names: Sequence[str], choices: Sequence[ChoiceFacts | None]) ->
     if not made:
         return
     for name, choice in zip(names, choices, strict=True):
-        yield f"By {name}: {'no choice; some agents cannot be compared.' if choice is None else choice.bound}"
+        yield f"By {name}: {'no choice; not fitted, or some agents cannot be compared.' if choice is None else choice.bound}"
     if len(made) < len(choices):
         return
     if len({frozenset(choice.agents) for choice in made}) == 1:
