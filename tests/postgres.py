@@ -133,12 +133,13 @@ class Cluster:
 
 class Hole:
     """`with Hole(url) as hole`: the same database at `hole.url`, until `hole.shut` is set: from then on nothing comes through,
-    and no connection breaks."""
+    and no connection breaks. `hole.entered` is set once somebody has come to it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._port = int(re.findall(r":(\d+)/", url)[0])
         self.shut = threading.Event()
+        self.entered = threading.Event()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = url.replace(f":{self._port}/", f":{self._listening.getsockname()[1]}/")
 
@@ -166,6 +167,7 @@ class Hole:
         with suppress(OSError):
             while True:
                 mine = self._listening.accept()[0]
+                self.entered.set()
                 theirs = socket.create_connection(("127.0.0.1", self._port))
                 self._open += [mine, theirs]
                 self._go(self._pass_on, mine, theirs)

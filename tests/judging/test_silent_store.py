@@ -39,6 +39,7 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
                 hole.shut.set()
             process = await run.start("run", "r.yaml", "--store", hole.url)
             assert await run.until(at, process)
+            assert await asyncio.to_thread(hole.entered.wait, 60)
             hole.shut.set()
             await asyncio.sleep(SAID_AFTER + 4)
             with suppress(ProcessLookupError):
