@@ -252,8 +252,9 @@ def _disturbed(places: Places, kind: str, how: str, *, seed: int) -> Measured:
 
 def _kept(store: str) -> dict[str, str]:
     opened: Any = import_module("youden.judging.store.answers").open_store(store)
+    rows: Any = import_module("youden.judging.store.contract").all_rows
     with opened:
-        return {key: text for key, text, _ in opened.all_rows("answers")}
+        return {key: text for key, text, *_ in rows(opened.place, "answers")}
 
 
 def _answers(folder: Path) -> Any:
