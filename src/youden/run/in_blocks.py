@@ -61,8 +61,7 @@ def fit_in_blocks(folder: RunFolder, *, target: Target, rules: PartnerRules | No
     groups = {agent.id: agent.group for agent in agents}
     with folder.fitting() as fresh:
         rows, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
-        again = lambda: (some.again() for some in rows)  # noqa: E731 - what is read of rows goes with them
-        with trials_by_item(again, plan, folder.path, calls=counts) as trials:
+        with trials_by_item(lambda: (some.again() for some in rows), plan, folder.path, calls=counts) as trials:
             sums = tallied(trials.blocks(), plan, trials.apart)
             if rates:
                 fresh.write_rates_of_items(((block.start, block.rates()) for block in trials.blocks()), plan)

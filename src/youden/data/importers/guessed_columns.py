@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 from youden.nouns import Json
@@ -159,7 +160,7 @@ def guess(rows: Sequence[Row], *, alone: bool) -> Guess | None:
     for column in columns:
         by_noun.setdefault(noun_of(column), []).append(column)
     for noun in NAMES:
-        by_noun.get(noun, []).sort(key=lambda column, noun=noun: _order(column, noun))  # type: ignore[misc]
+        by_noun.get(noun, []).sort(key=partial(_order, noun=noun))
     texts = by_noun.get("text", [])
     unnamed = by_noun.get(None, [])
     prompts = [*by_noun.get("prompt", []), *texts[1:]]
