@@ -132,7 +132,7 @@ class WireServer:
             case "none":
                 pass
         form = next((form for end, form in FORMS.items() if request.path.endswith(end)), completion)
-        return web.json_response(form(reply, model=reply.model or asked_for))
+        return web.json_response(form(reply, model=reply.model or asked_for), headers=reply.headers)
 
 
 def completion(reply: Reply, *, model: str) -> dict[str, Any]:

@@ -36,13 +36,14 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-async def ask(backend: str, reply: Reply, **connection: Any) -> tuple[Any, WireServer]:
-    """The completion, or the error, of one call."""
+async def ask(backend: str, reply: Reply, calls: int = 1, **connection: Any) -> tuple[Any, WireServer]:
+    """The completion, or the error, of the last of so many calls."""
     async with WireServer(lambda *_: reply) as server:
         way = {"api_key": KEY} | connection
         judge: Judge = calling_judge(backend, Connection("test", server.url, 0.5, **way))
         try:
-            got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
+            for _ in range(calls):
+                got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
             got = error
         await judge.aclose()
@@ -67,6 +68,12 @@ async def test_the_request_arrives_whole_and_the_reply_comes_back_whole(backend:
 async def test_a_count_in_quotes_is_read_alike_by_all(backend: str) -> None:
     got, _ = await ask(backend, Reply("YES", usage={"prompt_tokens": "9", "completion_tokens": "1"}))
     assert (got.tokens_in, got.tokens_out) == (9, 1)
+
+
+@pytest.mark.parametrize("cookie", ["a=plain", "a=pässwörd", "a=秘密"])
+async def test_no_cookie_of_a_reply_is_kept_or_breaks_the_next_call(backend: str, cookie: str) -> None:
+    got, server = await ask(backend, Reply("YES", headers={"Set-Cookie": f"{cookie}; Path=/"}), calls=2)
+    assert (got.text, "Cookie" in server.headers[1]) == ("YES", False)
 
 
 async def test_a_refusal_is_kept(backend: str) -> None:

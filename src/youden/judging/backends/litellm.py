@@ -18,7 +18,7 @@ import orjson
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.connection import Connection, retry_after, status_error
 from youden.judging.call.failures import CallError, ending_code, fate
-from youden.judging.call.reply import ABOUT_THE_FORM, checked, error_inside, read_bounded
+from youden.judging.call.reply import ABOUT_THE_FORM, NO_COOKIES, checked, error_inside, read_bounded
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
@@ -116,7 +116,7 @@ def _own(error: BaseException | None) -> CallError | None:
 
 
 def _client() -> Any:
-    """The client that litellm asks through where it uses OpenAI's SDK: it follows no redirect and reads within the bound."""
+    """The client that litellm asks through where it uses OpenAI's SDK: no redirects, no cookies, and reads within the bound."""
     httpx: Any = import_module("httpx")
 
     async def send(request: Any, **options: Any) -> Any:
@@ -134,6 +134,7 @@ def _client() -> Any:
         return httpx.Response(response.status_code, headers=headers, content=body, request=request)
 
     client = httpx.AsyncClient()
+    client.cookies.jar.set_policy(NO_COOKIES)
     plain_send, client.send = client.send, send
     return client
 

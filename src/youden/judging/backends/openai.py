@@ -16,7 +16,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from youden.judging.call.connection import Connection, completion, status_error
 from youden.judging.call.failures import CallError
-from youden.judging.call.reply import ABOUT_THE_FORM, MOST_BYTES, read_bounded
+from youden.judging.call.reply import ABOUT_THE_FORM, MOST_BYTES, NO_COOKIES, read_bounded
 from youden.nouns import Completion, Request
 
 _NO_KEY = "none"
@@ -80,10 +80,11 @@ def _broken(error: BaseException) -> CallError:
 
 
 class _Bounded(DefaultAioHttpClient):
-    """Reads at most `most` bytes of a reply, unpacked."""
+    """Reads at most `most` bytes of a reply, unpacked, and keeps no cookies."""
 
     def __init__(self, *, most: int) -> None:
         super().__init__(follow_redirects=False)
+        self.cookies.jar.set_policy(NO_COOKIES)
         self._most = most
 
     async def send(self, request: Any, **options: Any) -> Any:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 from youden.judging.call.failures import CallError, fate
@@ -27,6 +28,9 @@ MOST_BYTES = 16_000_000
 
 ABOUT_THE_FORM = {"content-encoding", "content-length", "transfer-encoding"}
 """Headers that no longer hold once a reply is unpacked."""
+
+NO_COOKIES = DefaultCookiePolicy(allowed_domains=())
+"""Keeps no cookie of a reply: one that no header can carry would break every request after it."""
 
 
 async def read_bounded(chunks: AsyncIterator[bytes], *, most: int = MOST_BYTES) -> bytes:
