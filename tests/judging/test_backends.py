@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,14 +37,13 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-async def ask(backend: str, reply: Reply, calls: int = 1, **connection: Any) -> tuple[Any, WireServer]:
-    """The completion, or the error, of the last of so many calls."""
+async def ask(backend: str, reply: Reply, **connection: Any) -> tuple[Any, WireServer]:
+    """The completion, or the error, of one call."""
     async with WireServer(lambda *_: reply) as server:
         way = {"api_key": KEY} | connection
         judge: Judge = calling_judge(backend, Connection("test", server.url, 0.5, **way))
         try:
-            for _ in range(calls):
-                got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
+            got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
             got = error
         await judge.aclose()
@@ -71,9 +71,17 @@ async def test_a_count_in_quotes_is_read_alike_by_all(backend: str) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["a=plain", "a=pässwörd", "a=秘密"])
-async def test_no_cookie_of_a_reply_is_kept_or_breaks_the_next_call(backend: str, cookie: str) -> None:
-    got, server = await ask(backend, Reply("YES", headers={"Set-Cookie": f"{cookie}; Path=/"}), calls=2)
-    assert (got.text, "Cookie" in server.headers[1]) == ("YES", False)
+async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(backend: str, cookie: str) -> None:
+    async with WireServer(
+        lambda n, _: Reply("YES", headers={} if n else {"Set-Cookie": f"{cookie}; Path=/"})
+    ) as server:
+        judge: Judge = calling_judge(backend, Connection("test", server.url, 5.0, api_key=KEY))
+        request = Request(MODELS[backend], REQUEST, PARAMETERS)
+        with suppress(CallError):  # litellm's own client reads no reply whose headers are not ASCII
+            await judge.answer(request)
+        assert (await judge.answer(request)).text == "YES"
+        await judge.aclose()
+    assert "Cookie" not in server.headers[1]
 
 
 async def test_a_refusal_is_kept(backend: str) -> None:
