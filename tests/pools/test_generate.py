@@ -280,6 +280,67 @@ def test_the_cap_is_held_and_the_same_command_goes_on(youden: Youden, here: Path
     assert whole["usd"] == pytest.approx((n_calls - done) * usd)
 
 
+TOLD = ("Rivers", "Tides", "Winds", "Clouds")
+REPEATED = """
+seed: 3
+agents:
+  - {id: reader, model: m, reading: mine.md, instruction: noted.md, temperature: 1, seed: 7}
+  - {id: again, of: reader, model: m, instruction: mine.md, steps: [reorder]}
+  - {id: mixed, steps: [reorder]}
+"""
+
+
+def test_repeats_are_asked_beside_what_is_there_and_one_that_fails_leaves_the_others(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    write(here / "agents.yaml", REPEATED)
+    write(here / "mine.md", "Rewrite {{text}}")
+    write(here / "noted.md", "Rewrite {{text}} Notes: {{notes}}")
+    seeds: list[int | None] = []
+
+    def said(n: int, body: Mapping[str, Any]) -> Reply:
+        seeds.append(body.get("seed"))
+        turned_down = "Notes" in body["messages"][-1]["content"] and body["seed"] == 8 and "tide" in str(body).lower()
+        return Reply(status=400) if turned_down else Reply(f"Answer {n}. It is here. It ends.")
+
+    server.behave = said
+    items = [
+        json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go. Then rain."}) for n, word in enumerate(TOLD)
+    ]
+    write(here / "items.jsonl", "\n".join(items))
+    command = ["generate", "agents.yaml", "items.jsonl", "--out", "made", "--model-map", "m=free.yaml"]
+    assert youden(*command).code == 0
+    once, per_repeat = read_pool(here / "made"), 3 * len(items)
+    assert (server.n_requests, once.repeats, set(seeds)) == (per_repeat, 1, {7, None})
+    assert "repeats" not in json.loads((here / "made" / "generation.json").read_text(encoding="utf-8"))
+
+    several = youden(*command, "--repeats", "3", "--max-missing", "0.2", "--json")
+    assert several.code == 0, several.err
+    assert f"3 agents × 4 items × 3 repeats, {3 * per_repeat} calls" in several.err
+    pool, counts = read_pool(here / "made"), json.loads(several.out)
+    # of one item the reader gave no second response, and nobody was asked to build on it
+    assert server.n_requests == 3 * per_repeat - 1
+    assert (counts["responses"], counts["missing"], pool.repeats) == (3 * 3 * 4 - 2, 0, 3)
+    assert sorted(pool.n_repeats.sum(axis=1).tolist()) == [11, 11, 12]
+    assert (pool.texts == once.texts).all(), "what was there stays the first"
+    assert set(seeds) == {7, 8, 9, None}
+    texts = pool.every.reshape(3, 3, 4)
+    assert len({text for text in texts[:, :2].ravel() if text is not None}) == 22, "each repeat is a text of its own"
+    assert len(set(texts[:, 2, 0])) > 1, "by rule, too, where a rule draws"
+    fewer = youden(*command, "--repeats", "2")
+    assert (fewer.code, fewer.err.split()[-1]) == (2, "[generate-other]")
+    assert "--repeats 3" in fewer.err
+
+    asked = server.n_requests
+    assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
+    assert youden("cassette", "verify", "c.jsonl", "made").code == 0
+    assert youden("cassette", "import", "c.jsonl", "--store", "fresh.db").code == 0
+    replay = [*command, "--repeats", "3", "--max-missing", "0.2", "--store", "fresh.db", "--replay"]
+    replay[replay.index("made")] = "copy"
+    assert youden(*replay).code == 0
+    assert (read_pool(here / "copy").digest, server.n_requests) == (pool.digest, asked)
+
+
 @pytest.mark.slow
 def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
     youden: Youden, here: Path, server: WireServer

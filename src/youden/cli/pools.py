@@ -39,6 +39,13 @@ ANSWERS = "answers.db"
     help="Ask JUDGE in place of MODEL: another model of the file, a name in configs/judges/, or a .yaml. `*=JUDGE` replaces "
     "all. Repeatable.",
 )
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many responses of each agent to each item. More than are there already: only the others are asked for.",
+)
 @options.store("YOUDEN_STORE, else answers.db in --out")
 @options.max_cost
 @options.max_missing
@@ -52,6 +59,7 @@ def generate_command(
     items: str | None,
     out: Path,
     model_map: dict[str, str],
+    repeats: int,
     store: str | None,
     max_cost: float | None,
     max_missing: float | None,
@@ -82,12 +90,12 @@ def generate_command(
     place = items or file.items
     if place is None:
         raise click.UsageError("Give ITEMS: AGENTS names none.")
-    planned = plan_generation(file, read_items(place))
+    planned = plan_generation(file, read_items(place), repeats=repeats)
     refuse_another_pool(planned, out)
     cost = planned.cost
     most = show.dollars(cost.usd, whose="a model's")
     show.note(
-        f"generate: {len(file.agents)} agents × {len(planned.items)} items, {cost.calls:,} calls, "
+        f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
     )
     store = store or options.usual_store()
@@ -118,8 +126,12 @@ def generate_command(
     if as_json:
         show.print_json({"out": str(out), **_counts(made)})
     else:
-        click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items: {out}")
+        click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items{_times(made.pool.repeats)}: {out}")
         show.note(f"look it over with: youden check {out}")
+
+
+def _times(repeats: int) -> str:
+    return f" × {repeats} repeats" if repeats > 1 else ""
 
 
 def _counts(made: Generated) -> dict[str, Json]:
@@ -127,6 +139,7 @@ def _counts(made: Generated) -> dict[str, Json]:
         "agents": made.pool.n_agents,
         "items": made.pool.n_items,
         "missing": made.pool.n_missing,
+        "responses": made.pool.n_responses,
         "asked": made.n_asked,
         "failed": made.n_failed,
         "usd": None if isnan(made.usd) else made.usd,

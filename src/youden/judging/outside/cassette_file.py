@@ -52,7 +52,7 @@ class _Message(_Strict):
 
 
 class _Request(_Strict):
-    """Of a judge (schema, replicate), or of an agent that writes a text (generated, asker)."""
+    """Of a judge (schema, replicate), or of an agent that writes a text (generated, asker, replicate of a later repeat)."""
 
     schema_: int | None = Field(default=None, alias="schema")
     generated: int | None = None
@@ -65,9 +65,8 @@ class _Request(_Strict):
 
     @model_validator(mode="after")
     def _judged_or_generated(self) -> Self:
-        judged = (self.schema_ is not None, self.replicate is not None)
-        generated = (self.generated is not None, self.asker is not None)
-        if {judged, generated} != {(True, True), (False, False)}:
+        judged, generated = self.schema_ is not None, self.generated is not None
+        if judged == generated or generated != (self.asker is not None) or (judged and self.replicate is None):
             raise ValueError("has either schema and replicate, or generated and asker")
         return self
 

@@ -30,6 +30,7 @@ from youden.judging.outside.cassette_file import Entry, entry
 from youden.judging.question.questions import canonical, key_of
 from youden.judging.store.answers import Store, open_store
 from youden.nouns import Agent, Completion, Json, Judge, Message, Pool, Request
+from youden.nouns.pool import Objects
 from youden.pools.make.agents import SOURCE, AgentsFile, AgentSpec
 from youden.pools.make.generation import Generation, about
 from youden.streams import own_stream
@@ -56,9 +57,13 @@ class Wanted:
         return f"agent '{self.agent}' on item '{self.item}'"
 
 
-def wanted_of(config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str) -> Wanted:
-    """What `agent` asks of the model that `config` describes."""
+def wanted_of(
+    config: JudgeConfig, messages: tuple[Message, ...], *, model: str, agent: str, item: str, repeat: int
+) -> Wanted:
+    """What `agent` asks of the model that `config` describes, for its first or a later response."""
     asked_as: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
+    if repeat > 1:
+        asked_as["replicate"] = repeat - 1
     request = Request(config.model or "", messages, config.request_parameters, asked_as)
     key = key_of(canonical(request, address=config.address))
     return Wanted(key, request, config.address, model, agent, item)
@@ -216,6 +221,7 @@ class GeneratedTexts:
 
 
 Responses = dict[str, list[str | None]]
+"""By agent, as `Generation.responses` has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +247,7 @@ def generate(
 ) -> Generated:
     """Ask and transform until every agent has responded to every item; answers in `store` are not asked again.
 
-    asking: the terms; its `max_missing` is the share of cells that may stay without a response, counted at the end.
+    asking: the terms; its `max_missing` is the share of responses that may be missing, counted at the end.
     replay: answer from `store` alone, without calls, keys or a cap. judges: asked instead of the models so named.
 
     Raises: ConfigError before any call; BudgetError, JudgeError, TooManyMissingError with all answers kept for the same call;
@@ -300,10 +306,10 @@ Ask = Callable[[Mapping[str, Wanted]], Awaitable[Mapping[str, Completion]]]
 
 
 async def _respond(generation: Generation, ask: Ask) -> Responses:
-    """agent → its responses, one an item, None where there could be none: rounds of asking, each of every agent whose input is
+    """agent → its responses, None where there could be none: rounds of asking, each of every agent whose input is
     there, the readings first, then the responses, then the transforms."""
-    seed, items = generation.file.seed, generation.items
-    texts: Responses = {SOURCE: [item.prompt for item in items]}
+    seed, wanted = generation.file.seed, generation.responses
+    texts: Responses = {SOURCE: [item.prompt for item, _ in wanted]}
     waiting = list(generation.file.ordered)
     while waiting:
         agents = [agent for agent in waiting if agent.of in texts]
@@ -312,8 +318,8 @@ async def _respond(generation: Generation, ask: Ask) -> Responses:
         for agent in agents:
             inputs = said[agent.id] if agent.model else texts[agent.of]
             texts[agent.id] = [
-                None if text is None else apply_steps(text, agent.transforms, _rng(seed, agent.id, item.id))
-                for text, item in zip(inputs, items, strict=True)
+                None if text is None else apply_steps(text, agent.transforms, _rng(seed, agent.id, item.id, repeat))
+                for text, (item, repeat) in zip(inputs, wanted, strict=True)
             ]
         waiting = [agent for agent in waiting if agent.id not in texts]
     return texts
@@ -322,23 +328,23 @@ async def _respond(generation: Generation, ask: Ask) -> Responses:
 async def _asked(
     generation: Generation, ask: Ask, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """agent → the answers to its instruction, one an item; None without input or answer. notes: None: to its reading."""
+    """agent → the answers to its instruction; None without input or answer. notes: None: to its reading."""
     keys: dict[str, list[str | None]] = {}
     wanted: dict[str, Wanted] = {}
     for agent in agents:
         instruction = generation.instructions[agent.id][1 if notes is None else 0]
         if agent.model is None or instruction is None:
             continue
-        sent: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": agent.seed}
-        config = generation.file.models[agent.model].asked_with(sent)
+        configs = [_asked_as(generation, agent, agent.model, repeat) for repeat in range(1, generation.repeats + 1)]
         own = keys[agent.id] = []
-        noted_all = (notes or {}).get(agent.id, [""] * len(generation.items))
-        for item, text, noted in zip(generation.items, texts[agent.of], noted_all, strict=True):
+        noted_all = (notes or {}).get(agent.id, [""] * len(generation.responses))
+        for (item, repeat), text, noted in zip(generation.responses, texts[agent.of], noted_all, strict=True):
             if text is None or noted is None:
                 own.append(None)
                 continue
             messages = instruction.messages(text, notes=noted)
-            one = wanted_of(config, messages, model=agent.model, agent=agent.id, item=item.id)
+            config = configs[repeat - 1]
+            one = wanted_of(config, messages, model=agent.model, agent=agent.id, item=item.id, repeat=repeat)
             own.append(one.key)
             wanted[one.key] = one
     answers = await ask(wanted)
@@ -346,23 +352,33 @@ async def _asked(
     return {name: [None if key is None else said.get(key) for key in own] for name, own in keys.items()}
 
 
+def _asked_as(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
+    """The model as it is asked for one of the agent's responses: a seed moves on by one with each, or all would be alike."""
+    seed = None if agent.seed is None else agent.seed + repeat - 1
+    sent: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
+    return generation.file.models[model].asked_with(sent)
+
+
 def _result(generation: Generation, made: Responses, models: Models, *, max_missing: float, name: str) -> Generated:
-    agents = generation.file.agents
-    texts = np.array([made[agent.id] for agent in agents], dtype=np.object_)
-    pool = Pool(
-        agents=tuple(Agent(agent.id, agent.group, about(agent, generation)) for agent in agents),
-        items=generation.items,
-        texts=texts.reshape(len(agents), len(generation.items)),
-        name=name,
-    )
-    if pool.n_missing > max_missing * pool.present.size:
+    said, items = generation.file.agents, generation.items
+    agents = tuple(Agent(agent.id, agent.group, about(agent, generation)) for agent in said)
+    # a cell has no later response without those before it
+    cells = [
+        [sorted(made[agent.id][j :: len(items)], key=lambda text: text is None) for j in range(len(items))]
+        for agent in said
+    ]
+    blocks: Objects = np.moveaxis(np.array(cells, dtype=np.object_), 2, 0)
+    pool = Pool.of_blocks(agents, items, list(blocks), name)
+    n_missing = blocks.size - pool.n_responses
+    if n_missing > max_missing * blocks.size:
         why = "; ".join(models.reasons)
-        raise too_many_missing(pool.n_missing, pool.present.size, why=why, max_missing=max_missing, what="responses")
+        raise too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
     notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
     return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
 
-def _rng(seed: int, agent: str, item: str) -> np.random.Generator:
-    """One stream a cell, whatever else there is."""
-    digest = hashlib.sha256(f"{seed}\0{agent}\0{item}".encode("utf-8", "surrogatepass")).digest()
+def _rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:
+    """One stream a response, whatever else there is."""
+    later = f"\0{repeat}" if repeat > 1 else ""
+    digest = hashlib.sha256(f"{seed}\0{agent}\0{item}{later}".encode("utf-8", "surrogatepass")).digest()
     return own_stream(int.from_bytes(digest[:16], "little"))

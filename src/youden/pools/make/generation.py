@@ -32,11 +32,17 @@ Instructions = tuple[Instruction | None, Instruction | None]
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """What is to be made. Nothing has been asked."""
+    """What is to be made. Nothing has been asked. repeats: how many responses of each agent to each item."""
 
     file: AgentsFile
     items: tuple[Item, ...]
     instructions: Mapping[str, Instructions]
+    repeats: int = 1
+
+    @property
+    def responses(self) -> list[tuple[Item, int]]:
+        """What each agent is to give: all first responses, then all second ones, …; the item, and which one it is, from 1."""
+        return [(item, repeat) for repeat in range(1, self.repeats + 1) for item in self.items]
 
     @property
     def makes_calls(self) -> bool:
@@ -47,8 +53,8 @@ class Generation:
         """Calls, tokens in; tokens out are the most there can be, USD None where a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd: float | None = 0.0
-        length = sum(len(item.prompt or "") for item in self.items)
-        n_items = len(self.items)
+        length = sum(len(item.prompt or "") for item, _ in self.responses)
+        n_items = len(self.responses)
         for agent in self.file.agents:
             if agent.model is None:
                 continue
@@ -65,7 +71,7 @@ class Generation:
         return Cost(len(self.file.agents) * n_items, calls, tokens_in, tokens_out, usd)
 
 
-def plan_generation(file: AgentsFile, items: tuple[Item, ...]) -> Generation:
+def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
     """Look up the instructions, and see that the steps can be taken here.
 
     Raises: ConfigError for an instruction that is missing or does not fit, and for a step whose package is not installed
@@ -83,11 +89,11 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...]) -> Generation:
         )
         for agent in file.agents
     }
-    return Generation(file, items, instructions)
+    return Generation(file, items, instructions, repeats)
 
 
 def refuse_another_pool(generation: Generation, out: Path) -> None:
-    """Whether a pool that is in `out` already was made by the same agents for the same items.
+    """Whether a pool that is in `out` already was made by the same agents for the same items, and has no more repeats.
 
     Raises: ConfigError [generate-other].
     """
@@ -104,6 +110,12 @@ def refuse_another_pool(generation: Generation, out: Path) -> None:
         raise ConfigError(
             f"{out} holds a pool of other {'items' if same_agents else 'agents'} already. "
             "Give an --out of its own, or delete that folder.",
+            slug="generate-other",
+        )
+    if there.repeats > generation.repeats:
+        raise ConfigError(
+            f"{out} holds up to {there.repeats} responses of an agent to an item, and {generation.repeats} would take their "
+            f"place. Say --repeats {there.repeats} or more, or give an --out of its own.",
             slug="generate-other",
         )
 
@@ -131,6 +143,7 @@ class _File(BaseModel):
     models: dict[str, dict[str, JsonValue]]
     agents: tuple[AgentSpec, ...]
     instructions: dict[str, Instructions]
+    repeats: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +169,11 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
         models={name: config.public() for name, config in file.models.items()},
         agents=file.agents,
         instructions=dict(generation.instructions),
+        repeats=generation.repeats,
     )
     with replacing(folder / RECIPE) as fresh:
-        fresh.write_text(recipe.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+        written = recipe.model_dump_json(indent=1, exclude=None if generation.repeats > 1 else {"repeats"})
+        fresh.write_text(written + "\n", encoding="utf-8", newline="\n")
 
 
 def read_recipe(folder: Path) -> Recipe:
@@ -168,4 +183,4 @@ def read_recipe(folder: Path) -> Recipe:
     models = {name: load_judge_config(said) for name, said in read.models.items()}
     file = AgentsFile(path=place, seed=read.seed, items=None, agents=read.agents, models=models)
     store = read.store if "://" in read.store else os.path.normpath(folder / read.store)
-    return Recipe(Generation(file, read_items(str(folder)), read.instructions), store)
+    return Recipe(Generation(file, read_items(str(folder)), read.instructions, read.repeats), store)
