@@ -51,5 +51,5 @@ def dense_plan(pool: Pool, *, repeat: int = 1) -> Plan:
 def judge_config(url: str, **changes: Any) -> JudgeConfig:
     """A `wire` judge at `url` that does not wait long before it tries again. (`openai` takes three times the time a call.)"""
     return load_judge_config(
-        {"backend": "wire", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 5} | changes
+        {"backend": "wire", "model": "m", "base_url": url, "concurrency": 8, "backoff": 0.001, "timeout": 60} | changes
     )

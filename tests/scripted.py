@@ -1,4 +1,4 @@
-"""A judge that answers as a function says."""
+"""A judge that answers as a function says, and a clock that a test sets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from collections.abc import Callable
 
 from youden.judging.question.questions import characters
 from youden.nouns import Completion, Request
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Scripted:

@@ -206,9 +206,9 @@ def running(server: AbstractAsyncContextManager[S]) -> Iterator[S]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(5)
+        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
     finally:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(5)
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

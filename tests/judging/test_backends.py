@@ -41,7 +41,7 @@ async def ask(backend: str, reply: Reply, **connection: Any) -> tuple[Any, WireS
     """The completion, or the error, of one call."""
     async with WireServer(lambda *_: reply) as server:
         way = {"api_key": KEY} | connection
-        judge: Judge = calling_judge(backend, Connection("test", server.url, 0.5, **way))
+        judge: Judge = calling_judge(backend, Connection("test", server.url, 60.0, **way))
         try:
             got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
@@ -75,7 +75,7 @@ async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(back
     async with WireServer(
         lambda n, _: Reply("YES", headers={} if n else {"Set-Cookie": f"{cookie}; Path=/"})
     ) as server:
-        judge: Judge = calling_judge(backend, Connection("test", server.url, 5.0, api_key=KEY))
+        judge: Judge = calling_judge(backend, Connection("test", server.url, 60.0, api_key=KEY))
         request = Request(MODELS[backend], REQUEST, PARAMETERS)
         with suppress(CallError):  # litellm's own client reads no reply whose headers are not ASCII
             await judge.answer(request)

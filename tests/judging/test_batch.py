@@ -19,6 +19,7 @@ from batch_server import BatchServer, Fault, Step
 from judged import ENVIRONMENT, KEY, dense_plan, judge_config
 from pools import make_pool
 from postgres import place_of
+from scripted import Clock
 from wire_server import Reply, same_item, well_behaved
 from youden.errors import BudgetError, ConfigError, JudgeError, ShortRunError, TooManyMissingError
 from youden.judging.asking.terms import Asking, Batching, Limits
@@ -382,24 +383,27 @@ async def test_two_hosts_send_a_plan_in_batches_once_and_both_learn_all(place: s
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
-async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(place: str) -> None:
+async def test_what_a_dead_host_sent_is_taken_up_by_one_that_waits_for_it(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its claims lapse while the other waits: the batch is fetched, and nothing of it sent again."""
-    waits, never = asyncio.Event(), asyncio.Event()
+    waits, never, clock = asyncio.Event(), asyncio.Event(), Clock()
+    said: list[str] = []
 
     async def forever(_: float) -> None:
         waits.set()
         await never.wait()
 
+    async def five_seconds(_: float) -> None:
+        assert clock.now > LEASE or said == []
+        clock.now += 5
+
     async with BatchServer(looks_needed=3) as server:
         with open_store(place) as one, open_store(place) as two:
-            two.lease = 0.3
+            monkeypatch.setattr(two, "claims", lambda: Claims(two.place, now=clock))
             dead = asyncio.create_task(ask(server, one, sleep=forever))
             await waits.wait()
-            said: list[str] = []
-            living = asyncio.create_task(ask(server, two, sleep=lambda _s: asyncio.sleep(0.02), said=said))
-            await asyncio.sleep(0.1)
-            assert said == []
-            verdicts = await living
+            verdicts = await ask(server, two, sleep=five_seconds, said=said)
             assert said[0] == "batch batch_0: 240 requests were sent earlier"
             dead.cancel()
             await asyncio.gather(dead, return_exceptions=True)
@@ -411,7 +415,10 @@ async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its note may have been taken over meanwhile."""
-    plain = OpenAIBatches.upload
+    plain, clock = OpenAIBatches.upload, Clock()
+
+    async def five_seconds(_: float) -> None:
+        clock.now += 5
 
     async with BatchServer() as server:
         with open_store(place) as one, open_store(place) as two, monkeypatch.context() as patch:
@@ -419,8 +426,8 @@ async def test_a_host_that_stood_still_between_upload_and_start_begins_nothing(
             async def stands_still(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
-                two.lease = 0.3
-                assert (await ask(server, two)).answered.all()
+                patch.setattr(two, "claims", lambda: Claims(two.place, now=clock))
+                assert (await ask(server, two, sleep=five_seconds)).answered.all()
                 return file
 
             patch.setattr(OpenAIBatches, "upload", stands_still)

@@ -55,7 +55,7 @@ async def call_by_call(
     url: str, place: str, plan: Plan = PLAN, *, calls: WireServer, told: Told | None = None
 ) -> Verdicts:
     """As the judge at `url`, whose calls go to `calls`."""
-    async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 5.0))) as judge:
+    async with contextlib.aclosing(WireJudge(Connection("m", calls.url, 60.0))) as judge:
         with open_store(place) as store:
             return await judge_plan(
                 plan, POOL, config=judge_config(url), store=store, judge=judge, asking=Asking(progress=told)

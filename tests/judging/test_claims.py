@@ -15,7 +15,7 @@ import pytest
 
 from judged import dense_plan, judge_config
 from pools import make_pool
-from scripted import Scripted
+from scripted import Clock, Scripted
 from wire_server import Reply, WireServer, same_item, well_behaved
 from youden.errors import BudgetError
 from youden.judging.asking.terms import Asking
@@ -29,14 +29,6 @@ POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 KEYS = ["a", "b", "c"]
 ANSWER = Completion("YES", "stop", "m", 1, 1)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def opened(path: Path, clock: Clock) -> Store:
@@ -68,7 +60,7 @@ def test_a_claim_ends_with_the_answer_and_not_before_it_is_written(tmp_path: Pat
 
 
 def test_a_claim_lasts_as_long_as_it_is_renewed(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(1000)
     with opened(tmp_path / "v.db", clock) as store:
         first, second = [Claims(store.place, now=clock) for _ in range(2)]
         first.take(KEYS)

@@ -415,16 +415,16 @@ async def test_an_interrupted_run_keeps_every_answer_it_got(tmp_path: Path) -> N
         assert len(store) == answered >= 100
 
 
-@pytest.mark.parametrize(("grace", "kept"), [(8.0, True), (0.1, False)])
+@pytest.mark.parametrize(("grace", "delay"), [(60.0, 0.5), (0.1, 60.0)])
 async def test_a_run_that_is_cancelled_stores_what_is_in_flight_within_its_grace(
-    store: Store, grace: float, kept: bool
+    store: Store, grace: float, delay: float
 ) -> None:
     all_there = asyncio.Event()
 
     def behave(n: int, body: Any) -> Reply:
         if n == 7:
             all_there.set()
-        return replace(well_behaved(n, body), delay=0.5)
+        return replace(well_behaved(n, body), delay=delay)
 
     async with WireServer(behave) as server:
         run = asyncio.create_task(ask(server, store, grace=grace))
@@ -432,7 +432,7 @@ async def test_a_run_that_is_cancelled_stores_what_is_in_flight_within_its_grace
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-        assert (server.n_requests, len(store)) == (8, 8 if kept else 0)
+        assert (server.n_requests, len(store)) == (8, 8 if delay < grace else 0)
 
 
 async def test_calls_that_wait_for_their_pace_do_not_hold_up_a_stop(store: Store) -> None:
@@ -443,13 +443,13 @@ async def test_calls_that_wait_for_their_pace_do_not_hold_up_a_stop(store: Store
         return well_behaved(n, body)
 
     async with WireServer(behave) as server:
-        run = asyncio.create_task(ask(server, store, changes={"requests_per_minute": 6}))
+        run = asyncio.create_task(ask(server, store, changes={"requests_per_minute": 0.5}))
         await asked.wait()
         began = asyncio.get_running_loop().time()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-        assert asyncio.get_running_loop().time() - began < 4
+        assert asyncio.get_running_loop().time() - began < 60
         assert server.n_requests == len(store)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
+from scripted import Clock
 from wire_server import Reply, WireServer, in_a_thread, well_behaved
 from youden.judging.call.failures import LONGEST_WAIT, CallError, RetryPolicy, Tries
 from youden.judging.call.pace import COOLDOWN, Concurrency, Pace
@@ -26,13 +27,6 @@ from youden.pools.make.generation import plan_generation
 
 POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_concurrency_grows_by_one_for_a_caps_worth_of_successes_up_to_the_most() -> None:

@@ -18,7 +18,7 @@ from youden.judging.call.failures import CallError, fate
 from youden.nouns import Message, Request
 
 URL = "http://127.0.0.1:9/v1"
-CONNECTION = Connection("test", URL, 5.0, api_key=KEY)
+CONNECTION = Connection("test", URL, 60.0, api_key=KEY)
 REQUEST = Request("m", (Message("system", "s"), Message("user", "u")), {"temperature": 0, "max_tokens": 8, "top_k": 5})
 
 
@@ -144,7 +144,7 @@ async def test_a_refusal_and_missing_usage_are_kept_as_they_are(judge: OpenAIJud
 @pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html", "stall"])
 async def test_over_the_real_transport_every_broken_reply_is_worth_another_try(fault: Fault) -> None:
     async with WireServer(lambda *_: Reply(fault=fault)) as server:
-        judge = OpenAIJudge(Connection("test", server.url, 0.2, api_key=KEY))
+        judge = OpenAIJudge(Connection("test", server.url, 0.2 if fault == "stall" else 60, api_key=KEY))
         with pytest.raises(CallError) as caught:
             await judge.answer(REQUEST)
         await judge.aclose()
@@ -165,7 +165,7 @@ async def test_an_unreachable_host_is_worth_another_try() -> None:
 )
 async def test_key_or_basic_credentials_reach_the_server(connection: dict[str, str], sent: str) -> None:
     async with WireServer(lambda *_: Reply("YES")) as server:
-        judge = OpenAIJudge(Connection("test", server.url, 5.0, **connection))
+        judge = OpenAIJudge(Connection("test", server.url, 60.0, **connection))
         await judge.answer(REQUEST)
         await judge.aclose()
     assert server.headers[0]["Authorization"] == sent

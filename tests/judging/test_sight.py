@@ -20,6 +20,7 @@ from rich.console import Console
 from commands import Youden, write_config, write_pool
 from judged import KEY
 from postgres import Cluster
+from scripted import Clock
 from unruly_server import Body, Sent, UnrulyServer, reply_to, sent
 from wire_server import Reply, in_a_thread, running
 from youden.cli.progress import Bar, Tally
@@ -33,13 +34,6 @@ from youden.judging.call.secrets import SHORTEST
 from youden.nouns import Completion
 
 WORD = "pässword-planted"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_the_line_says_rate_answers_failures_by_kind_429s_money_and_time_left() -> None:

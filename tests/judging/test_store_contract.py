@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from postgres import Cluster
+from scripted import Clock
 from youden.errors import ConfigError, JudgeError
 from youden.judging.call.failures import Failure
 from youden.judging.store.answers import MOST_UNWRITTEN, Payment, Store, open_store
@@ -122,16 +123,6 @@ def test_judges_and_names_they_were_served_under_are_remembered_once(place: str)
         store.remember_served({"name": "a"}, ["m2"])
         assert store.judges() == [{"name": "b"}, {"name": "a"}]
         assert (sorted(store.served({"name": "a"})), store.served({"name": "b"})) == (["m1", "m2"], [])
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_claims_are_one_askers_until_given_up_answered_or_seen_unchanged_for_a_lease(place: str) -> None:

@@ -134,7 +134,7 @@ async def test_no_more_of_a_reply_is_read_than_the_bound(backend: str, status: i
     bomb = gzip.compress(b" " * (MOST_BYTES + 1_000_000))
     script = Sent(bomb, status=status, headers={"Content-Encoding": "gzip"})
     async with UnrulyServer(lambda *_: script) as server:
-        judge = calling_judge(backend, Connection("test", server.url, 10.0))
+        judge = calling_judge(backend, Connection("test", server.url, 60.0))
         with pytest.raises(CallError, match="more than 16 MB") as caught:
             await judge.answer(REQUEST)
         await judge.aclose()

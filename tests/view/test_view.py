@@ -69,7 +69,7 @@ def test_it_listens_on_this_machine_only(serving: Serving) -> None:
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%00"])
 def test_without_the_token_nothing_is_shown(base: str, query: str) -> None:
     for path in ("/", "/run/one", "/run/one/trials", "/nowhere"):
-        answer = httpx.get(base + path + query, trust_env=False)
+        answer = httpx.get(base + path + query, trust_env=False, timeout=300)
         assert answer.status_code == 403
         assert "one" not in answer.text
 
@@ -103,7 +103,7 @@ def test_a_browser_is_opened_without_the_token_on_a_command_line(
 @pytest.mark.parametrize("beside", ["a/b=1", "a@b=1", 'x={"a":"b"}', "=;;", 'q="open', "youden-1=x"])
 def test_cookies_of_other_programs_lock_nobody_out(base: str, beside: str) -> None:
     for cookies, status in ((f"{beside}; youden-{base.rpartition(':')[2]}={TOKEN}; {beside}", 200), (beside, 403)):
-        assert httpx.get(f"{base}/", headers={"Cookie": cookies}, trust_env=False).status_code == status
+        assert httpx.get(f"{base}/", headers={"Cookie": cookies}, trust_env=False, timeout=300).status_code == status
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "127.0.0.1.evil.example", ""])
@@ -136,7 +136,7 @@ def test_no_path_leads_out_of_the_runs(client: httpx.Client, path: str) -> None:
 
 def test_the_token_leaves_the_address_and_never_leads_to_another_host(base: str) -> None:
     for path in ("/run/one", "//evil.example/x"):
-        answer = httpx.get(f"{base}{path}?token={TOKEN}&a=b", trust_env=False)
+        answer = httpx.get(f"{base}{path}?token={TOKEN}&a=b", trust_env=False, timeout=300)
         assert answer.status_code == 303
         assert answer.headers["location"] == f"/{path.lstrip('/')}?a=b"
         cookie = answer.headers["set-cookie"].lower()
