@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,11 @@ def test_run_goes_from_a_csv_to_a_report(youden: Youden, tmp_path: Path) -> None
 
 def beside_the_table(ended: Ended) -> list[str]:
     lines = [*ended.out.splitlines(), *ended.err.splitlines()]
-    title = next(line for line in lines if " agents on " in line)
-    return [line for line in lines if line != title and line[0] not in "┏┃┡│└" and not line.startswith("judging")]
+    title = next(n for n, line in enumerate(lines) if " agents on " in line)
+    assert lines[title + 1].startswith("places")
+    assert set(lines[title + 2]) == {"─"}
+    rows = list(takewhile(lambda line: line[0] == " ", lines[title + 3 :]))
+    return [line for line in lines[:title] + lines[title + 3 + len(rows) :] if not line.startswith("judging")]
 
 
 def test_run_prints_six_lines_beside_its_table_and_ends_with_the_way_on(youden: Youden, tmp_path: Path) -> None:

@@ -101,6 +101,16 @@ def wide(at: Path) -> Path:
     return file
 
 
+def letters(at: Path) -> Path:
+    """A column an agent, semicolons between, and more lines with one comma than rows."""
+    rows = [[question(j), *(f"Dear customer.\n{response(i, j)}" for i in range(len(AGENTS)))] for j in range(N)]
+    head = ["Question", *(f"{agent} letter" for agent in AGENTS)]
+    lines = [";".join(head), *(";".join(f'"{cell}"' for cell in row) for row in rows), ""]
+    file = at / "support.csv"
+    file.write_text("\r\n".join(lines), encoding="utf-8-sig", newline="")
+    return file
+
+
 def row_ids(at: Path) -> Path:
     """An id of rows that names no item, a category, model and version apart."""
     models = {agent: (f"m{i % 2}", f"p{i // 2}") for i, agent in enumerate(AGENTS)}
@@ -232,6 +242,7 @@ UGLY = {
         ("read as Windows-1252 (auswertung.csv)", "1 line above the header not read", "not used: 'Score'"),
     ),
     "wide": Ugly(wide, ALL - 2, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")),
+    "letters": Ugly(letters, ALL, ("each of 'v1 plain letter', 'v2 steps letter'", "items by 'Question' (ids made")),
     "row ids": Ugly(row_ids, ALL, ("agents by 'model' and 'prompt_version'", "items by 'query'", "'id'")),
     "merged": Ugly(merged, ALL, ("233 empty cells of 'LLM' taken for the one above them", "spelled in several ways")),
     "excel": Ugly(

@@ -36,6 +36,9 @@ for module in (
     import_module(f"youden.{module}")  # pytester forgets what its tests import, and numpy cannot be loaded twice
 import_module("vl_convert")
 
+PLUGIN = ("-p", "youden.pytest_plugin", "-W", "ignore:Module already imported")
+"""By name, for entry points are not looked up here. It is imported already, of which pytest before 9.1 warns."""
+
 TEST = """
 import pytest
 import youden
@@ -66,7 +69,7 @@ class Suite:
         self.monkeypatch.setenv("OPENAI_API_KEY", KEY if key else "")
         pool = self.pytester.path / "pool"
         self.pytester.makepyfile(test_mine=TEST.format(url=self.server.url, pool=pool, calls=calls, mode=mode))
-        ran = self.pytester.runpytest_inprocess("-s", "-p", "youden.pytest_plugin", *words)
+        ran = self.pytester.runpytest_inprocess("-s", *PLUGIN, *words)
         return ran.parseoutcomes(), ran.stdout.str()
 
 
@@ -154,7 +157,7 @@ def test_commands_in_the_same_process_are_replayed_too(suite: Suite) -> None:
         """
     )
     for mode in ("once", "none"):
-        ran = suite.pytester.runpytest_inprocess("-p", "youden.pytest_plugin", f"--youden-cassettes={mode}")
+        ran = suite.pytester.runpytest_inprocess(*PLUGIN, f"--youden-cassettes={mode}")
         ran.assert_outcomes(passed=1)
     assert suite.server.n_requests == 60
     assert (suite.pytester.path / "cassettes" / "test_it.jsonl").is_file()
@@ -186,7 +189,7 @@ def test_pools_that_are_generated_in_the_same_process_are_replayed_too(suite: Su
     suite.server.behave = lambda n, _body: Reply(f"said {n}")
     for mode, key, counts in (("once", KEY, "played 0 recorded 2"), ("none", "", "played 2 recorded 0")):
         suite.monkeypatch.setenv("OPENAI_API_KEY", key)
-        ran = suite.pytester.runpytest_inprocess("-s", "-p", "youden.pytest_plugin", f"--youden-cassettes={mode}")
+        ran = suite.pytester.runpytest_inprocess("-s", *PLUGIN, f"--youden-cassettes={mode}")
         ran.assert_outcomes(passed=1)
         assert line(ran.stdout.str(), "played ") == counts
     assert suite.server.n_requests == 2

@@ -87,7 +87,8 @@ def test_from_a_table_to_label_to_quality_and_no_other_file_moves(
     top = found["agents"][0]
     assert any(f" {top['low']:.2f}–{top['high']:.2f} " in line for line in lines)
     assert any(" quality " in line and " interval " in line for line in lines)
-    assert max(len(line) for line in lines if line.startswith(("│", "┃"))) <= 80
+    rule = next(n for n, line in enumerate(lines) if line and set(line) == {"─"})
+    assert max(map(len, lines[rule - 1 : rule + 1 + K])) <= 80
 
 
 def test_who_labels_sees_no_names_and_no_formula(run: RunFolder, tmp_path: Path) -> None:
@@ -183,9 +184,9 @@ def test_in_python_it_is_the_same(youden: Youden, run: RunFolder, tmp_path: Path
     rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(6)]
     pd.DataFrame(rows).to_csv(tmp_path / "l.csv", index=False)
     found = json.loads(youden("quality", str(run.path), "--labels", "l.csv", "--json").out)
-    ranking = pd.read_csv(run.file("ranking.csv"))
+    ranking = pd.read_csv(run.file("ranking.csv"))  # before 3.1 pandas may miss the last digit
     table = package.quality(ranking, pd.DataFrame(rows))
-    assert table.quality.tolist() == [one["quality"] for one in found["agents"]]
+    assert table.quality.tolist() == pytest.approx([one["quality"] for one in found["agents"]], rel=1e-12)
     assert table.agent.tolist() == [one["agent"] for one in found["agents"]]
 
 

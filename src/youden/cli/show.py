@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Drawn
@@ -53,7 +54,7 @@ def console() -> Console:
 def draw(of: Table) -> None:
     """A table on standard output."""
     terminal = console()
-    drawn = Drawn(title=safe(of.title), title_justify="left")
+    drawn = Drawn(title=safe(of.title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for head, side in zip(of.heads, of.sides, strict=True):
         drawn.add_column(safe(head), justify="right" if side == "r" else "left", no_wrap=side == "c", overflow="fold")
     for row in of.rows:

@@ -58,7 +58,7 @@ def _separator(text: str, usual: str) -> str:
     """The one that makes most lines of the first ones equally long, and of several columns."""
 
     def alike(separator: str) -> tuple[int, int, bool]:
-        reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator)
+        reader = csv.reader(io.StringIO(text[:200_000], newline=""), delimiter=separator, strict=True)
         sizes: Counter[int] = Counter()
         try:
             for record, _ in zip(reader, range(50), strict=False):

@@ -80,12 +80,20 @@ class Summary:
     def table(self, *, bar_cells: int, most: int | None = None) -> Table:
         """The ranking, best first. bar_cells: letters of an interval's bar, 0 for none; most: agents shown, None for all."""
         with_bar = bar_cells > 0
-        heads = ["places", "agent", "group", "ability", f"{self.facts.level:.0%} interval", *([""] if with_bar else [])]
+        grouped = any(agent.group for agent in self.ranking)
+        heads = [
+            "places",
+            "agent",
+            *["group"] * grouped,
+            "ability",
+            f"{self.facts.level:.0%} interval",
+            *[""] * with_bar,
+        ]
         rows = [
             [
                 agent.places,
                 agent.agent,
-                agent.group or "–",
+                *[agent.group or "–"] * grouped,
                 _fixed(agent.ability),
                 f"{_fixed(agent.low)} … {_fixed(agent.high)}",
                 *([_bar(agent, bar_cells)] if with_bar else []),
@@ -96,7 +104,7 @@ class Summary:
         return Table(
             f"{self.name}: {self.n_agents} agents on {self.items}",
             [*heads, *(column.heading for column in self.columns)],
-            "rllrl" + "c" * with_bar + "r" * len(self.columns),
+            "rl" + "l" * grouped + "rl" + "c" * with_bar + "r" * len(self.columns),
             rows,
         )
 
