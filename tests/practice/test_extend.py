@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -95,6 +96,39 @@ def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, 
     assert said["half_width"] is not None
     assert server.n_requests == asked
     assert contents(here / "runs/r") == before
+
+
+def test_a_run_whose_file_gained_responses_is_told_how_they_join_and_asks_for_them_alone(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    old = part_of(WHOLE, slice(K), slice(J))
+    again = np.array([[f"{text} Said again." for text in row] for row in old.texts], dtype=object)
+    write_pool(Pool.of_blocks(old.agents, old.items, [old.texts, again], "old"), here / "old")
+    folder, asked = RunFolder(here / "runs/r"), server.n_requests
+    keys = folder.read_verdicts(folder.read_plan()).key
+    assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
+    ended = youden("run", "r.yaml")
+    assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
+    command = ended.err.split("`")[1].split()
+    assert command[1:] == ["extend", "runs/r", "--repeats", "old"]
+    ended = youden(*command[1:], "--json")
+    assert ended.code == 0, ended.err
+    said, now = json.loads(ended.out), folder.read_verdicts(folder.read_plan())
+    n_new = said["cost"]["calls"]
+    assert server.n_requests - asked == n_new == len(now.plan) - CALLS
+    assert keys is not None
+    assert now.key is not None
+    assert now.key[:CALLS].tolist() == keys.tolist()
+    shown = [now.plan.trials.columns()[name][CALLS:] for name in ("first_repeat", "second_repeat")]
+    assert (np.concatenate(shown) == 2).mean() > 0.9
+    assert said["growth"]["kind"] == "repeats"
+    assert {move["p"] for move in said["growth"]["moves"]} == {None}, "other responses are no drift"
+    assert youden("run", "runs/r/config.yaml").code == 0
+    assert server.n_requests - asked == n_new
+    again = youden("extend", "runs/r", "--repeats", "old")
+    assert (again.code, "[join-none]" in again.err) == (2, True), again.err
+    both = youden("extend", "runs/r", "--repeats", "old", "--items", "items")
+    assert (both.code, "in extensions of their own" in both.err) == (2, True), both.err
 
 
 def test_an_interrupted_extension_leaves_the_run_as_it_was_and_the_same_command_resumes(

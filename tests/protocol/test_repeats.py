@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from commands import Youden
-from pools import make_pool, starts_with
+from pools import answer_with, make_pool, starts_with
+from youden.data.folder.joined_pools import join_repeats
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools import spool
 from youden.data.pools.pool_reader import read_pool, write_pool
@@ -18,10 +19,12 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
 from youden.nouns import Plan, Pool
 from youden.nouns.pool import in_file
-from youden.protocol.extending import add_calls
+from youden.protocol.blocks import after_steps
+from youden.protocol.extending import add_calls, add_repeats
 from youden.protocol.plan import make_plan
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
+from youden.run.estimators import abilities_of
 
 WORDS = np.array([f"word{n}" for n in range(300)])
 
@@ -49,7 +52,7 @@ def shown(plan: Plan, pool: Pool) -> np.ndarray:
     n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
     paired = plan.arm == 0
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
-        of = plan.trials.columns()
+        of = (plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()).columns()
         np.add.at(n, (of[agent][paired], plan.item[paired], of[repeat][paired] - 1), 1)
     return n
 
@@ -84,6 +87,54 @@ def test_a_larger_budget_and_an_extension_begin_as_the_smaller_plan_does() -> No
     rest = paired[1].take(slice(len(paired[0]), None))
     for name in ("item", "first", "second", "first_repeat", "second_repeat"):
         assert np.array_equal(behind.columns()[name], rest.columns()[name])
+
+
+@pytest.mark.parametrize(("calls", "most_apart"), [(158, 2), (None, 0)])
+def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_as_often(
+    calls: int | None, most_apart: int
+) -> None:
+    pool = pool_of()
+    once = Pool(pool.agents, pool.items, pool.texts, pool.name)
+    plan = make_plan(once, calls=calls, n_independent=20, seed=4)
+    joined = join_repeats(once, Pool.of_blocks(pool.agents[:4], pool.items, [b[:4] for b in pool.blocks[::-1]], "more"))
+    assert joined.n_repeats.sum(axis=1).tolist() == [36] * 4 + [12] * 2
+    joined = join_repeats(once, pool)
+    assert joined.digest == pool.digest
+    grown = add_repeats(plan, joined)
+    assert starts_with(grown.trials, plan.trials.of_first_repeats())
+    assert (grown.first != grown.second).all()
+    questions = load_judge_config("gpt-4o-mini").questions()
+    before, after = dict(keys(questions, plan, once)), dict(keys(questions, grown, joined))
+    assert all(after[row] == key for row, key in before.items())
+    assert len(set(after.values())) == len(grown), "nothing that was asked is asked again"
+    n, n_paired = shown(grown, joined), int((plan.arm == 0).sum())
+    assert n.sum() == 3 * 2 * n_paired
+    assert (n.max(axis=2) - n.min(axis=2)).max() <= most_apart
+    half = shown(add_repeats(plan, joined, calls=36), joined)
+    assert half[:, :, 0].sum() == 2 * n_paired, "what was shown already waits for the others"
+    earlier = after_steps(grown, 0)
+    assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
+
+
+def test_an_ability_is_the_mean_over_an_agent_s_responses_also_of_those_that_joined() -> None:
+    pool = pool_of()
+    once = Pool(pool.agents, pool.items, pool.texts, pool.name)
+    grown = add_repeats(make_plan(once, n_independent=20), pool)
+    luck = np.random.default_rng(1).uniform(-0.2, 0.2, (pool.n_agents, pool.n_items, pool.repeats))
+    of = np.linspace(0.2, -0.2, pool.n_agents)[:, None, None] + luck
+    trials = grown.trials
+    assert trials.first_repeat is not None
+    assert trials.second_repeat is not None
+    mean = of[grown.first, grown.item, trials.first_repeat - 1] + of[grown.second, grown.item, trials.second_repeat - 1]
+    result = answer_with(grown, np.where(grown.arm == 0, 0.5 + mean / 2, 0.0))
+    found = abilities_of(result)
+    assert found is not None
+    # an answer moves by half of what its agents differ, and of that a mean over K − 1 partners tells (K − 2)/(K − 1)
+    effect = (found.ability - found.ability.mean()) * 2 * (pool.n_agents - 1) / (pool.n_agents - 2)
+    truth = of.mean(axis=(1, 2))
+    assert np.abs(effect - (truth - truth.mean())).max() < 0.01
+    first = of[:, :, 0].mean(axis=1)
+    assert np.abs(effect - (first - first.mean())).max() > 0.02, "which is not the mean over the first ones"
 
 
 def test_which_repeat_is_shown_moves_nothing_else_of_a_plan() -> None:

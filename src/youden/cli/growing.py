@@ -35,9 +35,12 @@ MOST_SHOWN = 10
 @click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
 @click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
 @click.option(
+    "--repeats", type=click.Path(), help="A pool with further responses of the run's agents; those it has are left out."
+)
+@click.option(
     "--calls",
     type=click.IntRange(min=1),
-    help="How many calls. [default: as many for each new agent or item as one of the run got]",
+    help="How many calls. [default: as many for each new agent, item or repeat as one of the run got]",
 )
 @click.option("--focus", multiple=True, metavar="AGENT", help="Spend --calls on this agent alone. Repeatable.")
 @click.option(
@@ -55,6 +58,7 @@ def extend_command(
     run: Path,
     agents: str | None,
     items: str | None,
+    repeats: str | None,
     calls: int | None,
     focus: tuple[str, ...],
     width: float | None,
@@ -63,12 +67,12 @@ def extend_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Extend RUN by agents, items or more calls.
+    """Extend RUN by agents, items, repeats or more calls.
 
     RUN is the folder of a judged run. Only new comparisons are asked. New agents are compared with a balanced set of the
     run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
     about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
-    drawn; --focus spends the calls on the agents it names.
+    drawn; --focus spends the calls on the agents it names. New trials show the responses first that were shown least.
 
     Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
     After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
@@ -79,13 +83,14 @@ def extend_command(
     from youden.practice.extend import extend_run, plan_extension, too_wide
     from youden.report.pages.writing import write_report
 
-    if wrong := _not_together(agents, items, calls=calls, width=width, focus=focus):
+    pools = (agents, items, repeats)
+    if wrong := _not_together(*pools, calls=calls, width=width, focus=focus):
         raise click.UsageError(wrong)
     kept = RunFolder(run).read_config()
     if "target" in said:
         kept = kept.model_copy(update={"target": said["target"]})
-    alone = width is not None and agents is None and items is None and calls is None
-    step = None if alone else ExtensionStep(agents=agents, items=items, calls=calls, focus=list(focus))
+    alone = width is not None and pools == (None, None, None) and calls is None
+    step = None if alone else ExtensionStep(agents=agents, items=items, repeats=repeats, calls=calls, focus=list(focus))
     planned = plan_extension(run_options.run_config(run / "config.yaml", said), step, width=width)
     show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
     if planned.half_width is not None:
@@ -122,15 +127,14 @@ def extend_command(
         click.echo(show.safe(line))
 
 
-def _not_together(
-    agents: str | None, items: str | None, *, calls: int | None, width: float | None, focus: tuple[str, ...]
-) -> str | None:
+def _not_together(*pools: str | None, calls: int | None, width: float | None, focus: tuple[str, ...]) -> str | None:
     """What is wrong with options that do not go together, in words."""
-    if agents is None and items is None and calls is None and width is None:
-        return "Give --agents, --items, --calls or --width: what is the run extended by?"
-    if agents is not None and items is not None:
-        return "Give --agents first and --items in a second extension."
-    if focus and (agents is not None or items is not None):
+    n_pools = sum(pool is not None for pool in pools)
+    if not n_pools and calls is None and width is None:
+        return "Give --agents, --items, --repeats, --calls or --width: what is the run extended by?"
+    if n_pools > 1:
+        return "Give --agents first, and --items and --repeats in extensions of their own."
+    if focus and n_pools:
         return "--focus goes with --calls alone."
     return None
 

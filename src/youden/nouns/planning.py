@@ -20,7 +20,7 @@ import numpy as np
 from youden.nouns.pool import Bools, Codes, Ids, Json, freeze
 from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
 
-ExtensionKind = Literal["agents", "items", "calls"]
+ExtensionKind = Literal["agents", "items", "repeats", "calls"]
 
 
 @dataclass(frozen=True, eq=False)

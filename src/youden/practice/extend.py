@@ -55,6 +55,7 @@ def extension_words(facts: ExtensionFacts) -> tuple[str, ...]:
     else:
         said.append(f"No ability of the {len(facts.moves)} agents that were there moved.")
     what, why = {
+        "repeats": ("by its new responses", "look at them"),
         "agents": (
             "with those that joined",
             "they may have a source or a style in common, or its responses or the judge changed",
@@ -124,7 +125,9 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
         )
     if step is None:
         if width is None:
-            raise ConfigError("An extension adds agents, items or calls; name one of them.", slug="extend-width")
+            raise ConfigError(
+                "An extension adds agents, items, repeats or calls; name one of them.", slug="extend-width"
+            )
         n_calls, half_width = _calls_for(folder, width)
         return replace(_planned(config, ExtensionStep(calls=n_calls)), half_width=half_width)
     if _is_unfinished(folder, config, step, width=width):
@@ -149,8 +152,8 @@ def _is_unfinished(folder: RunFolder, config: RunConfig, step: ExtensionStep, *,
 
 
 def _wanted(step: ExtensionStep, width: float | None) -> tuple[object, ...]:
-    places = [None if place is None else Path(place).resolve() for place in (step.agents, step.items)]
-    return (*places, tuple(step.focus), None if width else step.calls)
+    kind, place = step.joins
+    return (kind, place and Path(place).resolve(), tuple(step.focus), None if width else step.calls)
 
 
 def _planned(config: RunConfig, step: ExtensionStep) -> PlannedExtension:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.cyclic import numbered
 from youden.protocol.designs.repair import PairRule
 from youden.protocol.independent import N_POOLED, twins, with_more
-from youden.streams import stream
+from youden.streams import Stream, stream
 
 Comparison = tuple[int, int, int]
 _TRIES = 20
@@ -160,8 +160,21 @@ def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()
     budget = calls // 2 if plan.independent == "twin" else calls
     if focus:
         return extender.made("calls", [extender.anchored(focus, budget)], budget, calls=calls, scored=focus)
-    sizes = {number: len(items) for number, items in enumerate(extender.extensions.item_sets)}
-    return extender.made("calls", extender.turns(budget, sizes), budget, calls=calls)
+    return extender.made("calls", extender.turns(budget, extender.all_items()), budget, calls=calls)
+
+
+def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
+    """`plan` with the further responses of `pool`: more slots, in which each agent shows those first that it showed least.
+
+    calls: as in `add_agents`; None: as many a response as those have that were shown. Nothing that was asked is asked otherwise.
+
+    Raises: as `add_calls`.
+    """
+    extender, shown = _Extender(plan, pool), plan.trials.columns()
+    n_shown = max((int(shown[name].max()) for name in ("first_repeat", "second_repeat") if name in shown), default=1)
+    per_repeat = int((plan.arm == PAIRED).sum()) / n_shown
+    budget = extender.paired_of(calls, default=int(per_repeat * (pool.repeats - n_shown)), n_scored=pool.n_agents)
+    return extender.made("repeats", extender.turns(budget, extender.all_items()), budget, calls=calls)
 
 
 class _Extender:
@@ -180,6 +193,10 @@ class _Extender:
         self.next_slot = int(plan.slot.max(initial=-1)) + 1
         self.rng = stream("extension", plan.seed, len(self.extensions.steps))
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
+
+    def all_items(self) -> dict[int, int]:
+        """How many items each set of them has."""
+        return {number: len(items) for number, items in enumerate(self.extensions.item_sets)}
 
     def design(self) -> Design:
         """The design that drew the plan."""
@@ -265,14 +282,18 @@ class _Extender:
         return drawn
 
     def complete(self, slotted: Slotted, set_: int, n_slots: int) -> tuple[Trials, Ids]:
-        """The next slots of all anchors on a set of items, and those items."""
+        """The next slots of all anchors on a set of items, and those items. Where agents responded several times, everything may
+        be compared as often."""
         sets = self.extensions.item_sets
         items = sets[set_] if set_ < len(sets) else range(self.plan.n_items, self.pool.n_items)
         of_all = (self.plan.role == PLAN) & np.isin(self.plan.item, items)
         n_done = len(np.unique(self.plan.slot[of_all & (self.plan.slot >= 0)]))
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
-        rng = stream("trials", self.plan.seed) if set_ == 0 else stream("slots on new items", self.plan.seed, set_)
-        going_on = islice(slotted.slots(eligible, rng), n_done, n_done + n_slots)
+        name: Stream = "trials" if set_ == 0 else "slots on new items"
+        number = (set_,) if set_ else ()
+        again = ([], *([n] for n in range(1, self.pool.repeats)))
+        passes = (slotted.slots(eligible, stream(name, self.plan.seed, *number, *n)) for n in again)
+        going_on = islice(chain.from_iterable(passes), n_done, n_done + n_slots)
         start = self.next_slot
         chosen = numbered(list(going_on), start=start)
         trials = replace(chosen, item=chosen.item + np.int32(items.start))
@@ -344,6 +365,8 @@ class _Extender:
             who = f"{len(scored)} agents joined, compared with {self.extensions.anchors} of the first plan"
         elif kind == "items":
             who = f"{self.pool.n_items - self.plan.n_items} items joined"
+        elif kind == "repeats":
+            who = f"responses joined, now {self.pool.n_responses:,}, up to {self.pool.repeats} of an agent to an item"
         else:
             names = ", ".join(self.plan.agent_ids[agent] for agent in scored)
             who = f"more calls on {names}" if scored else "more calls"

@@ -94,6 +94,8 @@ def _drift(result: Verdicts, earlier: Verdicts) -> _Drift:
     n_old, n_before = extensions.anchors, earlier.plan.n_agents
     drift, variance = np.full(n_before, np.nan), np.full(n_before, np.nan)
     level, level_variance, level_slots = np.nan, np.nan, 0
+    if extensions.steps[-1].kind == "repeats":  # other responses are no drift
+        return _Drift(drift, variance, level, level_variance, level_slots)
     now = place_added(result, anchors, scale, rows=new)
     beside = added_answers(result, rows=new)
     complete = learned_from(result, new) & anchors_alone(plan)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from youden.data.folder.joined_pools import join_agents, join_items, part_of, run_pools
+from youden.data.folder.joined_pools import JOIN, part_of, run_pools
 from youden.data.folder.run_config import DrawnAs, ExtensionStep, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
@@ -21,7 +21,7 @@ from youden.nouns import Json, Plan, Pool
 from youden.protocol.blocks import after_steps, extensions_of, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import GOALS, Adaptive, Width
-from youden.protocol.extending import add_agents, add_calls, add_items
+from youden.protocol.extending import add_agents, add_calls, add_items, add_repeats
 from youden.protocol.independent import independent_arm
 from youden.protocol.plan import make_plan
 from youden.protocol.subsample import subsample
@@ -146,13 +146,15 @@ def _affordable(config: RunConfig, pool: Pool, design: str, options: Mapping[str
 
 def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool]) -> Plan:
     for step, pool in zip(steps, pools, strict=True):
-        if step.agents is not None:
-            plan = add_agents(plan, pool, calls=step.calls)
-        elif step.items is not None:
-            plan = add_items(plan, pool, calls=step.calls)
+        kind, _ = step.joins
+        if kind != "calls":
+            plan = _ADD[kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
             plan = add_calls(plan, pool, calls=step.calls, focus=tuple(_place(name, plan) for name in step.focus))
     return plan
+
+
+_ADD: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
 
 
 def _place(name: str, plan: Plan) -> int:
@@ -251,8 +253,7 @@ def _is_part_of(plan: Plan, run: str) -> bool:
 
 
 def _same_step(step: Extended, extension: ExtensionStep, pool: Pool, plan: Plan) -> bool:
-    kind = "agents" if extension.agents is not None else "items" if extension.items is not None else "calls"
-    if (step.kind, step.pool) != (kind, pool.digest):
+    if (step.kind, step.pool) != (extension.joins[0], pool.digest):
         return False
     return (step.calls, [plan.agent_ids[agent] for agent in step.focus]) == (extension.calls, extension.focus)
 
@@ -278,16 +279,19 @@ def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) ->
 def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:
     """Where the file was given more agents or items, and all else is as it was: the command by which they join, and its cost."""
     was = extensions_of(kept)
-    part = part_of(pool, kept.agent_ids[: was.anchors], kept.item_ids[: was.items])
-    if config.extensions or was.steps or part is None or part.digest != was.pool:
+    part = part_of(pool, kept.agent_ids[: was.anchors], kept.item_ids[: was.items], digest=was.pool)
+    if config.extensions or was.steps or part is None:
         return ""
-    what = "agents" if pool.n_agents > part.n_agents else "items"
-    n = pool.n_agents - part.n_agents if what == "agents" else pool.n_items - part.n_items
+    more = {
+        "agents": pool.n_agents - part.n_agents,
+        "items": pool.n_items - part.n_items,
+        "repeats": pool.n_responses - part.n_responses,
+    }
+    what, n = next((name, count) for name, count in more.items() if count)
     cost = ""
     with suppress(YoudenError):
-        join, add = (join_agents, add_agents) if what == "agents" else (join_items, add_items)
-        joined, judge = join(part, pool), load_judge_config(config.judge)
-        plan = add(plan_without_follow_ups(kept), joined)
+        joined, judge = JOIN[what](part, pool), load_judge_config(config.judge)
+        plan = _ADD[what](plan_without_follow_ups(kept), joined)
         usd = [estimate(one, joined, judge).usd for one in (plan, kept)]
         dollars = "" if None in usd else f", ${(usd[0] or 0) - (usd[1] or 0):,.2f}"
         cost = f" (about {len(plan) - len(kept):,} calls{dollars})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -21,12 +23,8 @@ def run_pools(config: RunConfig) -> list[Pool]:
     """The pool of a run as it was first, and after each of its extensions. Raises: PoolError."""
     pools = [_as_it_was(config, read_pool(config.pool))]
     for step in config.extensions:
-        if step.agents is not None:
-            pools.append(join_agents(pools[-1], read_pool(step.agents)))
-        elif step.items is not None:
-            pools.append(join_items(pools[-1], read_pool(step.items)))
-        else:
-            pools.append(pools[-1])
+        kind, pool = step.joins
+        pools.append(pools[-1] if pool is None else JOIN[kind](pools[-1], read_pool(pool)))
     return pools
 
 
@@ -42,14 +40,15 @@ def _as_it_was(config: RunConfig, pool: Pool) -> Pool:
     if any(step.items is not None for step in config.extensions):
         sizes += [(len(agents), n) for n in range(len(items) - 1, 1, -1)]
     for n, m in sizes:
-        part = part_of(pool, agents[:n], items[:m])
-        if part is not None and part.digest == config.drawn.pool:
+        part = part_of(pool, agents[:n], items[:m], digest=config.drawn.pool)
+        if part is not None:
             return part
     return pool
 
 
-def part_of(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> Pool | None:
-    """The responses of these agents to these items, in this order; None where one of them is not in `pool`."""
+def part_of(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
+    """The responses of these agents to these items, in this order, or the first few of each, that have this digest; None where
+    none have."""
     row = {agent.id: k for k, agent in enumerate(pool.agents)}
     column = {item.id: j for j, item in enumerate(pool.items)}
     if not (set(agents) <= row.keys() and set(items) <= column.keys()):
@@ -58,7 +57,9 @@ def part_of(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> Pool | N
     blocks = [block[np.ix_(rows, columns)] for block in pool.blocks]
     while len(blocks) > 1 and all(text is None for text in blocks[-1].flat):
         blocks.pop()
-    return Pool.of_blocks(tuple(pool.agents[k] for k in rows), tuple(pool.items[j] for j in columns), blocks, pool.name)
+    own, asked = tuple(pool.agents[k] for k in rows), tuple(pool.items[j] for j in columns)
+    parts = (Pool.of_blocks(own, asked, blocks[:n], pool.name) for n in range(len(blocks), 0, -1))
+    return next((part for part in parts if part.digest == digest), None)
 
 
 def read_run_pool(config: RunConfig) -> Pool:
@@ -77,7 +78,8 @@ def join_agents(pool: Pool, more: Pool) -> Pool:
     if not new:
         raise _nothing_new("agents", more)
     blocks = _blocks(more, new, [item.id for item in pool.items])
-    _refuse_other(pool, more)
+    _refuse_other_prompts(pool, more)
+    _refuse_other_responses(pool, more)
     whole = [bool(column.all()) for column in pool.present.T]
     for agent, row in zip(new, blocks[0], strict=True):
         _refuse_gaps(
@@ -96,12 +98,43 @@ def join_items(pool: Pool, more: Pool) -> Pool:
     if not new:
         raise _nothing_new("items", more)
     blocks = _blocks(more, [agent.id for agent in pool.agents], new)
-    _refuse_other(pool, more)
+    _refuse_other_prompts(pool, more)
+    _refuse_other_responses(pool, more)
     for agent, row in zip(pool.agents, blocks[0], strict=True):
         _refuse_gaps(
             agent.id, [item for item, text in zip(new, row, strict=True) if text is None and not pool.n_missing]
         )
     return pool.with_items([item for item in more.items if item.id not in known], blocks)
+
+
+def join_repeats(pool: Pool, more: Pool) -> Pool:
+    """`pool` and, behind its responses to an item, those of `more` that it does not have; agents, items and cells without a
+    response that it does not have stay out. One that is there as often already is taken for the same.
+
+    Raises: PoolError [join-none] where there are none; [join-other] where a prompt is another one.
+    """
+    _refuse_other_prompts(pool, more)
+    theirs = _blocks(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])
+    said: dict[tuple[int, int], list[str]] = {}
+    for cell in zip(*np.nonzero(pool.present), strict=True):
+        own = [block[cell] for block in pool.blocks if block[cell] is not None]
+        spare = Counter(own)
+        for text in (block[cell] for block in theirs if block[cell] is not None):
+            spare[text] -= 1
+            own += [text] * (spare[text] < 0)
+        said[cell] = own
+    longest = max(map(len, said.values()), default=0)
+    blocks: list[Objects] = [np.full(pool.texts.shape, None, dtype=object) for _ in range(longest)]
+    for cell, own in said.items():
+        for block, text in zip(blocks, own, strict=False):
+            block[cell] = text
+    joined = Pool.of_blocks(pool.agents, pool.items, blocks, pool.name)
+    if joined.n_responses == pool.n_responses:
+        raise _nothing_new("responses", more)
+    return joined
+
+
+JOIN: Final = {"agents": join_agents, "items": join_items, "repeats": join_repeats}
 
 
 def _blocks(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
@@ -118,8 +151,8 @@ def _blocks(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Obj
     return blocks
 
 
-def _refuse_other(pool: Pool, more: Pool) -> None:
-    """What both pools hold has to be the same. Raises: PoolError [join-other]."""
+def _refuse_other_prompts(pool: Pool, more: Pool) -> None:
+    """Raises: PoolError [join-other]."""
     prompts = {item.id: item.prompt for item in more.items}
     for item in pool.items:
         if item.prompt and prompts.get(item.id) and prompts[item.id] != item.prompt:
@@ -128,6 +161,10 @@ def _refuse_other(pool: Pool, more: Pool) -> None:
                 "items, or start a run of its own.",
                 slug="join-other",
             )
+
+
+def _refuse_other_responses(pool: Pool, more: Pool) -> None:
+    """First responses that both pools hold have to be the same. Raises: PoolError [join-other]."""
     theirs = _blocks(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])[0]
     for agent, ours, row in zip(pool.agents, pool.texts, theirs, strict=True):
         for item, one, other in zip(pool.items, ours, row, strict=True):

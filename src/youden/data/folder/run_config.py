@@ -14,12 +14,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError
-from youden.nouns import MAX_MISSING, Json, SplitRule, Target
+from youden.nouns import MAX_MISSING, ExtensionKind, Json, SplitRule, Target
 from youden.resources import find, roots
 from youden.text.printable import is_device, shown
 from youden.text.yaml_text import YamlError, misfit, read_yaml
 
-POOLS = ("agents", "items")
+POOLS = ("agents", "items", "repeats")
 """What in an extension names a pool."""
 
 
@@ -146,27 +146,35 @@ MEANS = {
 
 
 class ExtensionStep(BaseModel):
-    """One step by which a run grew: agents or items of another pool (a path), or more calls, on all or on agents to focus on.
+    """One step by which a run grew: agents, items or repeats of another pool (a path), or more calls, on all or on some agents.
 
-    calls: of both arms; with agents or items None for as many as the run's own have on average.
+    calls: of both arms; beside a pool None for as many as the run's own agents, items or repeats have on average.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     agents: _Text | None = None
     items: _Text | None = None
+    repeats: _Text | None = None
     calls: Annotated[int, Field(ge=1)] | None = None
     focus: list[_Text] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if self.agents is not None and self.items is not None:
-            raise ValueError("agents and items join one after the other; make two extensions of it")
-        if self.agents is None and self.items is None and self.calls is None:
-            raise ValueError("an extension adds agents, items or calls; name one of them")
-        if self.focus and (self.agents is not None or self.items is not None):
+        n_pools = sum(getattr(self, name) is not None for name in POOLS)
+        if n_pools > 1:
+            raise ValueError("agents, items and repeats join one after the other; make an extension of each")
+        if n_pools == 0 and self.calls is None:
+            raise ValueError("an extension adds agents, items, repeats or calls; name one of them")
+        if self.focus and n_pools:
             raise ValueError("focus goes with calls alone")
         return self
+
+    @property
+    def joins(self) -> tuple[ExtensionKind, str | None]:
+        """What joins, and the pool that brings it."""
+        pools: dict[ExtensionKind, str | None] = {"agents": self.agents, "items": self.items, "repeats": self.repeats}
+        return next(((kind, pool) for kind, pool in pools.items() if pool is not None), ("calls", None))
 
 
 class DrawnAs(BaseModel):
