@@ -78,7 +78,8 @@ def test_demo_ranks_the_bundled_pool_and_says_what_its_judge_cannot_see(youden: 
     assert "gpt-4o-mini" in ended.out
     assert "similarity baseline" in ended.err
     assert "'truncation' copies its prompts" in ended.err
-    assert "signature: youden:" in ended.err
+    assert "report: " in ended.err
+    assert "sha:" in ended.err
     assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
 
 

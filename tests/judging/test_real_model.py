@@ -71,7 +71,7 @@ def test_a_real_model_judges_twelve_comparisons_and_its_cassette_replays_them_wi
     pool = youden.read_pool(field_notes)
     plan = twelve(pool)
     (found,) = diagnose(judge, environment={})
-    assert {finding.status for finding in found.findings} == {"ok"}
+    assert {finding.severity for finding in found.findings} == {"ok"}
     file = tmp_path / "c.jsonl"
     with inserted(Tape(file, mode="once")) as tape:
         first = youden.judge(plan, pool, judge=judge, store=tmp_path / "one.db")

@@ -152,11 +152,12 @@ def _held_out(plan: Plan) -> str:
     return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
 
 
-def show_plan_line(plan: Plan, cost: Cost, judge: str, *, expected: Expected) -> None:
+def show_plan_line(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None) -> None:
     """The same in one line, on standard error."""
     usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-    width = f", about ± {expected.half_width[1.0][1]:.3f}" if 1.0 in expected.half_width else ""
+    half_width = {} if expected is None else expected.half_width
+    width = f", about ± {half_width[1.0][1]:.3f}" if 1.0 in half_width else ""
     note(
         f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
         f"{usd}{width}{_held_out(plan)}"

@@ -155,19 +155,22 @@ def demo_command(out: Path, as_json: bool) -> None:
     from youden.report.pages.writing import write_report
     from youden.resources import find
     from youden.run.pipeline import fit_run, judge_run, plan_run
+    from youden.run.precision import way_on
     from youden.study.known_groups import run_group_aucs
 
     config = run_options.run_config(find("configs", CONFIG, own=False), {"out": out})
     pool = find("datasets", "field-notes", own=False)
     planned = plan_run(config.model_copy(update={"pool": str(pool)}))
-    show.show_plan(planned.plan, planned.cost, planned.judge.name)
+    show.show_plan_line(planned.plan, planned.cost, planned.judge.name)
     with progress_bar() as bar:
         judge_run(planned, Asking(progress=bar))
     fit_run(planned.folder)
     summary = write_report(planned.folder).summary
-    show.show_result(summary, as_json=as_json)
     if as_json:
+        show.show_result(summary, as_json=True)
         return
+    page = planned.folder.path / "report.html"
+    show.show_in_short(summary, way_on(planned.folder, summary.facts.choice, usd_per_call=0.0), str(page), quiet=False)
     click.echo()
     for group in run_group_aucs(planned.folder, COMPARED):
         auc = group.auc
@@ -184,12 +187,11 @@ def demo_command(out: Path, as_json: bool) -> None:
         "passage's own, and words are all that `lexical` compares."
     )
     click.echo(
-        f"\nThe run is in {planned.folder.path}; open {planned.folder.path / 'report.html'}.\n"
+        f"\nThe run is in {planned.folder.path}; open {page}.\n"
         "Next, a judge that reads: with OPENAI_API_KEY set,\n"
         "  youden plan configs/runs/field-notes.yaml --judge gpt-4o-mini --out runs/read     (what it would cost)\n"
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
-        "Your own pool: a CSV with the columns agent, item, text (and prompt, group), named in a config of three lines:\n"
-        "  pool: mine.csv\n  judge: gpt-4o-mini\n  max_cost: 1"
+        "Your own responses, in a spreadsheet or a folder of texts: youden init FILE makes a pool, and names what to run."
     )
 
 

@@ -287,7 +287,9 @@ def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> 
         "items": pool.n_items - part.n_items,
         "repeats": pool.n_responses - part.n_responses,
     }
-    what, n = next((name, count) for name, count in more.items() if count)
+    what, n = next(((name, count) for name, count in more.items() if count), ("", 0))
+    if not n:
+        return ""
     cost = ""
     with suppress(YoudenError):
         joined, judge = JOIN[what](part, pool), load_judge_config(config.judge)
