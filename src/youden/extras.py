@@ -40,7 +40,6 @@ EXTRAS = {
         "DuckDB files",
         ("youden export SOURCE FILE.duckdb",),
     ),
-    "excel": Extra(("openpyxl",), "Excel files read", ("youden init FILE.xlsx",)),
     "hub": Extra(
         ("huggingface_hub",), "datasets and Spaces on the Hugging Face Hub", ("youden export --push OWNER/NAME",)
     ),

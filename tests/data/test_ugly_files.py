@@ -135,7 +135,8 @@ def merged(at: Path) -> Path:
 
 def excel(at: Path) -> Path:
     """A sheet an agent, a title, merged cells, answers that are numbers, a sheet of notes."""
-    openpyxl = pytest.importorskip("openpyxl")
+    import openpyxl
+
     book = openpyxl.Workbook()
     book.active.title = "Notes"
     book.active["A1"] = "Made in May."

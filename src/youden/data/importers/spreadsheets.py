@@ -13,7 +13,7 @@ from typing import Protocol
 
 from youden.data.importers.foreign_files import read_text, wrong
 from youden.data.importers.loose_table import separated
-from youden.errors import ConfigError, ImportFormatError
+from youden.errors import ImportFormatError
 from youden.nouns import Json
 from youden.text.sentences import counted
 
@@ -72,14 +72,9 @@ def _separator(text: str, usual: str) -> str:
 
 
 def excel_rows(file: Path, say: Say) -> Iterator[tuple[str, Rows]]:
-    """(sheet, rows) of each sheet that has the header of the first one. Raises: ConfigError [extra-excel]; ImportFormatError."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise ConfigError(
-            f"{file} is an Excel file, and reading one needs openpyxl: pip install 'youden[excel]'. Or save it as CSV (UTF-8).",
-            slug="extra-excel",
-        ) from error
+    """(sheet, rows) of each sheet that has the header of the first one. Raises: ImportFormatError."""
+    import openpyxl
+
     try:
         book = openpyxl.load_workbook(file, data_only=True)
     except Exception as error:  # whatever a damaged archive makes of it
