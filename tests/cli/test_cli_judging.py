@@ -167,4 +167,16 @@ def test_a_jury_judges_a_run(youden: Youden, here: Path, server: WireServer) -> 
     write_config(here / "jury.yaml", **(_config(here / "jury.yaml") | {"judge": jury | {"vote": "mean"}}))
     other = youden("run", "jury.yaml")
     assert other.code == 2
+    assert "`youden rejudge runs/jury --judge JUDGE --trials N`" in other.err
     assert other.err.rstrip().endswith("[run-other]")
+
+
+def test_agents_that_nothing_tells_apart_are_said_to_be_equal_in_place_of_a_number_of_items(
+    youden: Youden, here: Path, server: WireServer
+) -> None:
+    said = iter(("NO", "NO", "NO"))  # three answers off: differences are small, and not 0
+    server.behave = lambda _n, body: Reply(next(said, same_item(body)) if same_item(body) == "YES" else "NO")
+    ended = youden("run", "free.yaml")
+    assert ended.code == 0, ended.err
+    last = ended.err.splitlines()[-1]
+    assert "they may well be equally good: 100 times as many items might not tell" in last, last

@@ -46,9 +46,10 @@ def test_a_judge_without_calls_takes_parameters_of_its_own() -> None:
     assert load_judge_config({"backend": "lexical", "parameters": {"seed": 3}}).answering.parameters == {"seed": 3}
 
 
-def test_a_users_own_judge_is_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "configs" / "judges").mkdir(parents=True)
-    (tmp_path / "configs" / "judges" / "local.yaml").write_text("backend: openai\nmodel: mine\n", encoding="utf-8")
+@pytest.mark.parametrize("folder", ["judges", "configs/judges"])
+def test_a_users_own_judge_is_found_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "local.yaml").write_text("backend: openai\nmodel: mine\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert load_judge_config("local").model == "mine"
 

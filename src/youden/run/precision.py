@@ -192,6 +192,8 @@ def expected_of_run(plan: Plan, folder: RunFolder, *, kind: AnswerKind) -> Expec
 
 _LARGE = 2_000_000
 """Trials above which answers are not read again to say how many more would tell."""
+_OUT_OF_SIGHT = 100
+"""Times its items from which on nobody is told to find more."""
 _FIRST = 1.3
 """How much wider than a pair's own interval the bound is that allows for having come first, about."""
 
@@ -215,8 +217,9 @@ def way_on(folder: RunFolder, choice: ChoiceFacts | None, *, usd_per_call: float
     two = [choice.agents[-1], others[0]]
     slots, items = _told_apart_by(folder, plan, two)
     if slots is None:
-        n = "more items tell" if items is None else f"about {items:,} items more tell"
-        return f"{said}; {n}: `youden extend {run} --items POOL`"
+        if items is None or items > _OUT_OF_SIGHT * plan.n_items:
+            return f"{said}; they may well be equally good: {_OUT_OF_SIGHT} times as many items might not tell"
+        return f"{said}; about {items:,} items more tell: `youden extend {run} --items POOL`"
     focus = plan.n_agents > 2 * len(
         two
     )  # a call places an agent that is focused on; a slot of K calls gives everybody two

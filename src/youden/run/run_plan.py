@@ -273,7 +273,10 @@ def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) ->
     if not same and folder.judged_plan() != found.plan.digest:
         raise _holds(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
     if not _same_judge(folder.judged_by(), judge):
-        raise _holds(folder, "another judge's answers")
+        way = (
+            f"To put the same trials to this judge: `youden rejudge {folder.path} --judge JUDGE --trials N`. Else give"
+        )
+        raise _holds(folder, "another judge's answers", way=way)
 
 
 def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:

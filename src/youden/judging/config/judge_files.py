@@ -105,7 +105,7 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
-    """The judge that `source` names: configs/judges/NAME.yaml, a file of your own, a mapping, a bare backend, or a model that it
+    """The judge that `source` names: judges/NAME.yaml here or in configs/, a path, a mapping, a bare backend, or a model that it
     is known where to ask for (`judge_of_model`).
 
     Raises: ConfigError [unknown-judge], [judge-config], [judge-config-unreadable], and the prompt's.
@@ -131,12 +131,17 @@ def load_judge_config(source: str | Path | Mapping[str, Any]) -> JudgeConfig:
 
 def known_judges() -> list[JudgeConfig]:
     """The judges there is a config for, a user's own before the project's; a file that cannot be read is left out."""
-    names = sorted({path.stem for root in roots("configs") for path in (root / "judges").glob("*.yaml")})
+    names = sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")})
     found = []
     for name in names:
         with suppress(ConfigError):
             found.append(load_judge_config(name))
     return found
+
+
+def _folders() -> list[Path]:
+    """Where a judge's name is looked for: judges/ where the program runs, then the `configs/judges/` there are."""
+    return [Path("judges"), *(root / "judges" for root in roots("configs"))]
 
 
 def _find(source: str | Path) -> Path | None:
@@ -145,19 +150,18 @@ def _find(source: str | Path) -> Path | None:
         path = Path(source)
         shipped = path.parts[:1] == ("configs",) and not path.exists()
         return find("configs", Path(*path.parts[1:]).as_posix()) if shipped else path
-    folders = [root / "judges" for root in roots("configs")]
-    for folder in folders:
+    for folder in _folders():
         if (path := folder / f"{source}.yaml").is_file():
             return path
     named = judge_of_model(source)
     if source in JUDGES or (named is not None and ("/" in source or _entry(str(named["backend"]), source))):
         return None
-    known = sorted({path.stem for folder in folders for path in folder.glob("*.yaml")} | set(JUDGES))
+    known = sorted({path.stem for folder in _folders() for path in folder.glob("*.yaml")} | set(JUDGES))
     close = get_close_matches(source, known, n=1)
     hint = f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}."
     raise ConfigError(
-        f"There is no judge called '{source}'. {hint} A file of your own is given as a path that ends in .yaml, a model by its "
-        "provider, such as openai/gpt-4o.",
+        f"There is no judge called '{source}'. {hint} A judge of your own is a file judges/NAME.yaml here, or a path that ends "
+        "in .yaml; a model is named by its provider, such as openai/gpt-4o.",
         slug="unknown-judge",
     )
 
