@@ -18,6 +18,7 @@ import pytest
 import youden as package
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_folder import RunFolder
+from youden.errors import ImportFormatError
 from youden.practice.quality import quality_of_run, read_answers
 from youden.practice.to_label import choose_to_label, plain
 from youden.report.charts.vega import picture_spec
@@ -171,6 +172,39 @@ def test_labels_that_cannot_be_used_are_refused(  # noqa: PLR0917
     assert done.code == 2
     assert f"[{slug}]" in done.err
     assert not run.has("quality.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "yes", "no"),
+    [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),
+     ("to label (1).xlsx", 1, 0)],
+)  # fmt: skip
+def test_a_table_saved_by_a_spreadsheet_under_another_name_in_other_words_says_the_same(
+    run: RunFolder, tmp_path: Path, name: str, yes: str | int, no: str | int
+) -> None:
+    table = choose_to_label(run, 20, tmp_path / "t.csv").table
+    (tmp_path / "other.json").write_text('{"answers": [{"id": 1, "agent": "a0", "item": "i0"}]}', encoding="utf-8")
+    filled = pd.DataFrame(fill_in(table))
+    known = read_answers(run, [table])
+    filled["label"] = filled["label"].map({"1": yes, "0": no, "": ""})
+    table.unlink()
+    if name.endswith(".xlsx"):
+        filled.to_excel(tmp_path / name, index=False)
+    else:
+        filled.to_csv(tmp_path / name, index=False)
+    found = read_answers(run, [tmp_path / name])
+    assert len(found.value) > 9
+    np.testing.assert_array_equal(found.unit, known.unit)
+    np.testing.assert_array_equal(found.agent, known.agent)
+
+
+def test_two_keys_that_both_know_the_ids_are_not_chosen_from(run: RunFolder, tmp_path: Path) -> None:
+    table = choose_to_label(run, 20, tmp_path / "t.csv").table
+    fill_in(table)
+    table.rename(tmp_path / "mine.csv")
+    (tmp_path / "copy.json").write_bytes((tmp_path / "t.json").read_bytes())
+    with pytest.raises(ImportFormatError, match=r"several files .* as mine\.json"):
+        read_answers(run, [tmp_path / "mine.csv"])
 
 
 def test_a_table_that_may_hold_labels_is_not_written_over(youden: Youden, run: RunFolder, tmp_path: Path) -> None:

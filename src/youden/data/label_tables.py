@@ -5,20 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
+from youden.data.importers.any_table import EXCEL
 from youden.data.importers.loose_table import table_rows
+from youden.data.importers.spreadsheets import excel_rows
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns.pool import Floats, freeze
 
 _NOUNS = ("agent", "item", "alias")
-_TRUTH = {"true": 1.0, "false": 0.0, "win": 1.0, "tie": 0.5, "loss": 0.0}
+_YES = ("true", "yes", "pass", "passed", "correct", "right", "win")
+_NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "loss")
+_TRUTH = dict.fromkeys(_YES, 1.0) | dict.fromkeys(_NO, 0.0) | {"tie": 0.5}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +52,11 @@ class LabelTable:
 
 
 def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
-    """Labels from a .csv, .tsv, .jsonl or .parquet with the columns agent, perhaps item and alias, and numbers.
+    """Labels from a .csv, .tsv, .xlsx, .jsonl or .parquet with the columns agent, perhaps item and alias, and numbers.
 
-    true and false are 1 and 0, win, tie and loss 1, 0.5 and 0; an empty field, null and NaN say nothing. A table that
-    `youden label` wrote has ids and the column label: whose answers they are stands in the .json beside it.
+    yes and no, true and false, pass and fail, correct and incorrect are 1 and 0, win, tie and loss 1, 0.5 and 0; 80% is 0.8, and
+    0,5 is 0.5; an empty field, null and NaN say nothing. A table that `youden label` wrote has ids and the column label: whose
+    answers they are stands in the .json of its name, or in the one beside it that knows all its ids.
 
     repeated: whether an answer may be labelled more than once.
 
@@ -96,8 +104,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     if not numbers:
         raise _wrong(
             path,
-            f"no column but agent and item holds numbers; there is {shown(', '.join(found)) if found else 'none'}. "
-            "Add one, such as accuracy.",
+            "no column but agent and item holds numbers, or yes and no; there is "
+            f"{shown(', '.join(found)) if found else 'none'}. Add one, such as accuracy, or write 1 and 0 for words of your own.",
             slug="labels-columns",
         )
     return LabelTable(
@@ -124,37 +132,50 @@ def key_file(path: Path) -> Path:
 
 def _named(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """The rows; those of a table to label with agent and item in place of their ids."""
-    answers: dict[str, tuple[str, str]] | None = None
-    for place, row in table_rows(path):
+    rows: Iterable[tuple[str, Mapping[str, object]]]
+    if path.suffix.lower() in EXCEL:
+        rows = [row for _, sheet in excel_rows(path, lambda *_: None) for row in sheet]
+    else:
+        rows = table_rows(path)
+    said = [
+        (place, row)
+        for place, row in rows
+        if "agent" in row or not {"id", "label"} <= set(row) or not _blank(row["label"])
+    ]
+    ids = {str(row["id"]).strip() for _, row in said if "agent" not in row and "id" in row and "label" in row}
+    answers = read_key(path, ids) if ids else {}
+    for place, row in said:
         if "agent" in row or not {"id", "label"} <= set(row):
             yield place, row
             continue
-        if answers is None:
-            answers = read_key(path)
-        if _blank(row["label"]):
-            continue
-        found = answers.get(str(row["id"]).strip())
-        if found is None:
-            raise _wrong(
-                place,
-                f"{key_file(path)} knows no answer {shown(row['id'])}. Give both files as they were.",
-                slug="labels-key",
-            )
-        yield place, {"agent": found[0], "item": found[1], "label": row["label"]}
+        agent, item = answers[str(row["id"]).strip()]
+        yield place, {"agent": agent, "item": item, "label": row["label"]}
 
 
-def read_key(path: Path) -> dict[str, tuple[str, str]]:
-    """Id → agent, item, of a table to label. Raises: ImportFormatError [labels-key]."""
-    try:
-        said = json.loads(key_file(path).read_bytes())["answers"]
-        return {str(one["id"]): (str(one["agent"]), str(one["item"])) for one in said}
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise _wrong(
-            path,
-            f"it has ids in place of agents, and {key_file(path)} does not say whose answers they are ({error!r}). Put the file "
-            "that `youden label` wrote with it beside it.",
-            slug="labels-key",
-        ) from error
+def read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Id → agent, item, of a table to label, from the .json of its name, else from the only one beside it that knows all `ids`.
+
+    Raises: ImportFormatError [labels-key].
+    """
+    found = []
+    for file in dict.fromkeys([key_file(path), *sorted(path.parent.glob("*.json"))]):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            said = {
+                str(one["id"]): (str(one["agent"]), str(one["item"]))
+                for one in json.loads(file.read_bytes())["answers"]
+            }
+            if said.keys() >= set(ids):
+                if file == key_file(path):
+                    return said
+                found.append(said)
+    if len(found) == 1:
+        return found[0]
+    raise _wrong(
+        path,
+        f"it has ids in place of agents, and {'several files beside it know' if found else 'no file beside it knows'} whose "
+        f"answers they are. Put the one that `youden label` wrote with it beside it as {key_file(path).name}.",
+        slug="labels-key",
+    )
 
 
 def _value(value: object, name: str, place: str) -> float:
@@ -179,8 +200,11 @@ def _number(value: object) -> float | None:
     if isinstance(value, str):
         if (truth := _TRUTH.get(value.strip().lower())) is not None:
             return truth
+        said = value.strip()
+        if _DECIMAL_COMMA.fullmatch(said):
+            said = said.replace(",", ".")
         try:
-            return float(value)
+            return float(said[:-1]) / 100 if said.endswith("%") else float(said)
         except ValueError:
             return None
     return float(value) if isinstance(value, int | float | Decimal) else None

@@ -268,16 +268,16 @@ def quality_table(found: QualityFacts) -> Table:
     """A row an agent, 80 letters wide where names are short; labels' shares stand in quality.csv alone."""
     return Table(
         f"quality by '{found.label}', {found.n_labels:,} labelled answers ({found.level:.0%} intervals)",
-        ["place", "agent", "quality", "interval", "label mean", "labels", "ability says", "off line"],
-        "llrcrrrl",
+        ["place", "agent", "quality", "interval", "labels", "mean", "line says", "off line"],
+        "rlrcrrrl",
         (
             [
                 "–" if row.place is None else str(row.place),
                 row.agent,
                 _two(row.quality),
                 f"{_two(row.low)}–{_two(row.high)}",
-                _two(row.label_mean),
                 str(row.n_labels),
+                _two(row.label_mean),
                 _two(row.expected),
                 "yes" if row.off_line else "",
             ]
