@@ -19,8 +19,8 @@ from youden.nouns import PAIRED, Agent, Item, Plan, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.practice.halves import halves_test
 from youden.protocol.plan import make_plan
+from youden.run.over_judges import learned, spread_of
 from youden.stats.trials.variance_parts import variance_parts
-from youden.study.what_moves import learned, spread_of
 
 TOTAL = 0.12
 """Variance of an answer around agents and items."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commands import Youden, write_config
 from judged import ENVIRONMENT, dense_plan
 from pools import answer_with, make_pool
 from wire_server import Reply, WireServer, same_item
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
 from youden.errors import BudgetError, ConfigError
 from youden.judging.asking.terms import Asking
 from youden.judging.backends.several import Jury
@@ -135,3 +139,73 @@ def test_judges_are_found_by_name_and_beside_the_jurys_file(tmp_path: Path) -> N
     (tmp_path / "jury.yaml").write_text("backend: jury\njudges: [mine.yaml, local, gpt-4o-mini]\n", encoding="utf-8")
     config = load_judge_config(tmp_path / "jury.yaml")
     assert [judge.name for judge in config.judges] == ["mine", "local", "gpt-4o-mini"]
+
+
+def leaning(_n: int, body: Any) -> Reply:
+    """Each model has its own taste: what it says of the same comparison is settled by its name and the texts."""
+    text = body["messages"][-1]["content"]
+    taste = sum(map(ord, f"{body['model']}{len(text)}{text[-300:]}")) % 10
+    return Reply(same_item(body) if taste < 7 else "YES" if same_item(body) == "NO" else "NO")
+
+
+@pytest.mark.parametrize("vote", ["majority", "mean"])
+def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
+    youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch, vote: str
+) -> None:
+    one_server.behave = leaning
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    write_pool(make_pool(6, 12), tmp_path / "pool")
+    models = ("a", "b", "c")
+    write_config(
+        tmp_path / "r.yaml", pool="pool", judge=jury(one_server.url, *models, vote=vote), max_cost=1.0, out="run"
+    )
+    ran = youden("run", "r.yaml", "--json")
+    assert ran.code == 0, ran.err
+    facts = json.loads(ran.out)["facts"]
+    (said,) = (one for one in facts["warnings"] if one["slug"] == "votes")
+    folder, plan = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run").read_plan()
+    result = folder.read_verdicts(plan)
+    assert result.votes is not None
+    assert result.votes.shape == (3, len(plan))
+    told = result.votes[:, plan.arm == 0]
+    of = np.corrcoef(told)[np.triu_indices(3, 1)].mean()
+    assert said["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
+    assert f"worth {said['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text("utf-8")
+    plain = {row.agent: row for row in folder.read_ranking()}
+    asked = one_server.n_requests
+
+    assert youden("fit", "run", "--target", "items-and-judges").code == 0
+    assert one_server.n_requests == asked
+    over = {row.agent: row for row in folder.read_ranking()}
+    assert folder.target == folder.read_facts().target == "items-and-judges"
+    mean = {
+        agent: told.mean(axis=0)[(plan.first[plan.arm == 0] == k) | (plan.second[plan.arm == 0] == k)].mean()
+        for k, agent in enumerate(plan.agent_ids)
+    }
+    gaps = {agent: (over[agent].ability or 0) - value for agent, value in mean.items()}
+    assert np.ptp(list(gaps.values())) < 1e-9, "an ability is the mean over judges, less one rate"
+    if vote == "mean":
+        assert all(over[agent].ability == pytest.approx(row.ability) for agent, row in plain.items())
+        added = [(over[agent].error or 0) - (row.error or 0) for agent, row in plain.items()]
+        assert min(added) >= -1e-12
+        assert max(added) > 0, "what judges differ in is in the error"
+    assert youden("report", "run").code == 0
+    assert "by more judges like these" in (tmp_path / "run/report.html").read_text("utf-8")
+    blocks = youden("fit", "run", "--engine", "blocks")
+    assert (blocks.code, "[engine-refused]" in blocks.err) == (2, True), blocks.err
+    assert youden("fit", "run", "--target", "items-like-these").code == 0
+    assert {row.agent: row for row in folder.read_ranking()} == plain
+    again = youden("run", "r.yaml", "--target", "items-and-judges", "--out", "again", "--store", "run/verdicts.db")
+    assert again.code == 0, again.err
+    assert {row.agent: row for row in RunFolder(tmp_path / "again").read_ranking()} == over
+    assert one_server.n_requests == asked
+
+
+def test_one_judge_is_told_before_it_is_asked_what_judges_take(youden: Youden, tmp_path: Path) -> None:
+    write_config(tmp_path / "r.yaml", pool="datasets/field-notes", calls=300, judge="lexical", out="run")
+    refused = youden("run", "r.yaml", "--target", "items-and-judges")
+    assert (refused.code, "[judges-few]" in refused.err) == (2, True), refused.err
+    assert youden("run", "r.yaml").code == 0
+    refused = youden("fit", "run", "--target", "items-and-judges")
+    assert (refused.code, "[judges-few]" in refused.err) == (2, True), refused.err
+    assert RunFolder(tmp_path / "run").read_config().target == "items-like-these"

@@ -17,9 +17,9 @@ from youden.errors import InputError, StatisticsError
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.practice.halves import halves_test, in_halves
 from youden.protocol.plan import make_plan
+from youden.run.over_judges import learned, spread_of
 from youden.stats.judges.judge_spread import judge_spread
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
-from youden.study.what_moves import learned, spread_of
 
 
 def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:

@@ -174,9 +174,9 @@ grace = click.option(
 _targets = click.Choice(["items-like-these", "these-items"])
 target = click.option(
     "--target",
-    type=_targets,
-    help="What intervals describe: how agents would do on more items like these, or on these items alone. The run remembers it. "
-    "[default: what the run says, else items-like-these]",
+    type=click.Choice([*_targets.choices, "items-and-judges"]),
+    help="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury on more "
+    "items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]",
 )
 about = click.option(
     "--target",

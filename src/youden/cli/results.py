@@ -116,7 +116,7 @@ def compare_command(
     runs: tuple[Path, ...],
     scores: ScoreKind,
     match: MatchItems,
-    target: Target | Literal["items-and-judges"] | None,
+    target: Target | None,
     families: dict[str, str],
     as_json: bool,
 ) -> None:
@@ -153,20 +153,12 @@ def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     """The ranking averaged over judges, and what they are worth."""
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns.pool import Json, or_none
-    from youden.study.what_moves import spread_of
+    from youden.run.over_judges import said_of, spread_of
 
     results = [(folder := RunFolder(run)).read_verdicts(folder.read_plan()) for run in runs]
     found = spread_of(results)
-    half, ids, M = found.covariance.half_width(), results[0].plan.agent_ids, len(runs)
+    half, ids, M, said = found.covariance.half_width(), results[0].plan.agent_ids, len(runs), said_of(found)
     order = sorted(range(len(ids)), key=lambda k: -found.ability[k])
-    said = (
-        f"{M} judges are worth {found.votes:.1f} independent votes. Another judge would place an agent "
-        f"{found.variance**0.5:.3f} (SD) from where all judges would on average; agents differ by {found.between**0.5:.3f}."
-    )
-    if M == 2:
-        said += " Two judges say little of what judges differ in, so intervals are wide: judge the plan with a third."
-    if found.variance > found.between:
-        said += " Not rankable by these judges."
     if as_json:
         rows: list[Json] = [
             {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order

@@ -21,7 +21,7 @@ from youden.data.folder.rate_tables import PairsSaid, RatesSaid
 from youden.data.folder.run_config import MEANS, RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
-from youden.data.folder.table_columns import COLUMNS, REPEATS, ranking_columns
+from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
 from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
@@ -58,6 +58,8 @@ def build_schemas() -> dict[str, str]:
         "ranking.csv": _lines(COLUMNS["ranking.csv"], required=ranking_columns(())),
         **{name: _lines((_AGENT,), others=_NUMBER) for name in ("scores.csv", "scores_row.csv", "holdout.csv")},
     }
+    rows: Any = schemas["verdicts.parquet"]
+    rows["properties"]["rows"]["items"]["patternProperties"] = {f"^{VOTE}[0-9]+$": _property(vote_column(1))}
     return {name: _text(name, schema) for name, schema in schemas.items()}
 
 

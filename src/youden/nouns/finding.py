@@ -63,6 +63,7 @@ KINDS: Mapping[str, Kind] = {
     "missing": Kind("judge", once=True),
     "served": Kind("judge", several="The served model changed"),
     "fpr": Kind("judge"),
+    "votes": Kind("judge"),
     "pairs": Kind("pool", "Agents that are too much alike", "Some agents are too alike to count apart"),
     "length": Kind("pool", "Length"),
     "halves": Kind("pool", "Random halves of the partners"),

@@ -109,6 +109,7 @@ class Verdicts:
     tokens_in, tokens_out: int32[N]; usd, seconds: float[N]; all 0 where the answer came from the store. In a run's folder they
     count all passes of the run. usd_tried: USD that the run's calibration paid for these answers; NaN where a price is unknown.
     served: int32[N], index into `models`, −1 where unknown.
+    votes: float[M, N], what each judge of a jury answered, NaN where it gave none; None of another judge.
     judge: everything of the judge that an answer depends on, as JSON; part of the signature.
     warnings: what a reader of any number made from these answers has to know.
     """
@@ -127,10 +128,11 @@ class Verdicts:
     models: tuple[str, ...] = ()
     warnings: tuple[Finding, ...] = ()
     usd_tried: float = 0.0
+    votes: Floats | None = None
 
     def __post_init__(self) -> None:
         freeze([self.answer, self.hard, self.missing, self.key, self.tokens_in, self.tokens_out])
-        freeze([self.usd, self.seconds, self.served])
+        freeze([self.usd, self.seconds, self.served, self.votes])
 
     def __len__(self) -> int:
         return len(self.answer)

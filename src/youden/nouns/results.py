@@ -18,11 +18,13 @@ from youden.nouns.pool import Floats, Ids, Json, freeze
 
 ScoreKind = Literal["row", "symmetric"]
 ScoreRole = Literal["train", "holdout"]
-Target = Literal["items-like-these", "these-items"]
-"""What intervals describe: more items like these, or these items alone, all their comparisons asked."""
+Target = Literal["items-like-these", "these-items", "items-and-judges"]
+"""What intervals describe: more items like these; these items alone, all their comparisons asked; or more items, and more judges
+like those that answered."""
 ABOUT: dict[Target, str] = {
     "items-like-these": "more items like these",
     "these-items": "these items alone, as if every comparison had been asked this judge once",
+    "items-and-judges": "more items like these, by more judges like these",
 }
 """What a target is about, to be put into a sentence."""
 

@@ -139,6 +139,11 @@ Labelled = Callable[[GateAnswers], GateAnswers]
 """Answers with what labels say beside them (`with_quality` of `practice/quality.py`)."""
 
 
+def of_items(folder: RunFolder) -> Target:
+    """What a gate speaks of where nobody says: what the run says of items, by the judge or the jury that it has."""
+    return "these-items" if folder.target == "these-items" else "items-like-these"
+
+
 def next_looks(
     folder: RunFolder,
     agents: Sequence[str],
@@ -150,7 +155,7 @@ def next_looks(
 ) -> tuple[Look, ...]:
     """What `gate_run` would look at, without looking. Raises: as `gate_run`."""
     kept, answers = read_ledger(ledger or folder.file(FILE)), read_answers(folder)
-    return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target or folder.target)
+    return _looks(labelled(answers) if labelled else answers, agents, baseline, kept, target or of_items(folder))
 
 
 def gate_run(
@@ -177,7 +182,7 @@ def gate_run(
             f"The margin is {margin:g}. Give how much worse still counts as no worse, above 0 and below 2; {MARGIN:g} is usual.",
             slug="gate-margin",
         )
-    target = target or folder.target
+    target = target or of_items(folder)
     answers, path = read_answers(folder, target=target), ledger or folder.file(FILE)
     answers, kept = labelled(answers) if labelled else answers, read_ledger(path)
     looks = _looks(answers, agents, baseline, kept, target)

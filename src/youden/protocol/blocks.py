@@ -89,6 +89,7 @@ def answers_to(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
         usd=_rows(result.usd, rows),
         seconds=_rows(result.seconds, rows),
         served=_rows(result.served, rows),
+        votes=None if result.votes is None else result.votes[:, rows],
     )
 
 

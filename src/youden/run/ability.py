@@ -35,6 +35,7 @@ METHODS: dict[Target, str] = {
     "items-like-these": "residuals by item, shrunk variances, Student t",
     "these-items": "residuals by slot less what balance averages out, shrunk variances, Student t, finite population",
 }
+METHODS["items-and-judges"] = METHODS["items-like-these"]
 
 
 class ByItem(NamedTuple):
@@ -82,7 +83,7 @@ def trial_covariance(
     Over items, by `covariance_over_cells` of `item_contributions`; on these items, by `covariance_on_these_items`. NaN where
     a trial has no slot, and where fewer than 3 agents were asked in 2 clusters.
     """
-    cluster, name = (item, "items") if target == "items-like-these" else (slot, "slots")
+    cluster, name = (slot, "slots") if target == "these-items" else (item, "items")
     if (slot < 0).any():
         return _none(len(ability), "there are trials without a slot")
     if _asked_twice(first, second, cluster, n_agents=len(ability)).sum() < 3:

@@ -160,7 +160,7 @@ def cell_abilities(
         found = found.scaled_apart(np.maximum(0.0, 1 - n_trials / (2 * (at.n_agents - 1) * at.n_items + 1)))
         method += ", finite population"
     by_item = None
-    if target == "items-like-these":
+    if target != "these-items":
         kept = weight > 0
         share = (weight / np.maximum(n_trials, np.finfo(np.float64).tiny)[at.agent])[kept]
         residual = model.residual_cells_

@@ -38,6 +38,8 @@ def left_to_arrays(plan: Plan, target: Target, rules: PartnerRules) -> str | Non
         return "an adaptive run"
     if plan.extensions is not None:
         return "a run that was extended"
+    if target == "items-and-judges":
+        return "target: items-and-judges, which ranks by each judge's own answers"
     if target == "these-items" and plan.split.train.all():
         return "target: these-items of a run whose trials may stand in slots"
     return None

@@ -192,7 +192,12 @@ async def ask(
         answers = None
         if store is not None and config.needs_store:
             answers = stack.enter_context(open_store(store, read_only=config.backend == REPLAY))
-        return await judge_plan(plan, pool, config=config, asking=asking, store=answers, budget=budget)
+        result = await judge_plan(plan, pool, config=config, asking=asking, store=answers, budget=budget)
+    if result.votes is None:
+        return result
+    from youden.run.over_judges import with_votes
+
+    return with_votes(result)
 
 
 @step("plan")
@@ -207,6 +212,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     judge = load_judge_config(config.judge).beside(config.beside)
     if batched:
         judge = judge.at_batch_prices()
+    _check_judges(config.target, judge.judges, judge.name)
     folder = RunFolder(config.folder)
     found = find_run_plan(config, folder)
     refuse_another_run(folder, found, judge)
@@ -318,6 +324,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     from youden.protocol.blocks import without_follow_ups
     from youden.protocol.scores import tally
     from youden.run.analysis import analyse, judged_parts, sign
+    from youden.run.over_judges import answers_for
 
     agents = folder.read_pool().agents
     groups = {agent.id: agent.group for agent in agents}
@@ -325,7 +332,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     target = target_of(folder, target)
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
         plan = folder.read_plan()
-        result = folder.read_verdicts(plan)
+        result = answers_for(folder.read_verdicts(plan), target)
         rates = tally(without_follow_ups(result))
         parts = judged_parts(plan, result.judge, result.models, digest=plan.digest, n_trials=len(plan))
         analysis = analyse(
@@ -355,9 +362,21 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
 def target_of(folder: RunFolder, wanted: Target | None) -> Target:
     """The target to fit for; where another is wanted than the run's, its config keeps that."""
     target = wanted or folder.target
+    judged = folder.judged_by() if folder.has("verdicts.parquet") else {}
+    _check_judges(target, judged.get("judges"), str(judged.get("name", "nobody")))
     if target != folder.target and folder.has("config.yaml"):
         folder.write_config(folder.read_config().model_copy(update={"target": target}))
     return target
+
+
+def _check_judges(target: Target, judges: object, name: str) -> None:
+    """Raises: ConfigError [judges-few] where a ranking over judges is wanted of one."""
+    if target == "items-and-judges" and not judges:
+        raise ConfigError(
+            f"target: {target} is for a jury, and '{name}' is one judge. Give a judge with `backend: jury`; or judge the run "
+            f"again (`youden rejudge`) and put both side by side: `youden compare RUN OTHER --target {target}`.",
+            slug="judges-few",
+        )
 
 
 def summarise(pool: Pool, *, source: str) -> PoolSummary:

@@ -24,6 +24,7 @@ from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scor
 from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
 from youden.run.estimators import abilities_of, answers_of, fit_rates, fitted_abilities
 from youden.run.extended import learned_from
+from youden.run.over_judges import answers_for, over_judges
 from youden.run.standings import answers_with_follow_ups, standing_findings, standings_of, with_standings
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.observed_cells import agent_components, disconnected
@@ -61,7 +62,7 @@ def rank(
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     asked_more = answers_with_follow_ups(result)
-    result = without_follow_ups(result)
+    result = answers_for(without_follow_ups(result), target)
     rates = tally(result)
     found, component, message = _ranked(result, rates, target)
     apart = told_apart(found, component=component)
@@ -106,7 +107,7 @@ def read_run(path: str | PathLike[str]) -> Run:
 
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
-    result = without_follow_ups(result)
+    result = answers_for(without_follow_ups(result), target)
     found, component, _ = _ranked(result, tally(result), target)
     return told_apart(found, component=component)
 
@@ -122,9 +123,9 @@ def _ranked(result: Verdicts, rates: Rates, target: Target) -> tuple[Abilities, 
     found = abilities_of(result, target=target)
     if found is not None:
         component = components_of(result)
-        return found, component, disconnected(component)
+        return over_judges(found, result), component, disconnected(component)
     _, model, found = fit_rates(rates, result.plan.split, target=target)
-    return found, model.component_, model.message_
+    return over_judges(found, result), model.component_, model.message_
 
 
 def components_of(result: Verdicts) -> Ids:
@@ -210,6 +211,6 @@ def learn(
         scores=scores,
         holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
         model=model,
-        found=found,
+        found=over_judges(found, result),
         component=component,
     )

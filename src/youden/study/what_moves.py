@@ -12,12 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import ConfigError
-from youden.nouns import FOLLOW_UP, PAIRED, PROBE, Verdicts
-from youden.nouns.pool import Bools, Floats
-from youden.protocol.independent import same_trials
-from youden.run.ability import TrialMean, trial_covariance
-from youden.stats.judges.judge_spread import JudgeSpread, judge_spread
+from youden.nouns import PAIRED, Verdicts
+from youden.run.ability import TrialMean
+from youden.run.over_judges import judges_of, learned, spread_of
+from youden.stats.judges.judge_spread import JudgeSpread
 from youden.stats.trials.variance_parts import Part, VarianceParts, variance_parts
 from youden.text.tables import Table, two_sided
 
@@ -84,7 +82,8 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
         first_repeat=None if repeats[0] is None else repeats[0][used],
         second_repeat=None if repeats[1] is None else repeats[1][used],
     )
-    judges = None if not others else spread_of([result, *(one.read_verdicts(one.read_plan()) for one in others)])
+    judged = [result, *(one.read_verdicts(one.read_plan()) for one in others)] if others else judges_of(result)
+    judges = spread_of(judged) if len(judged) > 1 else None
     n_agents = int((~np.isnan(ability)).sum())
     parts = [*_held(found, result, name), *_outside(found, judges, name, n_agents)]
     whole = sum(max(part.of_ability.value, 0.0) for part in parts if part.of_ability and part.in_interval)
@@ -93,74 +92,6 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
     said = _sentence(parts, whole, between, judges, n_items=n_items)
     difference = float(np.sqrt(2 * n_agents / (n_agents - 1) * whole))
     return WhatMoves(name, n_items, tuple(parts), float(np.sqrt(whole)), difference, between, said)
-
-
-def learned(result: Verdicts) -> Bools:
-    """Answered paired trials that abilities are made of: bool[N]."""
-    plan = result.plan
-    train = plan.split.train
-    kept = train[plan.first, plan.item] & train[plan.second, plan.item] & ~np.isin(plan.role, (PROBE, FOLLOW_UP))
-    return np.asarray(kept & (plan.arm == PAIRED) & result.answered)
-
-
-def spread_of(results: Sequence[Verdicts]) -> JudgeSpread:
-    """Of judges that answered the same trials, on those that all answered; agents of the first.
-
-    Raises: ConfigError [variance-other]; StatisticsError.
-    """
-    mine = results[0]
-    rows, answers = learned(mine), [mine.answer]
-    for other in results[1:]:
-        at = same_trials(mine.plan, other.plan)
-        answers.append(np.where(at >= 0, other.answer[at], np.nan))
-        rows &= ~np.isnan(answers[-1])
-    plan = mine.plan
-    first, second, item = plan.first[rows], plan.second[rows], plan.item[rows]
-    K, told = plan.n_agents, np.stack(answers)[:, rows]
-    n = np.bincount(np.append(first, second), minlength=K)
-    if (n < 2).any():
-        raise ConfigError(
-            f"The judges answered {int(rows.sum())} trials in common, of which an agent has {int(n.min())}. Judge the whole plan "
-            "with each: youden rejudge RUN --judge OTHER.",
-            slug="variance-other",
-        )
-    by_judge = np.stack([np.bincount(np.append(first, second), np.tile(one, 2), K) / n for one in told])
-
-    def over_items(answer: Floats, ability: Floats) -> Floats:
-        found = trial_covariance(
-            first,
-            second,
-            item,
-            np.maximum(plan.slot[rows], 0),
-            answer,
-            ability=ability,
-            weight=np.ones(len(answer)),
-            n_items=plan.n_items,
-            target="items-like-these",
-        )
-        return found.covariance.covariance
-
-    mean = trial_covariance(
-        first,
-        second,
-        item,
-        np.maximum(plan.slot[rows], 0),
-        told.mean(axis=0),
-        ability=by_judge.mean(axis=0),
-        weight=np.ones(told.shape[1]),
-        n_items=plan.n_items,
-        target="items-like-these",
-    ).covariance
-    M = len(told)
-    gaps = [
-        np.diag(over_items(one - told.mean(axis=0), own - by_judge.mean(axis=0)))
-        for one, own in zip(told, by_judge, strict=True)
-    ]
-    correlation: Floats = np.eye(M)
-    if told.std(axis=1).all():
-        correlation = np.asarray(np.corrcoef(told), dtype=np.float64)
-    between = float(correlation[np.triu_indices(M, 1)].mean())
-    return judge_spread(by_judge, mean, np.mean(gaps, axis=0) * M / (M - 1), between)
 
 
 class _Twice(NamedTuple):

@@ -218,7 +218,8 @@ class RunConfig(BaseModel):
     None leaves independent, holdout and the budget to the design. max_cost: USD that one pass may spend; the same
     command run again may spend as much once more.
     max_missing: share of trials without an answer above which the run stops.
-    target: what intervals describe, items-like-these (more items like these) or these-items (these alone).
+    target: what intervals describe, items-like-these (more items like these), these-items (these alone) or items-and-judges (more
+    items and more judges like those of the jury).
     robust: rank by the robust standing, in which agents that agree far beyond their abilities count as one partner.
     trusted: rank by what these agents say of everybody. families: agent → family, for a family-balanced ranking beside the plain
     one; without it, what agents of the pool say in `meta.family`. suspected: a share of the plan's calls that may be

@@ -94,6 +94,14 @@ ANSWERS = (
     TableColumn("seconds", "number", "what the call took", unit="seconds", null=True),
     TableColumn("served", "text", "the model that the provider says it served", of="models", null=True),
 )
+VOTE = "vote_"
+
+
+def vote_column(number: int) -> TableColumn:
+    """What a judge of a jury answered, from 1; only where a jury judged."""
+    return TableColumn(f"{VOTE}{number}", "share", "what this judge of the jury answered", null=True)
+
+
 RATES = (
     *TRIALS[:3],
     TableColumn("tpr", "share", "share of yes to paired trials; null where none answered", null=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Container, Mapping, Sequence
+from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 
 from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
 from youden.data.folder.run_files import damaged
-from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS
+from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS, vote_column
 from youden.errors import RunFolderError
 from youden.nouns import (
     Finding,
@@ -166,9 +167,11 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         usd_tried=None if isnan(verdicts.usd_tried) else verdicts.usd_tried,
     )
     names = _names(plan) | {"models": verdicts.models}
+    votes = {} if verdicts.votes is None else dict(zip(map(vote_column, count(1)), verdicts.votes, strict=False))
+    told = plan.trials.columns() | answers | {column.name: vote for column, vote in votes.items()}
     write_table(
         path,
-        encoded((*_asked(plan.trials.columns()), *ANSWERS), plan.trials.columns() | answers, names),
+        encoded((*_asked(plan.trials.columns()), *ANSWERS, *votes), told, names),
         said,
         cuts=cuts_of(plan),
     )
@@ -186,6 +189,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         )
     there = [column for column in ANSWERS if column not in _MEASURES or column.name in said.measured]
     answers = table.read(there, {"models": said.models})
+    jury = [*takewhile(lambda column: column.name in table.names, map(vote_column, count(1)))]
     return Verdicts(
         plan=plan,
         **answers | {"missing": answers["missing"] + 1},
@@ -193,6 +197,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
         models=said.models,
         warnings=said.warnings,
         usd_tried=nan if said.usd_tried is None else said.usd_tried,
+        votes=np.stack([*table.read(jury, {}).values()]) if jury else None,
     )
 
 

@@ -202,6 +202,7 @@ class Jury:
             seconds=np.sum([_or_zeros(each.seconds, plan) for each in ballots], axis=0, dtype=float),
             models=tuple(dict.fromkeys(model for each in ballots for model in each.models)),
             usd_tried=sum(each.usd_tried for each in ballots),
+            votes=np.stack([each.answer for each in ballots]),
             warnings=tuple(_of_juror(each, warning) for each in ballots for warning in each.warnings),
         )
 

@@ -39,15 +39,32 @@ class JudgeSpread(NamedTuple):
         return np.asarray(stdtrit(M - 1, 0.975) * np.sqrt(np.maximum(own, pooled) * (1 + 1 / M)))
 
 
-def judge_spread(by_judge: Floats, of_mean: CentredCovariance, of_gaps: Floats, correlation: float) -> JudgeSpread:
+def correlation(told: Floats) -> float:
+    """Mean correlation of two judges' answers: float[M, T] without NaN; 0 where one always says the same."""
+    if not told.std(axis=1).all():
+        return 0.0
+    alike: Floats = np.asarray(np.corrcoef(told), dtype=np.float64)
+    return float(alike[np.triu_indices(len(told), 1)].mean())
+
+
+def votes(n_judges: int, alike: float) -> float:
+    """How many independent judges so many are worth whose answers correlate so. Source: Spearman and Brown.
+
+    >>> votes(3, 0.5)
+    1.5
+    """
+    return n_judges / (1 + (n_judges - 1) * min(max(alike, 0.0), 1.0))
+
+
+def judge_spread(by_judge: Floats, of_mean: CentredCovariance, of_gaps: Floats, alike: float) -> JudgeSpread:
     """Method of moments: what abilities differ by between judges, less what chance does to their differences.
 
     by_judge: float[M, K], each judge's abilities on the same trials, no NaN; of_mean: covariance of their mean over items;
     of_gaps: float[K], the variance over items of one judge's distance around the judges' mean, M/(M − 1) times (0 where
-    unknown); correlation: mean correlation of two judges' answers to the same trials, in [0, 1].
+    unknown); alike: mean correlation of two judges' answers to the same trials.
 
     Raises: StatisticsError [judges-few].
-    Source: one-way random effects; Spearman and Brown for the votes.
+    Source: one-way random effects.
     """
     M, K = by_judge.shape
     if M < 2:
@@ -70,5 +87,4 @@ def judge_spread(by_judge: Floats, of_mean: CentredCovariance, of_gaps: Floats, 
     items = np.diag(of_mean.covariance)
     freedom = (items + own) ** 2 / (items**2 / of_mean.freedom + own**2 / (M - 1))
     found = CentredCovariance(covariance, freedom)
-    worth = M / (1 + (M - 1) * min(max(correlation, 0.0), 1.0))
-    return JudgeSpread(by_judge.mean(axis=0), by_judge, variance, low, high, between, found, worth)
+    return JudgeSpread(by_judge.mean(axis=0), by_judge, variance, low, high, between, found, votes(M, alike))
