@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 10
 
 
-@click.command("extend")
+@click.command("extend", cls=run_options.Command)
 @options.run
 @click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
 @click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
@@ -181,7 +181,12 @@ WORSE = 1
 )
 @click.option("--baseline", required=True, help="The agent it is compared with.")
 @click.option("--margin", type=float, default=0.05, show_default=True, help="How much worse still counts as no worse.")
-@options.about
+@click.option(
+    "--target",
+    type=click.Choice(["items-like-these", "these-items"]),
+    help="What differences describe: how agents would do on more items like these, or on these items alone. "
+    "[default: what the run says, else items-like-these]",
+)
 @click.option(
     "--by",
     type=click.Choice(["ability", "quality"]),
@@ -189,9 +194,7 @@ WORSE = 1
     show_default=True,
     help="What is compared. quality: what --labels and ability say together, in the labels' units.",
 )
-@options.label_files
-@options.label_column
-@options.label_scale
+@options.of_labels
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -298,18 +301,20 @@ def _show(gate: Gate) -> None:
     show.note(f"signature: {gate.signature}")
 
 
-@click.command("rejudge")
+@click.command("rejudge", cls=run_options.Command)
 @options.run
 @click.option(
     "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."
 )
-@click.option("--calls", type=click.IntRange(min=1), help="How many of the run's trials it is asked.")
-@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="The same, as trials an agent takes part in.")
-@click.option("--out", type=click.Path(path_type=Path), help="The new run's folder. [default: RUN-by-JUDGE]")
-@options.store("YOUDEN_STORE, else verdicts.db in its folder")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the trials.")
-@options.max_cost
-@options.max_missing
+@run_options.of_config(
+    "max_cost",
+    "max_missing",
+    calls="How many of the run's trials it is asked.",
+    trials="The same, as trials an agent takes part in.",
+    out="The new run's folder. [default: RUN-by-JUDGE]",
+    store="Where its answers are kept. [default: YOUDEN_STORE, else verdicts.db in its folder]",
+    seed="Draws the trials. [default: 0]",
+)
 @run_options.asking
 @options.family
 @options.dry_run
@@ -318,13 +323,7 @@ def rejudge_command(
     *,
     run: Path,
     judge: str,
-    calls: int | None,
-    trials: int | None,
-    out: Path | None,
-    store: str | None,
-    seed: int,
-    max_cost: float | None,
-    max_missing: float | None,
+    said: run_options.Said,
     asking: run_options.Terms,
     families: dict[str, str],
     dry_run: bool,
@@ -346,23 +345,13 @@ def rejudge_command(
     from youden.run.pipeline import fit_run, judge_run
     from youden.run.precision import expected_of
 
-    if (calls is None) == (trials is None):
+    if len(said.keys() & {"calls", "trials"}) != 1:
         raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
-    planned = plan_rejudge(
-        RunFolder(run),
-        judge=judge,
-        calls=calls,
-        trials=trials,
-        seed=seed,
-        out=out,
-        store=store or options.usual_store(),
-        max_cost=max_cost,
-        max_missing=max_missing,
-    )
+    planned = plan_rejudge(RunFolder(run), judge=judge, **{"store": options.usual_store(), **said})
     again = planned.again
     expected = expected_of(again.plan, kind=again.judge.answers)
     show.show_plan(again.plan, again.cost, again.judge.name, expected=expected)
-    said: dict[str, Json] = {
+    shown: dict[str, Json] = {
         "run": str(again.folder.path),
         "of": str(run),
         "judge": again.judge.name,
@@ -370,7 +359,7 @@ def rejudge_command(
     }
     if dry_run:
         if as_json:
-            show.print_json({**said, "notes": list(again.plan.notes)})
+            show.print_json({**shown, "notes": list(again.plan.notes)})
         return
     with progress_bar() as bar:
         result = judge_run(again, asking(progress=bar))
@@ -379,7 +368,7 @@ def rejudge_command(
     show.warn(result.warnings)
     if as_json:
         show.print_json(
-            {**said, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)}
+            {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)}
         )
         return
     show_judges(found.study)

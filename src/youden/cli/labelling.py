@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What labels are for: to find the best agent, or to know all of them.",
 )
-@options.label_files
-@options.label_column
-@options.label_scale
+@options.of_labels
 @click.option("--show-agents", is_flag=True, help="Name the agents. Who labels is blind to them otherwise.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws items, ids and the order."
@@ -84,9 +82,7 @@ def label_command(
 
 @click.command("quality")
 @options.run
-@options.label_files
-@options.label_column
-@options.label_scale
+@options.of_labels
 @options.json
 def quality_command(
     *,

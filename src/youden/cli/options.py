@@ -150,13 +150,6 @@ verbose = click.option(
     help="Say all there is to the plan and the ranking, as the report does; else a few lines.",
 )
 
-max_cost = click.option("--max-cost", type=Number(min=0), metavar="USD", help="The most that this command may spend.")
-max_missing = click.option(
-    "--max-missing",
-    type=Number(0, 1),
-    metavar="SHARE",
-    help="Stop when more than this share of answers is missing. [default: 0.01]",
-)
 retry_failed = click.option(
     "--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected."
 )
@@ -171,19 +164,6 @@ grace = click.option(
     "once.",
 )
 
-_targets = click.Choice(["items-like-these", "these-items"])
-target = click.option(
-    "--target",
-    type=click.Choice([*_targets.choices, "items-and-judges"]),
-    help="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury on more "
-    "items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]",
-)
-about = click.option(
-    "--target",
-    type=_targets,
-    help="What differences describe: how agents would do on more items like these, or on these items alone. "
-    "[default: what the runs say, else items-like-these]",
-)
 labels = click.option(
     "--labels",
     type=click.Path(path_type=Path),
@@ -201,26 +181,6 @@ family = click.option(
     "Repeatable.",
 )
 
-families = click.option(
-    "--families",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "
-    "which an agent's own family does not score it and the others weigh alike. The run remembers it.",
-)
-robust = click.option(
-    "--robust/--no-robust",
-    default=None,
-    help="Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
-)
-trusted = click.option(
-    "--trusted",
-    metavar="AGENTS",
-    callback=words,
-    help="Rank by the trials of these agents, separated by commas, with everybody. It holds against rings. Where nobody "
-    "cheats, it costs up to .09 of the rank correlation. The run remembers it.",
-)
-
 
 def _ends(_ctx: click.Context, _parameter: click.Parameter, said: str | None) -> tuple[float, float] | None:
     if said is None:
@@ -232,25 +192,28 @@ def _ends(_ctx: click.Context, _parameter: click.Parameter, said: str | None) ->
     return low, high
 
 
-label_files = click.option(
-    "--labels",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Labels: a table that `youden label` wrote, filled in, or CSV, JSONL or Parquet with columns agent, item and "
-    "a label. Repeatable; an answer may be labelled more than once.",
-)
-label_column = click.option("--label", metavar="COLUMN", help="The column that is meant, where there are several.")
-label_scale = click.option(
-    "--scale", callback=_ends, metavar="LOW,HIGH", help="The lowest and the highest label there can be. [default: 0,1]"
-)
-
-
-def store(default: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds --store. default: in words, where answers go without it."""
-    said = f"Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. [default: {default}]"
-    return click.option("--store", metavar="PLACE", help=said)
+def of_labels(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --labels, --label and --scale, which arrive as files, label and scale."""
+    for option in (
+        click.option(
+            "--scale",
+            callback=_ends,
+            metavar="LOW,HIGH",
+            help="The lowest and the highest label there can be. [default: 0,1]",
+        ),
+        click.option("--label", metavar="COLUMN", help="The column that is meant, where there are several."),
+        click.option(
+            "--labels",
+            "files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Labels: a table that `youden label` wrote, filled in, or CSV, JSONL or Parquet with columns agent, item and "
+            "a label. Repeatable; an answer may be labelled more than once.",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 def usual_store() -> str | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, show
+from youden.cli import options, run_options, show
 from youden.cli.options import pairs
 from youden.cli.progress import progress_bar
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ANSWERS = "answers.db"
 
 
-@click.command("generate")
+@click.command("generate", cls=run_options.Command)
 @click.argument("agents", type=click.Path(path_type=Path))
 @click.argument("items", required=False)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The pool's folder to make.")
@@ -46,9 +46,12 @@ ANSWERS = "answers.db"
     show_default=True,
     help="How many responses of each agent to each item. More than are there already: only the others are asked for.",
 )
-@options.store("YOUDEN_STORE, else answers.db in --out")
-@options.max_cost
-@options.max_missing
+@run_options.of_config(
+    "max_cost",
+    "max_missing",
+    store="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE. "
+    "[default: YOUDEN_STORE, else answers.db in --out]",
+)
 @options.retry_failed
 @options.grace
 @click.option("--replay", is_flag=True, help="Answer from the store alone; what is not in it is an error.")
@@ -60,9 +63,7 @@ def generate_command(
     out: Path,
     model_map: dict[str, str],
     repeats: int,
-    store: str | None,
-    max_cost: float | None,
-    max_missing: float | None,
+    said: run_options.Said,
     retry_failed: bool,
     grace: float,
     replay: bool,
@@ -98,7 +99,7 @@ def generate_command(
         f"generate: {len(file.agents)} agents × {len(planned.items)} items{_times(repeats)}, {cost.calls:,} calls, "
         f"about {cost.tokens_in:,} tokens in and at most {cost.tokens_out:,} out, at most {most}"
     )
-    store = store or options.usual_store()
+    store = said.get("store") or options.usual_store()
     if replay and store is None and planned.makes_calls and not (out / ANSWERS).is_file():
         raise InputError(
             f"--replay answers from a store, and there is none at {out / ANSWERS}. Say where the answers are: --store STORE.",
@@ -110,8 +111,8 @@ def generate_command(
             planned,
             store=store,
             asking=Asking(
-                max_cost,
-                MAX_MISSING if max_missing is None else max_missing,
+                said.get("max_cost"),
+                said.get("max_missing", MAX_MISSING),
                 retry_failed,
                 bar if planned.makes_calls else None,
                 grace=grace,

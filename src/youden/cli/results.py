@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from youden.cli import options, progress, show
+from youden.cli import options, progress, run_options, show
 from youden.text.printable import printable, typed
 from youden.text.sentences import items_compared, signed, with_interval
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from youden.study.judged_runs import MatchItems
 
 
-@click.command("fit")
+@click.command("fit", cls=run_options.Command)
 @options.run
 @options.labels
-@options.target
+@run_options.of_config("target", "robust", "trusted", "families")
 @click.option(
     "--engine",
     type=click.Choice(["arrays", "blocks"]),
@@ -42,25 +42,19 @@ if TYPE_CHECKING:
     "[default: blocks from 10,000,000 trials on, where they can fit the run]",
 )
 @click.option("--rates", is_flag=True, help="Write rates.parquet with blocks too. Arrays always write it.")
-@options.robust
-@options.trusted
-@options.families
 @options.json
 def fit_command(
     *,
     run: Path,
     labels: Path | None,
-    target: Target | None,
+    said: run_options.Said,
     engine: Literal["arrays", "blocks"] | None,
     rates: bool,
-    robust: bool | None,
-    trusted: tuple[str, ...] | None,
-    families: Path | None,
     as_json: bool,
 ) -> None:
     """Fit the model to the answers in RUN and rank its agents.
 
-    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, show.csv, items.csv, fit.json and signature.json;
+    Writes rates.parquet, scores.csv, scores_row.csv, holdout.csv, ranking.csv, items.csv, fit.json and signature.json;
     with --labels also labels.json, which says how far the ranking agrees with them.
 
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
@@ -79,9 +73,9 @@ def fit_command(
     if labels is not None:
         pool = folder.read_pool()
         table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
-    of_families = None if families is None else read_families(families)
-    rules = changed_rules(folder, robust=robust, trusted=trusted, families=of_families)
-    fit(folder, target=target, rules=rules, engine=engine, rates=rates)
+    families = read_families(said["families"]) if "families" in said else None
+    rules = changed_rules(folder, robust=said.get("robust"), trusted=said.get("trusted"), families=families)
+    fit(folder, target=said.get("target"), rules=rules, engine=engine, rates=rates)
     if table is not None:
         validate(folder, table)
     show.show_result(summarise_run(folder), as_json=as_json)

@@ -10,66 +10,80 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from youden.cli import options
-from youden.cli.options import Number
+from youden.cli.options import Number, words
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
     from youden.judging.asking.terms import Asking, Batching
     from youden.nouns import Json, Progress
 
-    Said = Mapping[str, object]
+    Said = Mapping[str, Any]
     """What was said on the command line, by the keys of a run's config."""
     Terms = Callable[..., Asking]
     """Makes the terms of asking, with what the command adds to them."""
 
 R = TypeVar("R")
 
-_OF_CONFIG: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "judge": click.option(
-        "--judge", help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."
-    ),
-    "out": click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [default: runs/NAME]"),
-    "store": options.store("the config's, else YOUDEN_STORE, else verdicts.db in the run's folder"),
-    "max_cost": options.max_cost,
-    "max_missing": options.max_missing,
-    "target": options.target,
-    "trials": click.option(
-        "--trials", type=click.IntRange(min=1), metavar="N", help="Trials an agent, in place of the config's budget."
-    ),
-    "calls": click.option(
-        "--calls", type=click.IntRange(min=1), metavar="N", help="Calls in all, in place of the config's budget."
-    ),
-    "seed": click.option(
-        "--seed", type=click.IntRange(min=0), help="Draws the comparisons. [default: the config's, else 0]"
-    ),
-    "width": click.option(
-        "--width",
-        type=Number(0, 1, min_open=True, max_open=True),
-        metavar="W",
-        help="Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
-    ),
-    "robust": options.robust,
-    "trusted": options.trusted,
-    "families": options.families,
-}
-"""The option of each config key that a command line may say."""
-
 PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "trials", "width")
 """Config keys that `plan`, `judge` and `run` take on the command line."""
 
 
-def of_config(*keys: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds the options of these config keys; those that were given arrive as one `said`, value by key."""
+class _Key(click.Option):
+    """Stands for the option of a config's key until it is needed."""
+
+
+class Command(click.Command):
+    """A command with `of_config`: its options are made when they are needed, for to load the config's types takes a while."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if any(isinstance(one, _Key) for one in self.params):
+            from youden.data.folder.run_config import RunConfig
+
+            types = RunConfig.model_json_schema()["properties"]
+            self.params = [_option(one, types) if isinstance(one, _Key) else one for one in self.params]
+        return super().get_params(ctx)
+
+
+def _option(stands: _Key, types: Mapping[str, Any]) -> click.Option:
+    """The option of a config's key, of the type that it has there; with a help of the command's own, if it has one."""
+    from youden.data.folder.run_config import KEYS
+
+    name = str(stands.name)
+    key, word = KEYS[name], f"--{name.replace('_', '-')}"
+    said = types[name].get("anyOf", [types[name]])[0]
+    flag = said["type"] == "boolean"
+    kind: Any = click.Choice(said["enum"]) if "enum" in said else click.Path(path_type=Path) if key.path else None
+    if said["type"] in ("integer", "number"):
+        low, high = (said.get(end, said.get(f"exclusive{end.capitalize()}")) for end in ("minimum", "maximum"))
+        apart = {"min_open": "exclusiveMinimum" in said, "max_open": "exclusiveMaximum" in said}
+        kind = (click.IntRange if said["type"] == "integer" else Number)(low, high, **apart)
+    return click.Option(
+        [f"{word}/--no-{word[2:]}" if flag else word],
+        type=kind,
+        is_flag=flag,
+        default=None,
+        callback=words if said["type"] == "array" else None,
+        metavar=key.metavar,
+        help=stands.help or key.help,
+    )
+
+
+def of_config(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds the options of these config keys to a `Command`; those that were given arrive as one `said`, value by key.
+
+    helps: keys with a help of this command's own.
+    """
+    names = (*keys, *helps)
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         @wraps(function)
         def wrapped(**given: object) -> R:
-            said = {key: value for key in keys if (value := given.pop(key)) is not None}
+            said = {key: value for key in names if (value := given.pop(key)) is not None}
             return function(said=said, **given)
 
         command: Callable[..., R] = wrapped
-        for key in reversed(keys):
-            command = _OF_CONFIG[key](command)
+        for key in reversed(names):
+            command = click.option(f"--{key.replace('_', '-')}", cls=_Key, help=helps.get(key))(command)
         return command
 
     return decorate

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, show
+from youden.cli import options, run_options, show
 from youden.cli.progress import progress_bar
 from youden.text.printable import printable
 from youden.text.tables import Table, two_sided
@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 NONE_PASSES = 1
 
 
-@click.command("calibrate")
+@click.command("calibrate", cls=run_options.Command)
 @options.pool_or_config
 @click.option(
     "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
 )
 @click.option("--calls", type=click.IntRange(min=50), default=150, show_default=True, help="Trials a judge is asked.")
-@click.option("--seed", type=click.IntRange(min=0), help="The run's seed. [default: the config's, or 0]")
-@options.store("the config's, else YOUDEN_STORE, else the run's own, runs/NAME/verdicts.db")
-@options.max_cost
+@run_options.of_config("seed", "store", "max_cost")
 @options.grace
 @options.dry_run
 @options.json
@@ -44,9 +42,7 @@ def calibrate_command(
     source: Path,
     judges: tuple[str, ...],
     calls: int,
-    seed: int | None,
-    store: str | None,
-    max_cost: float | None,
+    said: run_options.Said,
     grace: float,
     dry_run: bool,
     as_json: bool,
@@ -69,11 +65,7 @@ def calibrate_command(
     from youden.practice.calibration import asked_in_words, calibrate, plan_calibration, planned_json, to_json
     from youden.run.precision import expected_words
 
-    said = {"seed": seed, "store": store, "max_cost": max_cost}
-    changes = {key: value for key, value in said.items() if value is not None}
-    calibration = plan_calibration(
-        source, judges=judges, calls=calls, changes=changes, usual_store=options.usual_store()
-    )
+    calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=options.usual_store())
     show.note(f"calibrate: {asked_in_words(calibration)}")
     for one in calibration.experiments:
         show.note(f"calibrate: {show.cost_in_words(one.cost, one.judge.name)}")
@@ -148,7 +140,7 @@ def _missing(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "0"
 
 
-@click.command("stress")
+@click.command("stress", cls=run_options.Command)
 @click.argument("source", metavar="POOL|RUN", type=click.Path(path_type=Path))
 @click.option(
     "--attack", "attacks", multiple=True, metavar="NAME", help="Only this one; may be repeated. [default: all]"
@@ -156,16 +148,16 @@ def _missing(reasons: Mapping[str, int]) -> str:
 @click.option(
     "--attacker", metavar="AGENT", help="Whose answers attackers start from. [default: the last of the ranking]"
 )
-@click.option(
-    "--judge", help="A name in configs/judges/, or a path that ends in .yaml. [default: the run's, or lexical]"
+@run_options.of_config(
+    "max_cost",
+    "store",
+    judge="A name in configs/judges/, or a path that ends in .yaml. [default: the run's, or lexical]",
+    calls="Calls of a pool's own plan; a run keeps its trials.",
+    seed="Draws trials and attacks. [default: 0]",
 )
-@click.option("--calls", type=click.IntRange(min=1), help="Calls of a pool's own plan; a run keeps its trials.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws trials and attacks.")
-@options.store("the run's, else YOUDEN_STORE, else the run's own, runs/NAME/verdicts.db")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write stress.md, stress.json and stress.svg there."
 )
-@options.max_cost
 @options.grace
 @options.dry_run
 @options.json
@@ -174,12 +166,8 @@ def stress_command(
     source: Path,
     attacks: tuple[str, ...],
     attacker: str | None,
-    judge: str | None,
-    calls: int | None,
-    seed: int,
-    store: str | None,
+    said: run_options.Said,
     out: Path | None,
-    max_cost: float | None,
     grace: float,
     dry_run: bool,
     as_json: bool,
@@ -203,17 +191,7 @@ def stress_command(
     from youden.practice.planned_stress import plan_stress
     from youden.practice.stressing import asked_in_words, stress
 
-    planned = plan_stress(
-        source,
-        judge=judge,
-        attacks=attacks,
-        attacker=attacker,
-        calls=calls,
-        seed=seed,
-        store=store,
-        usual_store=options.usual_store(),
-        max_cost=max_cost,
-    )
+    planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=options.usual_store(), **said)
     show.note(f"stress: {asked_in_words(planned)}")
     cost = show.dollars(planned.usd_new)
     show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}")

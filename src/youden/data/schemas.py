@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.rate_tables import PairsSaid, RatesSaid
-from youden.data.folder.run_config import MEANS, RunConfig
+from youden.data.folder.run_config import KEYS, RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
@@ -72,8 +72,9 @@ def _config() -> dict[str, Json]:
     """Also of one that is written by hand, whose name may be its file's: an editor shows what a key may say."""
     schema = _of(RunConfig)
     schema["required"].remove("name")
-    for key, means in MEANS.items():
-        schema["properties"][key]["description"] = means
+    for name, key in KEYS.items():
+        if key.means:
+            schema["properties"][name]["description"] = key.means
     return schema
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
@@ -125,24 +125,76 @@ _OF_A_DESIGN = (
 )
 
 
-MEANS = {
-    "calls": "calls of both arms as a whole number, such as 4000",
-    "percent": "percent of the dense calls, above 0 and up to 100, such as 2",
-    "trials": "paired trials an agent as a whole number, such as 100",
-    "width": "a half width between 0 and 1, such as 0.05",
-    "width_share": "a share of the agents above 0 and up to 1, such as 0.9",
-    "top": "as a whole number how many of the best agents are to be named, such as 3",
-    "within": "how far from the best the one named may be, between 0 and 2, such as 0.02",
-    "holdout": "a share of the cells below 1, such as 0.2",
-    "seed": "a whole number from 0 on",
-    "robust": "true or false",
-    "trusted": "a list of agents, such as [a, b]",
-    "families": "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
-    "suspected": "a share of the calls from 0 to 1, such as 0.05",
-    "max_cost": "USD from 0 on, such as 2.00",
-    "max_missing": "a share of the answers from 0 to 1, such as 0.01",
+class Key(NamedTuple):
+    """What is told of a key beside its type and default.
+
+    means: what it may say, for whoever said something else. help: what it does as an option of the command line, "" where it is
+    none; metavar: of the value there. path: whether that value is a file or folder.
+    """
+
+    means: str = ""
+    help: str = ""
+    metavar: str | None = None
+    path: bool = False
+
+
+KEYS = {
+    "judge": Key(help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."),
+    "calls": Key(
+        "calls of both arms as a whole number, such as 4000", "Calls in all, in place of the config's budget.", "N"
+    ),
+    "percent": Key("percent of the dense calls, above 0 and up to 100, such as 2"),
+    "trials": Key(
+        "paired trials an agent as a whole number, such as 100",
+        "Trials an agent, in place of the config's budget.",
+        "N",
+    ),
+    "width": Key(
+        "a half width between 0 and 1, such as 0.05",
+        "Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
+        "W",
+    ),
+    "width_share": Key("a share of the agents above 0 and up to 1, such as 0.9"),
+    "top": Key("as a whole number how many of the best agents are to be named, such as 3"),
+    "within": Key("how far from the best the one named may be, between 0 and 2, such as 0.02"),
+    "holdout": Key("a share of the cells below 1, such as 0.2"),
+    "target": Key(
+        help="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury on "
+        "more items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]"
+    ),
+    "seed": Key("a whole number from 0 on", "Draws the comparisons. [default: the config's, else 0]"),
+    "robust": Key(
+        "true or false",
+        "Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
+    ),
+    "trusted": Key(
+        "a list of agents, such as [a, b]",
+        "Rank by the trials of these agents, separated by commas, with everybody. It holds against rings. Where nobody cheats, "
+        "it costs up to .09 of the rank correlation. The run remembers it.",
+        "AGENTS",
+    ),
+    "families": Key(
+        "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
+        "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "
+        "which an agent's own family does not score it and the others weigh alike. The run remembers it.",
+        "FILE",
+        path=True,
+    ),
+    "suspected": Key("a share of the calls from 0 to 1, such as 0.05"),
+    "store": Key(
+        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
+        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
+        metavar="PLACE",
+    ),
+    "max_cost": Key("USD from 0 on, such as 2.00", "The most that this command may spend.", "USD"),
+    "max_missing": Key(
+        "a share of the answers from 0 to 1, such as 0.01",
+        f"Stop when more than this share of answers is missing. [default: {MAX_MISSING}]",
+        "SHARE",
+    ),
+    "out": Key(help="The run's folder. [default: runs/NAME]", path=True),
 }
-"""What a key may say, for whoever said something else."""
+"""What is told of the keys of `RunConfig`: errors, an editor's schema and the options of commands come from here."""
 
 
 class ExtensionStep(BaseModel):
@@ -382,8 +434,8 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
 def _remedy(error: ValidationError) -> str:
     """What the key that does not fit may say, in words."""
     first = error.errors(include_url=False, include_context=False)[0]
-    means = MEANS.get(str(first["loc"][0])) if first["loc"] and first["type"] != "value_error" else None
-    return "Correct it." if means is None else f"Give {means}."
+    key = KEYS.get(str(first["loc"][0])) if first["loc"] and first["type"] != "value_error" else None
+    return f"Give {key.means}." if key and key.means else "Correct it."
 
 
 def with_usual_store(config: RunConfig, usual: str | None) -> RunConfig:
