@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -329,3 +330,135 @@ def test_only_a_dataset_on_the_hub_has_a_split(youden: Youden, tmp_path: Path) -
     (tmp_path / "a.csv").write_text("agent,item,text\na,i,t\n", encoding="utf-8")
     ended = youden("import", "table", "a.csv", "--split", "train", "--out", "pool")
     assert (ended.code, "--split" in ended.err, "[import-columns]" in ended.err) == (2, True, True)
+
+
+@pytest.mark.parametrize("log_format", ["eval", "json"])
+def test_real_inspect_logs_of_agents_with_tools_give_answers_or_transcripts(
+    inspect_logs: Path, tmp_path: Path, youden: Youden, log_format: str
+) -> None:
+    logs = inspect_logs / f"tools-{log_format}"
+    assert set(cells(load("inspect", logs)).values()) == {"Done."}
+    assert youden("import", "inspect", str(logs), "--text", "transcript", "--out", "done").code == 0
+    pool = read_pool(tmp_path / "done")
+    assert pool.texts[1].tolist() == [
+        f"assistant: two adds.\ncall add(x={n}, y=2)\nresult: {'no twins' if n == 2 else n + 2}\nassistant: Done."
+        for n in range(3)
+    ]
+    assert pool.items[0].prompt == "What is 0 + 2?"
+
+
+def otlp(value: object) -> dict[str, object]:
+    """An attribute's value as OTLP's JSON spells it."""
+    if isinstance(value, list | tuple):
+        return {"arrayValue": {"values": [otlp(one) for one in value]}}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": otlp(one)} for key, one in value.items()]}}
+    return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}
+
+
+def traced(agent: str, asked: str, *, spans_of_tools: bool, as_json: bool) -> list[dict[str, object]]:
+    """The spans of one trace of an agent that calls two tools, by OpenTelemetry's own SDK, as OTLP's JSON."""
+    trace = pytest.importorskip("opentelemetry.sdk.trace")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
+    provider = trace.TracerProvider()
+    provider.add_span_processor(importlib.import_module("opentelemetry.sdk.trace.export").SimpleSpanProcessor(memory))
+    tracer = provider.get_tracer("agent")
+    said = [{"role": "user", "parts": [{"type": "text", "content": asked}]}]
+    with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+        for number, tool_of in enumerate(("find", "book", None)):
+            parts: list[dict[str, object]] = [{"type": "reasoning", "content": "hm"}]
+            if tool_of is None:
+                parts.append({"type": "text", "content": "Booked."})
+            else:
+                given = {"room": f"{agent} {number}", "hours": 2}
+                parts.append({"type": "tool_call", "id": f"c{number}", "name": tool_of, "arguments": given})
+            reply = {"role": "assistant", "parts": parts, "finish_reason": "stop"}
+            about = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.agent.name": agent}
+            with tracer.start_as_current_span("chat m", attributes=about) as span:
+                span.set_attribute("gen_ai.input.messages", json.dumps(said))
+                span.set_attribute("gen_ai.output.messages", json.dumps([reply]))
+            said.append(reply)
+            if tool_of is not None:
+                back = {"type": "tool_call_response", "id": f"c{number}", "response": "ok"}
+                said.append({"role": "tool", "parts": [back]})
+                if spans_of_tools:
+                    result = {"gen_ai.tool.call.id": f"c{number}", "gen_ai.tool.call.result": "ok"}
+                    with tracer.start_as_current_span(f"execute_tool {tool_of}", attributes=result):
+                        pass
+    return [
+        {
+            "traceId": f"{span.context.trace_id:032x}",
+            "spanId": f"{span.context.span_id:016x}",
+            "name": span.name,
+            "startTimeUnixNano": str(span.start_time),
+            "attributes": [
+                {"key": key, "value": otlp(json.loads(value) if key.endswith("messages") and not as_json else value)}
+                for key, value in span.attributes.items()
+            ],
+        }
+        for span in memory.get_finished_spans()
+    ]
+
+
+def exported(*spans: dict[str, object]) -> dict[str, object]:
+    return {"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "agent"}, "spans": list(spans)}]}]}
+
+
+@pytest.mark.parametrize(("spans_of_tools", "as_json"), [(True, True), (False, True), (False, False)])
+def test_traces_of_opentelemetry_give_answers_or_transcripts(
+    tmp_path: Path, youden: Youden, spans_of_tools: bool, as_json: bool
+) -> None:
+    traces = [
+        traced(agent, asked, spans_of_tools=spans_of_tools, as_json=as_json)
+        for agent in ("one", "two")
+        for asked in ("Book a room.", "Book two.")
+    ]
+    write(tmp_path / "traces.jsonl", *(exported(*spans) for spans in traces))
+    write(tmp_path / "whole.json", whole=exported(*(span for spans in traces for span in reversed(spans))))
+    for name in ("traces.jsonl", "whole.json"):
+        answers = load("opentelemetry", tmp_path / name)
+        assert set(cells(answers).values()) == {"Booked."}
+        assert answers.left_out == {}
+        assert youden("import", "opentelemetry", name, "--text", "transcript", "--out", f"of-{name}").code == 0
+        pool = read_pool(tmp_path / f"of-{name}")
+        assert [item.prompt for item in pool.items] == ["Book a room.", "Book two."]
+        done = 'call find(room="two 0", hours=2)\nresult: ok\ncall book(room="two 1", hours=2)\nresult: ok\nassistant: Booked.'
+        assert pool.texts[1].tolist() == [done, done]
+
+
+def test_traces_without_messages_are_left_out_and_an_agent_that_is_asked_again_has_repeats(tmp_path: Path) -> None:
+    good = traced("one", "Why?", spans_of_tools=False, as_json=True)
+    again = traced("one", "Why?", spans_of_tools=False, as_json=True)
+    bare = {"traceId": "ff", "status": {"code": 2, "message": "429: slow down"}, "startTimeUnixNano": -1}
+    odd = [
+        {
+            "traceId": n,
+            "attributes": [{"key": f"gen_ai.{side}.messages", "value": value} for side in ("input", "output")],
+        }
+        for n, value in enumerate(
+            (None, {}, {"stringValue": "["}, {"stringValue": "[[1]]"}, {"arrayValue": 3}, {"x": {}})
+        )
+    ]
+    file = write(tmp_path / "t.jsonl", exported(*good), exported(*again, bare), exported(*odd))
+    imported = load("opentelemetry", file)
+    assert cells(imported) == {("one", "item-0000"): "Booked."}
+    assert imported.pool.n_responses == 2
+    assert imported.left_out == {"the trace has no messages of a user and a model": 1 + len(odd)}
+    assert any("429: slow down" in note for note in imported.notes)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["{}", "[1]", '"x"', '{"resourceSpans": [{"scopeSpans": 3}]}', '{"resourceLogs": []}']
+)
+def test_what_is_no_otlp_is_named_with_its_place(tmp_path: Path, wrong: str) -> None:
+    (tmp_path / "t.json").write_text(wrong, encoding="utf-8")
+    with pytest.raises(ImportFormatError, match=r"t\.json"):
+        load("opentelemetry", tmp_path / "t.json")
+
+
+def test_transcripts_are_of_traces_alone(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("agent,item,text\na,i,x\n", encoding="utf-8")
+    ended = youden("import", "table", "t.csv", "--text", "transcript", "--out", "p")
+    assert (ended.code, "transcripts are in: inspect, opentelemetry. [import-columns]" in ended.err) == (2, True), (
+        ended.err
+    )

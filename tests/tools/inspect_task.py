@@ -1,4 +1,6 @@
-"""Run by an interpreter with inspect-ai: two mock models on three samples, logged in both formats, and one run that fails."""
+"""Run by an interpreter with inspect-ai: two mock models on three samples, logged in both formats, one run that fails, and two
+agents that call tools.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import includes
-from inspect_ai.solver import generate, solver
+from inspect_ai.solver import generate, solver, system_message, use_tools
+from inspect_ai.tool import ToolError, tool
 
 TOPICS = ("rivers", "bridges", "bread")
 
@@ -39,3 +42,37 @@ for name in ("one", "two"):
 model = get_model("mockllm/one", custom_outputs=outputs("one"), memoize=False)
 task = Task(dataset=samples, solver=breaks_on_bread(), scorer=includes(), name="tiny")
 eval(task, model=model, log_dir="logs-failed", log_format="eval", display="none", max_samples=1)
+
+
+@tool
+def add():
+    async def execute(x: int, y: int):
+        """Add two numbers.
+
+        Args:
+            x: One.
+            y: The other.
+        """
+        if x == y:
+            raise ToolError("no twins")
+        return x + y
+
+    return execute
+
+
+def steps(name: str) -> list[ModelOutput]:
+    made = []
+    for n in range(3):
+        output = ModelOutput.for_tool_call(name, "add", {"x": n, "y": 2}, content=f"{name} adds.")
+        made += [output, ModelOutput.from_content(name, "Done.")]
+    for output in made:
+        output.usage = ModelUsage(input_tokens=5, output_tokens=5, total_tokens=10)
+    return made
+
+
+asked = [Sample(id=f"s{n}", input=f"What is {n} + 2?", target="2") for n in range(3)]
+for name in ("one", "two"):
+    for log_format in ("eval", "json"):
+        model = get_model(f"mockllm/{name}", custom_outputs=steps(name), memoize=False)
+        task = Task(dataset=asked, solver=[system_message("Add."), use_tools(add()), generate()], name="tools")
+        eval(task, model=model, log_dir=f"tools-{log_format}", log_format=log_format, display="none", max_samples=1)

@@ -171,6 +171,14 @@ def _registered(ctx: click.Context, parameter: click.Parameter, value: str) -> s
     "(meta.model, turns[0], completions[].response); text=a,b: columns that are an agent each. Repeatable.",
 )
 @click.option(
+    "--text",
+    type=click.Choice(["answer", "transcript"]),
+    default="answer",
+    show_default=True,
+    help="Of inspect and opentelemetry: a response is what the agent said last, or all that it did (turns, calls of tools with "
+    "arguments, results).",
+)
+@click.option(
     "--allow-dropped",
     is_flag=True,
     help="Go on where more than 1 % of the responses cannot be used; without it that is an error.",
@@ -185,6 +193,7 @@ def import_command(
     paths: tuple[Path, ...],
     out: Path,
     columns: dict[str, str],
+    text: str,
     allow_dropped: bool,
     as_json: bool,
     **hub: str | None,
@@ -193,6 +202,7 @@ def import_command(
 
     \b
     inspect          logs of Inspect (.eval, .json): an agent a model
+    opentelemetry    traces as OTLP JSON, by the conventions for generative AI: an agent a name or model
     lm-eval          samples_*.jsonl that lm-evaluation-harness writes with --log_samples
     alpaca-eval      model_outputs.json: an agent a folder of results/, or a generator
     fastchat         model_answer JSONL of FastChat and Arena-Hard
@@ -213,7 +223,7 @@ def import_command(
     from youden.pools.first_config import bring
 
     said = {name: value for name, value in hub.items() if value is not None}
-    imported = bring(format_, paths, out, columns=columns, hub=said, allow_dropped=allow_dropped)
+    imported = bring(format_, paths, out, columns=columns, text=text, hub=said, allow_dropped=allow_dropped)
     pool = imported.pool
     for note in imported.notes:
         show.note(f"note: {note}")

@@ -30,6 +30,7 @@ from youden.text.printable import typed
 from youden.text.sentences import counted
 
 TABLES = frozenset({"table", "hf-dataset"})
+TRACES = frozenset({"inspect", "opentelemetry"})
 MAX_DROPPED = 0.01
 """The share of responses that an import may lose without being told that it may."""
 
@@ -40,12 +41,14 @@ def bring(
     out: Path,
     *,
     columns: Mapping[str, str] | None = None,
+    text: str = "answer",
     hub: Mapping[str, str] | None = None,
     allow_dropped: bool = False,
 ) -> ImportedPool:
     """Import files of one format into the pool's folder `out`.
 
-    columns: agent, item, text, prompt or group → a column's name, for tables only. hub: split, revision and subset of a dataset
+    columns: agent, item, text, prompt or group → a column's name, for tables only. text: `answer`, or `transcript` of a format in
+    `TRACES`, so that a response is all that an agent did. hub: split, revision and subset of a dataset
     on the Hugging Face Hub. allow_dropped: go on, however many responses cannot be used.
 
     Raises: ConfigError [unknown-format], [import-columns]; ImportFormatError naming file and place,
@@ -57,13 +60,21 @@ def bring(
             f"The format '{format_}' has no columns to name, but {', '.join(columns)} was given. Leave --column out.",
             slug="import-columns",
         )
+    if text != "answer" and format_ not in TRACES:
+        raise ConfigError(
+            f"The format '{format_}' holds answers alone, but --text {text} was given. Leave it out; transcripts are in: "
+            f"{', '.join(sorted(TRACES))}.",
+            slug="import-columns",
+        )
     if hub and format_ != "hf-dataset":
         raise ConfigError(
             f"The format '{format_}' reads files, but --{', --'.join(hub)} was given, which is of a dataset on the Hub. "
             "Leave it out.",
             slug="import-columns",
         )
-    imported = read(paths, columns=columns or {}, **({"hub": hub} if hub else {}))
+    imported = read(
+        paths, columns=columns or {}, **({"hub": hub} if hub else {}), **({"text": text} if format_ in TRACES else {})
+    )
     if not allow_dropped:
         _refuse_losses(imported)
     write_imported(imported.pool, out)

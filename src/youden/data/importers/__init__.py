@@ -28,6 +28,7 @@ IMPORTERS: Registry[Importer] = Registry(
     "format",
     {
         "inspect": "youden.data.importers.harness_logs:read_inspect",
+        "opentelemetry": "youden.data.importers.transcripts:read_opentelemetry",
         "lm-eval": "youden.data.importers.harness_logs:read_lm_eval",
         "alpaca-eval": "youden.data.importers.leaderboards:read_alpaca_eval",
         "fastchat": "youden.data.importers.leaderboards:read_fastchat",

@@ -30,6 +30,7 @@ from youden.data.importers.foreign_files import (
     wrong,
 )
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
+from youden.data.importers.transcripts import Text, as_text, call_of
 from youden.errors import ImportFormatError
 from youden.nouns import Json
 from youden.unpacking import Unpacked, inflated
@@ -38,6 +39,8 @@ _ZSTANDARD = 93
 _HEADERS = ("header.json", "_journal/start.json")
 _BESIDE = {"eval-set.json", "logs.json"}
 """What Inspect writes beside the logs of an eval set, about them."""
+_ATTACHED = "attachment://"
+"""How Inspect's logs name a long text that stands in the sample's attachments."""
 KEPT = "keep_response"
 """The scorer of `youden.inspect` that keeps a response as its answer."""
 
@@ -57,10 +60,11 @@ class _Log:
         return str(inner(self.header, "eval", "task") or "")
 
 
-def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
     """One agent a log, named by its model (and its file, where two logs are of one model and task); items are sample ids.
 
-    A response is what the scorer `youden.inspect.keep_response` kept, else the sample's output.
+    A response is what the scorer `youden.inspect.keep_response` kept, else the sample's output. As a transcript it is all that
+    was said and done after the input: turns, calls of tools, their results.
 
     A log that did not succeed gives the samples that it has. Epochs are repeats.
 
@@ -79,8 +83,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
         for number, sample in enumerate(log.samples(), 1):
             place = f"{log.path}, sample {number}"
             failed = sample.get("error") or inner(sample, "output", "error")
-            text = _response(sample)
-            if text is None or (failed and not text):
+            said = _response(sample) if text == "answer" else "\n".join(_done(sample)) or None
+            if said is None or (failed and not said):
                 joiner.leave_out(
                     "the sample failed" if failed else "the sample has no output", f"{place}{error_said(failed)}"
                 )
@@ -89,7 +93,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             joiner.add(
                 agent,
                 f"{log.task}/{item}" if len(tasks) > 1 and item is not None else item,
-                text,
+                said,
                 prompt=_prompt(sample.get("input")),
                 place=place,
                 repeat=sample.get("epoch"),
@@ -160,6 +164,27 @@ def _response(sample: Mapping[str, Json]) -> str | None:
     """What a scorer kept as the response, else the output."""
     kept = inner(sample.get("scores"), KEPT, "answer")
     return kept if isinstance(kept, str) else _text(inner(sample.get("output"), "choices", 0, "message", "content"))
+
+
+def _done(sample: Mapping[str, Json]) -> Iterator[str]:
+    """The sample's messages after its input, each on its line."""
+    given, kept = sample.get("input"), sample.get("attachments")
+    known = {as_text(inner(one, "id")) for one in given} if isinstance(given, list) else set()
+    messages = sample.get("messages")
+    for message in messages if isinstance(messages, list) else []:
+        role = inner(message, "role")
+        if role == "system" or inner(message, "source") == "input" or as_text(inner(message, "id")) in known:
+            continue
+        text = _text(inner(message, "content")) or ""
+        text = as_text(inner(kept, text.removeprefix(_ATTACHED)) or text) if text.startswith(_ATTACHED) else text
+        if role == "tool":
+            failed = inner(message, "error", "message")
+            yield f"result: {text or as_text(failed or '')}"
+        elif text:
+            yield f"{role}: {text}"
+        calls = inner(message, "tool_calls")
+        for one in calls if isinstance(calls, list) else []:
+            yield call_of(inner(one, "function"), inner(one, "arguments"))
 
 
 def _text(content: Json) -> str | None:
