@@ -289,7 +289,7 @@ async def test_a_known_price_of_nothing_fits_under_any_cap(store: Store) -> None
         assert (await ask(server, store, max_cost=0.0, changes={"price": 0})).answered.all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n > 7 else []) for n in range(20)])
 async def test_the_cap_is_never_passed_and_the_same_call_resumes(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     billed: list[float] = []

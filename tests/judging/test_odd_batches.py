@@ -71,7 +71,7 @@ def sent(server: BatchServer) -> set[int]:
 
 
 @pytest.mark.parametrize("name", [*QUIRKS, *HICCUPS])
-@pytest.mark.parametrize("fate", ["completed", "expired"])
+@pytest.mark.parametrize("fate", ["expired", pytest.param("completed", marks=pytest.mark.slow)])
 async def test_an_odd_provider_is_asked_again_and_nothing_sent_twice(store: Store, name: str, fate: Any) -> None:
     """A batch that expires runs half of its requests; the rest is sent again, and paid once."""
     is_quirk = name in QUIRKS

@@ -119,15 +119,17 @@ def everything_written(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("case", [(one, way) for one, of in BACKENDS.items() if of.batches for way in ("key", "url")])
+@pytest.mark.parametrize("way", ["key", pytest.param("url", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", [one for one, of in BACKENDS.items() if of.batches])
 def test_no_key_header_or_url_credential_is_in_store_log_run_folder_report_or_output(
+    *,
     youden: Youden,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    case: tuple[str, str],
+    backend: str,
+    way: str,
 ) -> None:
-    backend, way = case
     with in_a_thread(quoting) as server:
         caplog.set_level(logging.DEBUG)
         judge: dict[str, Any] = {"backend": backend, "model": "m", "price": 1, "backoff": 0.001, "base_url": server.url}

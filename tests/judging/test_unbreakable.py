@@ -62,7 +62,7 @@ def fuzz(backend: str, n_runs: int) -> int:
 
 @pytest.mark.parametrize("backend", ASKED_BY)
 def test_no_reply_breaks_a_run_its_resume_or_its_cap(backend: str) -> None:
-    assert fuzz(backend, 4) >= 4 * len(PLAN)
+    assert fuzz(backend, 2) >= 2 * len(PLAN)
 
 
 @pytest.mark.long
@@ -88,7 +88,7 @@ ONE_BY_ONE = {
 }
 
 
-@pytest.mark.parametrize("decision", ["text", "logprobs"])
+@pytest.mark.parametrize("decision", [pytest.param("text", marks=pytest.mark.slow), "logprobs"])
 @pytest.mark.parametrize("name", ONE_BY_ONE)
 @pytest.mark.parametrize("backend", ASKED_BY)
 async def test_a_reply_that_once_broke_a_run_breaks_none(backend: str, name: str, decision: str) -> None:

@@ -73,16 +73,19 @@ def test_a_judge_that_makes_no_calls_has_no_workers(here: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("calibrate", "r.yaml", "--calls", "60"),
-        ("stress", "pool", "--judge", "judge.yaml", "--attack", "template"),
-        ("rejudge", "runs/first", "--judge", "judge.yaml", "--calls", "40", "--max-missing", "1"),
-        ("generate", "agents.yaml", "items.jsonl", "--out", "made"),
-        ("judge", "r.yaml"),
+        pytest.param(words.split(), marks=[] if words.startswith(("generate", "judge")) else pytest.mark.slow)
+        for words in (
+            "calibrate r.yaml --calls 60",
+            "stress pool --judge judge.yaml --attack template",
+            "rejudge runs/first --judge judge.yaml --calls 40 --max-missing 1",
+            "generate agents.yaml items.jsonl --out made",
+            "judge r.yaml",
+        )
     ],
     ids=lambda words: words[0],
 )
 def test_every_command_that_takes_a_store_goes_by_youden_store_where_nobody_names_one(
-    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    youden: Youden, here: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     server.behave = lambda _n, _body: Reply("YES")
     judge = {"backend": "wire", "model": "m2", "base_url": server.url, "api_key_env": None, "price": 0, "max_tokens": 1}
@@ -104,7 +107,7 @@ def test_every_command_that_takes_a_store_goes_by_youden_store_where_nobody_name
     with open_store(here / "shared.db") as store:
         n_kept = len(store)
     assert n_kept > 0
-    named = youden(*(str(word).replace("made", "made-again") for word in words), "--store", "named.db")
+    named = youden(*(word.replace("made", "made-again") for word in words), "--store", "named.db")
     assert named.code in (0, 1), named.err
     with open_store(here / "shared.db") as store, open_store(here / "named.db") as other:
         assert (len(store), len(other) > 0) == (n_kept, True)

@@ -136,12 +136,12 @@ def test_contenders_share_items_and_all_are_spread(run: RunFolder, tmp_path: Pat
 
 def test_given_an_agent_items_are_drawn_with_the_probability_that_is_said(run: RunFolder, tmp_path: Path) -> None:
     drawn = np.zeros(J)
-    for seed in range(200):
+    for seed in range(100):
         table = choose_to_label(run, K * 3, tmp_path / f"{seed}.csv", seed=seed).table
         answers = json.loads(table.with_suffix(".json").read_text())["answers"]
         assert {one["probability"] for one in answers} == {3 / J}
         drawn += np.bincount([int(one["item"][1:]) for one in answers if one["agent"] == "a2"], minlength=J)
-    assert np.abs(drawn / 200 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 200)
+    assert np.abs(drawn / 100 - 3 / J).max() < 4 * np.sqrt(0.25 * 0.75 / 100)
 
 
 def test_grades_keep_their_scale_and_two_labels_of_an_answer_count_once(run: RunFolder, tmp_path: Path) -> None:

@@ -80,11 +80,11 @@ def same(one: object, other: object, at: str = "") -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        "cyclic",
-        pytest.param("cyclic own rates", marks=pytest.mark.slow),
-        "cyclic twins",
+        *(
+            pytest.param(how, marks=pytest.mark.slow)
+            for how in ("cyclic", "cyclic own rates", "cyclic twins", "held out")
+        ),
         "dense",
-        pytest.param("held out", marks=pytest.mark.slow),
         "held out, pooled, own",
     ],
 )

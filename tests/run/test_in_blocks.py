@@ -150,8 +150,7 @@ def test_blocks_give_the_tables_of_arrays(
         same([getattr(one, name).tolist() for name in RATES], [getattr(two, name).tolist() for name in RATES])
 
 
-@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(seed=st.integers(0, 10_000))
+@pytest.mark.parametrize("seed", range(2))
 def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> None:
     pool, rng = make_pool(6, 9), np.random.default_rng(seed)
     result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=False)
@@ -169,7 +168,7 @@ def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> N
         same(*([asdict(row) for row in folder.read_ranking()] for folder in (plain, arrays)))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_paid_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

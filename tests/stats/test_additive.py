@@ -277,7 +277,7 @@ def test_every_layout_and_both_ways_of_solving_agree(problem: Problem, data: st.
 
 
 @pytest.mark.parametrize("grouped", [True, False])
-@pytest.mark.parametrize("shape", [(70, 400), (400, 70)])
+@pytest.mark.parametrize("shape", [(70, 400), pytest.param((400, 70), marks=pytest.mark.slow)])
 def test_the_compiled_solution_is_the_numpy_one(shape: tuple[int, int], grouped: bool) -> None:
     pytest.importorskip("numba", reason="numba (extra `fast`) is not installed")
     rng = np.random.default_rng(15)

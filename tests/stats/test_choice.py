@@ -33,7 +33,7 @@ TRUTHS = {
 }
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.6])
+@pytest.mark.parametrize("correlation", [pytest.param(0.0, marks=pytest.mark.slow), 0.6])
 @pytest.mark.parametrize("name", TRUTHS)
 def test_the_bound_and_the_leaders_interval_hold_after_looking(name: str, correlation: float) -> None:
     truth = TRUTHS[name]
@@ -103,7 +103,7 @@ def test_agents_that_cannot_be_compared_leave_the_choice_open() -> None:
     assert choice(np.zeros(3), apart, differences(np.zeros(3), apart)) is None
 
 
-@pytest.mark.parametrize("true_spread", [0.01, 0.03, 0.1])
+@pytest.mark.parametrize("true_spread", [0.03, *(pytest.param(size, marks=pytest.mark.slow) for size in (0.01, 0.1))])
 def test_the_chance_of_being_the_best_and_what_is_lost_are_those_of_agents_drawn_at_random(true_spread: float) -> None:
     K, error, rng, rows = 12, np.linspace(0.02, 0.03, 12), np.random.default_rng(5), []
     for _ in range(250):
