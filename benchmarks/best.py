@@ -106,7 +106,7 @@ def main() -> None:
         line = ", ".join(f"{key} {value:.4g}" for key, value in found.items())
         print(f"{name}: {line}", file=sys.stderr, flush=True)
 
-    n_seeds, percents = (8, (2.0,)) if said.smoke else (said.seeds, (1.0, 2.0, 5.0))
+    n_seeds, percents = (3, (2.0,)) if said.smoke else (said.seeds, (1.0, 2.0, 5.0))
     for name in ["SAMSum"] if said.smoke else DOMAINS:
         graded = answers_of(name, said.shared)
         for kind, D in (("graded", graded), ("yes or no", (graded >= 0.5).astype(np.float64))):
@@ -127,7 +127,7 @@ def main() -> None:
                 tell(f"{name}, {kind}, within {within:g}", goal_figures, anew, within=within, percent=30.0, n_seeds=few)
     for name, (K, J, pairs, leaders) in list(POOLS.items())[-3:-2] if said.smoke else POOLS.items():
         percent, draw = min(100.0, 100 * 450 * K / (2 * K * (K - 1) * J)), shape_draw(K, J, pairs, leaders, "kind")
-        n_pools = 8 if said.smoke else said.pools
+        n_pools = 3 if said.smoke else said.pools
         if "bound" in parts:
             tell(f"{name}, {percent:.1f} %", figures, draw, percent=round(percent, 1), n_seeds=n_pools)
         if "search" in parts:

@@ -65,9 +65,11 @@ class Cluster:
         options |= {"fsync": "off", "max_connections": 60}  # a process that is killed loses nothing that the kernel has
         words = [str(self._programs / "postgres"), "-D", str(self._folder / "data")]
         words += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-        with (self._folder / "log").open("ab") as log:
-            self._server = subprocess.Popen(words, user=self._as, cwd=self._folder, stdout=log, stderr=log)
-        for _ in range(600):
+        for _ in range(2400):
+            if self._server is None or self._server.poll() is not None:
+                # also again: processes that a killed one left may hold its memory for a while, or somebody else its port
+                with (self._folder / "log").open("ab") as log:
+                    self._server = subprocess.Popen(words, user=self._as, cwd=self._folder, stdout=log, stderr=log)
             try:
                 self.admin().close()
             except psycopg.OperationalError:

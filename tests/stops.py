@@ -32,6 +32,14 @@ AT_RISK = IN_FLIGHT + 64
 TABLES = ("ranking.csv", "scores.csv", "items.csv")
 
 
+async def until(done: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if done():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it did not come to that within five minutes")
+
+
 @dataclass(frozen=True)
 class Size:
     """A run of so many calls, each answered within `slowest` seconds."""

@@ -108,8 +108,8 @@ class Bill:
 class UnrulyServer:
     """`async with UnrulyServer(script) as server`: `server.url`, `server.bill`; `script` may be changed at any time.
 
-    `await server.away(seconds)`: nobody listens for so long, and every connection breaks. `trapped`: requests that followed a
-    redirect to /trap, their bodies.
+    `await server.away(seconds)`: nobody listens for so long, and every connection breaks. `goes_on`: while it is cleared, no
+    reply is sent. `trapped`: requests that followed a redirect to /trap, their bodies.
     """
 
     def __init__(self, script: Script = healthy) -> None:
@@ -118,6 +118,8 @@ class UnrulyServer:
         self.n_requests = 0
         self._n_open = 0
         self._moved = asyncio.Condition()
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
         self.trapped: list[bytes] = []
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
@@ -181,6 +183,7 @@ class UnrulyServer:
             await self._tell()
 
     async def _send(self, request: web.Request, body: Body, out: Sent) -> web.StreamResponse:
+        await self.goes_on.wait()
         if out.delay:
             await asyncio.sleep(out.delay)
         if out.billed:

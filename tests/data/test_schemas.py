@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,19 @@ WITHOUT = {"report.html", "generation.json"}
 """A page for people, and a file of pools."""
 
 
+SCHEMAS = build_schemas()
+
+
+@cache
 def validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(json.loads(build_schemas()[name]))
+    return Draft202012Validator(json.loads(SCHEMAS[name]))
 
 
 def test_every_file_of_a_run_has_a_schema() -> None:
-    assert set(build_schemas()) == (set(MADE_BY) | {FILE}) - WITHOUT
+    assert set(SCHEMAS) == (set(MADE_BY) | {FILE}) - WITHOUT
 
 
-@pytest.mark.parametrize("name", build_schemas())
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_is_one(name: str) -> None:
     one = validator(name)
     Draft202012Validator.check_schema(one.schema)
@@ -55,8 +60,8 @@ def test_every_file_of_a_real_run_fits_its_schema(youden: Youden, tmp_path: Path
     assert youden("quality", "run", "--labels", "few.csv").code == 0
     ledger = GateLedger({}).having("a0", "a1", answers="0" * 64)
     write_ledger(tmp_path / "run" / FILE, ledger)
-    there = [name for name in build_schemas() if (tmp_path / "run" / name).exists()]
-    assert set(build_schemas()) - set(there) <= {"holdout.csv", "pairs.parquet"}
+    there = [name for name in SCHEMAS if (tmp_path / "run" / name).exists()]
+    assert set(SCHEMAS) - set(there) <= {"holdout.csv", "pairs.parquet"}
     for name in there:
         found = list(validator(name).iter_errors(content(tmp_path / "run" / name)))
         assert not found, f"{name}: {found[0].message} at {found[0].json_path}"

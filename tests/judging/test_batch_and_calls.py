@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from batch_server import BatchServer
 from commands import Youden
 from judged import ENVIRONMENT, dense_plan, judge_config
 from pools import make_pool
+from stops import until
 from wire_server import Reply, WireServer, well_behaved
 from youden.errors import ShortRunError
 from youden.judging.asking.terms import Asking, Batching
@@ -79,14 +79,6 @@ class Told:
 
     def say(self, text: str) -> None:
         self.said.append((self._calls.n_requests, text))
-
-
-async def until(done: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if done():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come to that within a minute")
 
 
 def slowly(n: int, body: Any) -> Reply:

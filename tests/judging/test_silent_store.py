@@ -26,8 +26,16 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("how", STOPS)
-@pytest.mark.parametrize("at", [0, 100, SMALL.calls - 20])
+@pytest.mark.parametrize(
+    ("at", "how"),
+    [
+        pytest.param(
+            at, how, marks=[] if (at, how) in ((0, signal.SIGINT), (100, signal.SIGTERM)) else pytest.mark.long
+        )
+        for at in (0, 100, SMALL.calls - 20)
+        for how in STOPS
+    ],
+)
 async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
     tmp_path: Path, postgres: Cluster, at: int, how: signal.Signals
 ) -> None:
@@ -47,8 +55,8 @@ async def test_the_second_signal_ends_at_once_and_nothing_written_is_lost(
                 await asyncio.sleep(0.5)
                 process.send_signal(how)
             began = time.monotonic()
-            ended = await run.end(process, within=10)
-        assert time.monotonic() - began < 1.5
+            ended = await run.end(process, within=120)
+        assert time.monotonic() - began < DEADLINE / 2  # what waits for the database waits for as long as that at least
         # a shell says the same of both: the second signal may come while the first has ended all but the process
         assert ended.code in (128 + how, -how), ended.said
         assert "has not answered for 5 s" in ended.said
@@ -120,7 +128,7 @@ async def test_a_server_that_comes_back_is_gone_on_with(tmp_path: Path, fault: s
         assert (kept_in(url), server.bill.n_paid_twice) == (len(server.bill.paid), 0), ended.said
 
 
-@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
     tmp_path: Path, postgres: Cluster, how: signal.Signals
 ) -> None:
@@ -132,13 +140,18 @@ async def test_the_first_signal_ends_within_the_grace_and_one_deadline(
             hole.shut.set()
             await asyncio.sleep(1)
             process.send_signal(how)
-            ended = await run.end(process, within=GRACE + DEADLINE + 5)
+            ended = await run.end(process, within=GRACE + DEADLINE + 20)
         assert ended.code in (1, 2, 128 + how), ended.said
         assert "Traceback" not in ended.said
 
 
-@pytest.mark.parametrize("at", [100, pytest.param(SMALL.calls - 20, marks=pytest.mark.long)])
-async def test_a_database_that_is_silent_for_a_minute_is_waited_for(tmp_path: Path, postgres: Cluster, at: int) -> None:
+@pytest.mark.parametrize(
+    ("at", "seconds"),
+    [(100, DEADLINE + 5), *(pytest.param(n, 60, marks=pytest.mark.long) for n in (100, SMALL.calls - 20))],
+)
+async def test_a_database_that_is_silent_beyond_a_deadline_is_waited_for(
+    tmp_path: Path, postgres: Cluster, at: int, seconds: float
+) -> None:
     url = postgres.new()
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=SMALL)
@@ -146,7 +159,7 @@ async def test_a_database_that_is_silent_for_a_minute_is_waited_for(tmp_path: Pa
             process = await run.start("run", "r.yaml", "--store", hole.url)
             assert await run.until(at, process)
             hole.shut.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(seconds)
             hole.shut.clear()
             ended = await run.end(process, within=120)
         assert (ended.code, "answers again" in ended.said) == (0, True), ended.said
