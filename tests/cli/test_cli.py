@@ -33,6 +33,7 @@ RUN_FILES = {
     "ranking.csv",
     "ranking.json",
     "items.csv",
+    "moves.json",
     "fit.json",
     "signature.json",
     "report.html",

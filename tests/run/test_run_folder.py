@@ -191,6 +191,7 @@ def test_a_missing_file_says_which_command_makes_it(folder: RunFolder, judged: V
         "signature.json": folder.read_signature,
         "labels.json": folder.read_labels,
         "quality.json": folder.read_quality,
+        "moves.json": folder.read_moves,
         "generation.json": lambda: read_recipe(folder.path),
     }
     folder.file(name).unlink(missing_ok=True)

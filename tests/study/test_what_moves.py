@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +15,17 @@ import pytest
 from commands import Youden
 from pools import make_pool
 from youden import TrialMean
+from youden.data.folder.run_folder import RunFolder
 from youden.errors import InputError, StatisticsError
 from youden.nouns import PAIRED, Plan, Pool, Verdicts
 from youden.practice.halves import halves_test, in_halves
 from youden.protocol.plan import make_plan
+from youden.run import what_moves
 from youden.run.over_judges import learned, spread_of
+from youden.run.what_moves import study_variance
 from youden.stats.judges.judge_spread import judge_spread
 from youden.stats.trials.variance_parts import VarianceParts, variance_parts
+from youden.text.tables import as_markdown
 
 
 def pool_of(n_repeats: int, *, n_agents: int = 8, n_items: int = 40) -> Pool:
@@ -163,3 +169,50 @@ def test_a_run_says_what_moves_it_and_what_is_unknown_with_the_command_that_meas
     refused = youden("study", "aa", "run")
     assert refused.code == 2
     assert "[aa-repeats]" in refused.err
+
+
+def test_the_report_says_what_moves_the_ranking_from_what_its_fit_wrote(youden: Youden, tmp_path: Path) -> None:
+    assert youden("demo", "--out", "run").code == 0
+    folder, page = RunFolder(tmp_path / "run"), tmp_path / "run" / "report.html"
+    found = folder.read_moves()
+    assert found == study_variance(folder)
+    shown = page.read_text(encoding="utf-8")
+    assert "What moves this ranking" in shown
+    assert found.sentence in html.unescape(shown)
+    for part in found.parts:
+        assert part.name in html.unescape(shown)
+    figure = json.loads(re.search(r'id="figure-data">(.*?)</script>', shown, re.DOTALL)[1])["moves"]
+    assert len(figure["frame"]["value"]) == sum(part.of_ability is not None for part in found.parts)
+    assert found.sentence in youden("report", "run", "--format", "md").out.replace("\\", "")
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    assert "the judge: another one of the kind. To measure it: youden rejudge run" in html.unescape(shown)
+    assert youden("study", "variance", "run", "again").code == 0
+    assert youden("report", "run").code == 0
+    assert "the judge: another one of the kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
+
+
+def test_a_fit_of_very_many_comparisons_leaves_to_a_command_what_moves_them(
+    youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert youden("demo", "--out", "run").code == 0
+    monkeypatch.setattr(what_moves, "MOST_NUMBERS", 10)
+    assert youden("fit", "run").code == 0
+    assert not (tmp_path / "run" / "moves.json").exists(), "that of the fit before is not this one's"
+    assert youden("report", "run").code == 0
+    page = tmp_path / "run" / "report.html"
+    assert "youden study variance run" in page.read_text(encoding="utf-8")
+    assert youden("study", "variance", "run").code == 0
+    assert youden("report", "run").code == 0
+    assert "Mostly the items" in page.read_text(encoding="utf-8")
+
+
+def test_parts_of_few_agents_have_no_interval_and_are_kept_all_the_same(youden: Youden, tmp_path: Path) -> None:
+    pool = pool_of(1)
+    few = Pool(pool.agents[:4], pool.items, pool.texts[:4], "few")
+    plan = make_plan(few)
+    folder = RunFolder(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    found = what_moves.what_moves(answers(plan, seed=1, items=0.02, rest=0.02), "run")
+    folder.write_moves(found)
+    assert folder.read_moves() == found
+    assert "nan" not in as_markdown(what_moves.moves_table(found))

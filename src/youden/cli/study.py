@@ -252,17 +252,20 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
     """What moves RUN's ranking: items, luck, calls, the judge?
 
     The variance of an ability in parts, what twice of each would make of the interval, and one sentence. OTHER_RUNS are other
-    judges' runs of the same plan. Nothing is asked.
+    judges' runs of the same plan. Nothing is asked. The report of a fitted RUN shows it, from moves.json.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.nouns.pool import plain_fields
-    from youden.study.what_moves import study_variance
+    from youden.run.what_moves import moves_table, study_variance
 
-    found = study_variance(RunFolder(run), [RunFolder(other) for other in others])
+    folder = RunFolder(run)
+    found = study_variance(folder, [RunFolder(other) for other in others])
+    if folder.has("fit.json"):
+        folder.write_moves(found)
     if as_json:
         show.print_json(plain_fields(found))
         return
-    show.draw(found.table)
+    show.draw(moves_table(found))
     click.echo(
         f"An agent's distance from the average has a standard error of {found.error:.4f}, two agents' difference one of "
         f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."

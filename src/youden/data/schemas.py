@@ -26,6 +26,7 @@ from youden.data.folder.trial_tables import PlanSaid, VerdictsSaid
 from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
 from youden.nouns.facts import CHANCE
+from youden.nouns.results import WhatMoves
 from youden.text.yaml_text import read_yaml
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -52,6 +53,7 @@ def build_schemas() -> dict[str, str]:
         "ranking.json": _ranking(),
         "labels.json": _of(Validation),
         "quality.json": _of(QualityFacts),
+        "moves.json": _of(WhatMoves),
         FILE: _of(LedgerFile),
         **{name: _table(_of(said), COLUMNS[name]) for name, said in SAID.items()},
         **{name: _lines(COLUMNS[name]) for name in ("items.csv", "curl.csv", "quality.csv")},

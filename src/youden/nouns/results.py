@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -164,6 +164,54 @@ class CurlCurve:
 
     def __post_init__(self) -> None:
         freeze([self.x, self.share, self.error])
+
+
+class Part(NamedTuple):
+    """A variance, with its interval at 95 %; of an answer, or of what it comes to in an ability."""
+
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> Part:
+        """The same in other units."""
+        return Part(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class MovingPart:
+    """name, in words. of_ability: what it comes to in the variance of an agent's distance from the average; None: not measured,
+    then `measure` is the command that measures it. in_interval: whether the ranking's interval holds it. doubled: what twice of
+    it would make of the interval's width, as a share; None where nothing can be doubled."""
+
+    name: str
+    of_ability: Part | None
+    measure: str = ""
+    in_interval: bool = True
+    doubled: float | None = None
+
+
+@dataclass(frozen=True)
+class WhatMoves:
+    """The whole of `moves.json`: what moves a ranking. error: of an agent's distance from the average, by the parts that its
+    interval holds; of_difference: of two agents'. between: variance of abilities between agents, beyond error. sentence: what to
+    do."""
+
+    run: str
+    n_items: int
+    parts: tuple[MovingPart, ...]
+    error: float
+    of_difference: float
+    between: float
+    sentence: str
+    version: int = 1
+
+    @property
+    def unknown(self) -> list[str]:
+        """A line for each part that was not measured: what measures it."""
+        return [
+            f"Unknown: {part.name}. To measure it: {part.measure}" for part in self.parts if part.of_ability is None
+        ]
 
 
 @dataclass(frozen=True)

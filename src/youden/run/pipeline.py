@@ -325,6 +325,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
     from youden.protocol.scores import tally
     from youden.run.analysis import analyse, judged_parts, sign
     from youden.run.over_judges import answers_for
+    from youden.run.what_moves import write_moves
 
     agents = folder.read_pool().agents
     groups = {agent.id: agent.group for agent in agents}
@@ -344,7 +345,7 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
             rules=rules,
         )
     else:
-        rates = folder.read_rates()
+        rates, result = folder.read_rates(), None
         parts = {"imported_rates": rates.digest[:12]}
         analysis = analyse(
             rates,
@@ -355,6 +356,8 @@ def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRu
         )
     with folder.fitting() as fresh:
         fresh.write_rates(rates)
+        if result is not None:
+            write_moves(fresh, result, folder.path.resolve().name)
         analysis.write(fresh, sign(analysis.facts, parts), run=folder.path.resolve().name)
     return analysis
 

@@ -40,6 +40,7 @@ MADE_BY: Final = {
     "curl.csv": "youden fit RUN",
     "fit.json": "youden fit RUN",
     "signature.json": "youden fit RUN",
+    "moves.json": "youden study variance RUN",
     "labels.json": "youden fit RUN --labels FILE",
     "quality.csv": "youden quality RUN --labels FILE",
     "quality.json": "youden quality RUN --labels FILE",

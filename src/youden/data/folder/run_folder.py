@@ -41,6 +41,7 @@ from youden.nouns import (
     Verdicts,
 )
 from youden.nouns.facts import ChoiceFacts
+from youden.nouns.results import WhatMoves
 from youden.text.printable import typed
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ FITTED = (
     "pairs.parquet",
     "items.csv",
     "curl.csv",
+    "moves.json",
     "signature.json",
     "ranking.json",
     "fit.json",
@@ -320,6 +322,14 @@ class RunFolder:
     def read_labels(self) -> Validation:
         """What labels said of a ranking: this one, if `tables` is the digest of its tables."""
         return self._read_json("labels.json", Validation)
+
+    def write_moves(self, found: WhatMoves) -> None:
+        """What moves the ranking that stands there."""
+        self._write_json("moves.json", found)
+
+    def read_moves(self) -> WhatMoves:
+        """What `fit` or `youden study variance` found."""
+        return self._read_json("moves.json", WhatMoves)
 
     def write_quality(self, found: QualityFacts) -> None:
         """quality.csv and quality.json."""

@@ -226,3 +226,32 @@ def quality(data: ReportData) -> Iterator[Figure]:
         sized(spec, 300),
         frame,
     )
+
+
+def moves(data: ReportData) -> Iterator[Figure]:
+    """What moves an ability, a bar a part that was measured."""
+    found = data.summary.moves
+    if found is None:
+        return
+    known = [(part, part.of_ability) for part in found.parts if part.of_ability is not None]
+    frame = Frame.of(
+        part=[part.name for part, _ in known],
+        **{end: [max(getattr(of, end), 0.0) ** 0.5 for _, of in known] for end in ("value", "low", "high")},
+        counts=["in the interval" if part.in_interval else "not in it" for part, _ in known],
+    )
+    colours = alt.Scale(domain=["in the interval", "not in it"], range=GROUP_COLOURS[:2])
+    base = frame_chart().encode(
+        y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=240)),
+        tooltip=[alt.Tooltip("part:N"), *(alt.Tooltip(f"{end}:Q", format=".4f") for end in ("value", "low", "high"))],
+    )
+    x = alt.X("value:Q", title=["standard deviation in an ability", SCORE])
+    spec = base.mark_bar().encode(x=x, color=alt.Color("counts:N", title=None, scale=colours))
+    spec += base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+    yield Figure(
+        "moves",
+        "What moves an ability",
+        "Bar: what a part alone would move an agent's distance from the average by; line: its 95 % interval.",
+        f"moves.json, {answers(data.summary)}",
+        sized(spec, 30 + 26 * len(known)),
+        frame,
+    )

@@ -128,6 +128,7 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
         check_charts.alarms,
         check_charts.holdout,
         check_charts.quality,
+        check_charts.moves,
         pairs,
     )
     return tuple(figure for make in makers for figure in make(data))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from youden.data.folder.run_folder import RunFolder
 from youden.nouns import CallFacts, Finding, HoldoutFacts, LinkFacts, QualityFacts, RunFacts, ScoreKind, Validation
 from youden.nouns.columns import TableColumn
-from youden.nouns.results import ABOUT
+from youden.nouns.results import ABOUT, WhatMoves
 from youden.practice.extend import extension_words
 from youden.report.data.ranking_tables import (
     RankedAgent,
@@ -21,6 +21,7 @@ from youden.report.data.ranking_tables import (
     shown_columns,
 )
 from youden.run.standings import standing_line
+from youden.run.what_moves import moves_table
 from youden.text.sentences import items_compared
 from youden.text.tables import Table, bar
 
@@ -49,7 +50,8 @@ class Summary:
 
     judge: its name, None for an imported run; judged_on: the day its answers were last written, as 2026-11-22 (UTC).
 
-    labels: how far the ranking agrees with labels, None where it was held against none; quality: what labels and ability say.
+    labels: how far the ranking agrees with labels, None where it was held against none; quality: what labels and ability say;
+    moves: what moves the ranking, None where nobody looked.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Summary:
     facts: RunFacts
     labels: Validation | None
     quality: QualityFacts | None
+    moves: WhatMoves | None
     signature: str
     command: str
     judge: str | None
@@ -133,6 +136,11 @@ class Summary:
         if usd is None:
             return "unknown"
         return f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
+
+    @property
+    def moves_table(self) -> Table | None:
+        """What moves an ability, a line a part."""
+        return None if self.moves is None else moves_table(self.moves)
 
     @property
     def target(self) -> str:
@@ -247,6 +255,7 @@ def summarise_run(folder: RunFolder) -> Summary:
         facts=facts,
         labels=labels,
         quality=current_quality(folder),
+        moves=folder.read_moves() if folder.has("moves.json") else None,
         signature=signature.text,
         command=folder.command(),
         judge=judge if isinstance(judge, str) else None,

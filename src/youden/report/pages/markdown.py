@@ -49,6 +49,8 @@ def render_markdown(data: ReportData) -> str:
         ]
     if run.partners is not None:
         lines += [quoted(run.partners)]
+    if run.moves is not None:
+        lines += [f"What moves it: {quoted(run.moves.sentence)} "]
     if run.facts.growth is not None:
         lines += ["", *(f"- {quoted(line)}" for line in run.moved)]
     if run.labels is not None:

@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Floats, Ids, Positions
+from youden.nouns.results import Part
 from youden.stats.base.estimator import check_trials
 from youden.streams import own_stream
 
@@ -22,18 +23,6 @@ MOST_NUMBERS = 3 * 10**8
 
 _FAR = 3
 """Errors."""
-
-
-class Part(NamedTuple):
-    """A variance, with its interval at 95 %; of an answer, or of what it comes to in an ability."""
-
-    value: float
-    low: float
-    high: float
-
-    def times(self, factor: float) -> Part:
-        """The same in other units."""
-        return Part(self.value * factor, self.low * factor, self.high * factor)
 
 
 class VarianceParts(NamedTuple):

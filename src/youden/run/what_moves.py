@@ -6,60 +6,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
+from youden.errors import StatisticsError
 from youden.nouns import PAIRED, Verdicts
+from youden.nouns.results import MovingPart, Part, WhatMoves
 from youden.run.ability import TrialMean
 from youden.run.over_judges import judges_of, learned, spread_of
 from youden.stats.judges.judge_spread import JudgeSpread
-from youden.stats.trials.variance_parts import Part, VarianceParts, variance_parts
+from youden.stats.trials.variance_parts import VarianceParts, variance_parts
 from youden.text.tables import Table, two_sided
 
-
-@dataclass(frozen=True)
-class MovingPart:
-    """name, in words. of_ability: what it comes to in the variance of an agent's distance from the average; None: not measured,
-    then `measure` is the command that measures it. in_interval: whether the ranking's interval holds it. doubled: what twice of
-    it would make of the interval's width, as a share; None where nothing can be doubled."""
-
-    name: str
-    of_ability: Part | None
-    measure: str = ""
-    in_interval: bool = True
-    doubled: float | None = None
+MOST_NUMBERS = 10**9
+"""A fit says what moves its ranking where that takes less: about a third of a second."""
 
 
-@dataclass(frozen=True)
-class WhatMoves:
-    """error: of an agent's distance from the average, by the parts that its interval holds; of_difference: of two agents'.
-    between: variance of abilities between agents, beyond error. sentence: what to do."""
+def moves_table(found: WhatMoves) -> Table:
+    """A line a part."""
+    whole = sum(part.of_ability.value for part in found.parts if part.of_ability and part.in_interval) or 1.0
+    rows = [_row(part, whole) for part in found.parts]
+    right = ["SD in an ability", "95 %", "share", "interval with twice of it"]
+    return two_sided(f"{found.run}: what moves an ability", ["part"], right, rows)
 
-    run: str
-    n_items: int
-    parts: tuple[MovingPart, ...]
-    error: float
-    of_difference: float
-    between: float
-    sentence: str
 
-    @property
-    def table(self) -> Table:
-        """A line a part."""
-        whole = sum(part.of_ability.value for part in self.parts if part.of_ability and part.in_interval) or 1.0
-        rows = [_row(part, whole) for part in self.parts]
-        right = ["SD in an ability", "95 %", "share", "interval with twice of it"]
-        return two_sided(f"{self.run}: what moves an ability", ["part"], right, rows)
-
-    @property
-    def unknown(self) -> list[str]:
-        """A line for each part that was not measured: what measures it."""
-        return [
-            f"Unknown: {part.name}. To measure it: {part.measure}" for part in self.parts if part.of_ability is None
-        ]
+def write_moves(folder: RunFolder, result: Verdicts, run: str) -> None:
+    """What a fit says of the answers it ranked; nothing where they are too many to look at on the way, or too few."""
+    plan = result.plan
+    shown = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
+    on_an_item = min(plan.n_agents * shown, 2 * len(plan) // max(plan.n_items, 1) + 1)
+    if len(plan) * on_an_item**2 < MOST_NUMBERS:
+        with suppress(StatisticsError):
+            folder.write_moves(what_moves(result, run))
 
 
 def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatMoves:
@@ -68,7 +49,11 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
     Raises: RunFolderError; StatisticsError [variance-few]; ConfigError [variance-other] where another run shares too few trials.
     """
     result = folder.read_verdicts(folder.read_plan())
-    name = folder.path.name
+    return what_moves(result, folder.path.name, [one.read_verdicts(one.read_plan()) for one in others])
+
+
+def what_moves(result: Verdicts, name: str, others: Sequence[Verdicts] = ()) -> WhatMoves:
+    """Of answers to a plan, and other judges' to the same trials. name: the run's. Raises: as `study_variance`."""
     plan, used = result.plan, learned(result)
     ability = TrialMean().fit(plan, result).ability_
     repeats = plan.trials.first_repeat, plan.trials.second_repeat
@@ -82,7 +67,7 @@ def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatM
         first_repeat=None if repeats[0] is None else repeats[0][used],
         second_repeat=None if repeats[1] is None else repeats[1][used],
     )
-    judged = [result, *(one.read_verdicts(one.read_plan()) for one in others)] if others else judges_of(result)
+    judged = [result, *others] if others else judges_of(result)
     judges = spread_of(judged) if len(judged) > 1 else None
     n_agents = int((~np.isnan(ability)).sum())
     parts = [*_held(found, result, name), *_outside(found, judges, name, n_agents)]
@@ -167,6 +152,8 @@ def _how_luck_is_measured(result: Verdicts, run: str) -> str:
 def _outside(found: VarianceParts, judges: JudgeSpread | None, run: str, n_agents: int) -> list[MovingPart]:
     """What it does not hold: it speaks of this judge and of these partners."""
     pairs = None if found.pairs is None else found.pairs.times(1 / max(n_agents - 2, 1))
+    if pairs is not None and np.isnan(pairs.low):  # of few agents nobody knows how sure it is
+        pairs = Part(pairs.value, pairs.value, pairs.value)
     judge = None if judges is None else Part(judges.variance, judges.low, judges.high)
     return [
         MovingPart(
