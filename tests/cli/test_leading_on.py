@@ -108,8 +108,14 @@ def test_init_writes_a_config_that_runs_and_says_what_comes_next(youden: Youden,
     assert "5 agents × 12 items: 60 responses, 0 missing" in text
     assert youden("run", "mine.yaml").code == 0
     again = youden("init", "mine.csv")
-    assert again.code == 2
-    assert "[init-exists]" in again.err
+    assert again.code == 0
+    assert "mine.yaml is there already and stays; mine.csv: nothing new" in again.out
+    assert (tmp_path / "mine.yaml").read_text(encoding="utf-8") == text
+    write_pool(tmp_path / "other.csv")
+    for words in (("mine.csv", "--judge", "lexical"), ("other.csv", "--out", "mine.yaml")):
+        refused = youden("init", *words)
+        assert refused.code == 2
+        assert "[init-exists]" in refused.err
 
 
 def test_whatever_inits_comments_offer_may_be_said(youden: Youden, tmp_path: Path) -> None:

@@ -293,3 +293,60 @@ def test_an_ugly_file_ends_at_a_ranking_with_no_edit(youden: Youden, tmp_path: P
     ran = youden("run", "mine.yaml")
     assert ran.code == 0, ran.err
     assert f"{len(AGENTS)} agents on {N} items" in ran.out
+
+
+def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
+    """A spreadsheet of these agents and so many questions; changed: `response` by "agent item"."""
+    rows = [
+        [agent, question(j), changed.get(f"{agent} {j}", response(AGENTS.index(agent), j))]
+        for agent in agents
+        for j in range(n)
+    ]
+    (at / "sheet.csv").write_text(separated([["Model", "Question", "Response"], *rows]), encoding="utf-8")
+
+
+def test_a_spreadsheet_that_has_grown_gives_its_new_rows_to_the_pool_before_the_run_is_judged(
+    youden: Youden, tmp_path: Path
+) -> None:
+    _sheet(tmp_path, AGENTS[1:5], 12)
+    assert youden("init", "sheet.csv").code == 0
+    config, before = (tmp_path / "sheet.yaml").read_bytes(), brought(tmp_path, "sheet.yaml")
+    _sheet(tmp_path, AGENTS[:4], 15, **{f"{AGENTS[1]} 3": "Said anew."})
+    again = youden("init", "sheet.csv")
+    assert again.code == 0, again.err
+    assert "pools/sheet: 1 new agent and 3 new items" in again.out
+    assert "1 answer changed, and they were taken: 'v2 steps' to 'q004'" in again.out
+    assert "no longer in the file, and kept: v5 polite" in again.out
+    assert again.out.endswith("next: youden run sheet.yaml\n")
+    pool = brought(tmp_path, "sheet.yaml")
+    assert [one.id for one in pool.agents] == [*(one.id for one in before.agents), AGENTS[0]]
+    assert [one.id for one in pool.items][:12] == [one.id for one in before.items]
+    same = pool.texts[:4, :12] == before.texts
+    assert [tuple(cell) for cell in np.argwhere(~same)] == [(0, 3)]
+    assert pool.texts[0, 3] == "Said anew."
+    assert (tmp_path / "sheet.yaml").read_bytes() == config
+    assert youden("run", "sheet.yaml").code == 0
+
+
+def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_that_are_named(
+    youden: Youden, tmp_path: Path
+) -> None:
+    _sheet(tmp_path, AGENTS[:4], 12)
+    assert youden("init", "sheet.csv").code == youden("run", "sheet.yaml").code == 0
+    judged = brought(tmp_path, "sheet.yaml").digest
+    _sheet(tmp_path, AGENTS[:5], 14, **{f"{AGENTS[1]} 3": "Said anew."})
+    for kind, place in (("agents", "pools/sheet-2"), ("items", "pools/sheet-2"), ("", "")):
+        again = youden("init", "sheet.csv")
+        assert again.code == 0, again.err
+        assert "1 answer changed, and the run keeps those that were judged: 'v2 steps' to 'q004'" in again.out
+        command = f"youden extend runs/sheet --{kind} {place}" if kind else "youden report runs/sheet"
+        assert f"next: {command}" in again.out
+        assert ("calls, $0.00)" in again.out) == bool(kind)
+        joined = youden(*command.split()[1:])
+        assert joined.code == 0, joined.err
+    assert brought(tmp_path, "sheet.yaml").digest == judged
+    ranked = (tmp_path / "runs/sheet/ranking.csv").read_text(encoding="utf-8")
+    assert all(agent in ranked for agent in AGENTS[:5])
+    fresh = youden("init", "sheet.csv", "--out", "sheet-new.yaml")
+    assert fresh.code == 0, fresh.err
+    assert brought(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."

@@ -26,10 +26,14 @@ from click.shell_completion import get_completion_class
 from youden.cli import options, run_options, show
 from youden.cli.progress import progress_bar
 from youden.text.printable import printable, typed
-from youden.text.sentences import with_interval
+from youden.text.sentences import counted, with_interval
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from youden.data.folder.joined_pools import Grown
     from youden.nouns import Json
+    from youden.pools.first_config import Begun
     from youden.pools.look.checked import Checked
 
 
@@ -272,7 +276,11 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     folder of texts for each agent, or a pool; without it the one in this folder is taken. What was taken for what is said in
     three lines, and a table becomes a pool in pools/. The config says in comments what was found, what the run costs, and what
     else it may say.
-    The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked, and no file is overwritten.
+    The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked.
+
+    Where the config is there already it stays, and what came to POOL since is taken: new agents, items and responses. Nothing
+    goes; an answer that is another one now is said. A run that was judged keeps its pool: the grown one gets a folder of its own,
+    and the command by which it joins is named with its cost.
     """
     from youden.pools.first_config import find_pool, write_first_config
 
@@ -288,7 +296,12 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
         if (made := begun.imported) is not None:
             found |= {"taken": made.taken, "assumed": [*made.assumed], "left_out": dict(made.left_out)}
         asked: dict[str, Json] = {"judge": cost.judge, "calls": cost.calls, "usd": cost.usd}
-        show.print_json({"config": str(begun.file), **found, **asked, "next": f"youden check {file}"})
+        way = f"youden check {file}"
+        if (more := begun.grown) is not None:
+            came = {"agents": more.agents, "items": more.items, "other": more.other, "gone": more.gone}
+            found["came"] = {"repeats": more.repeats, **{name: [*said] for name, said in came.items()}}
+            way = _joining(begun)[0]
+        show.print_json({"config": str(begun.file), **found, **asked, "next": way})
         return
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
@@ -296,7 +309,56 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
         account = [*made.account, *([f"{made.pool.n_missing:,} cells have no response"] if made.pool.n_missing else [])]
         click.echo(printable(f"took {made.taken}"))
         click.echo(printable(f"read {size}; {'; '.join([*made.assumed, *account]) or 'nothing left out'}"))
+    if begun.grown is not None:
+        _say_grown(begun, begun.grown)
+        return
     there = "" if begun.imported is None else f"{begun.place.as_posix()} and "
     click.echo(printable(f"{there}{begun.file}: {size}, {cost.calls:,} calls to {cost.judge}, {usd}"))
     click.echo(f"next: youden check {file}    (what is wrong with the pool; asks nothing)")
     click.echo(f"then: youden run {file}")
+
+
+def _say_grown(begun: Begun, more: Grown) -> None:
+    """What came to a pool whose config was there already, and the command that goes on."""
+    what = {"agent": len(more.agents), "item": len(more.items), "further response": more.repeats}
+    new = " and ".join(
+        counted(n, f"new {name}" if name != "further response" else name) for name, n in what.items() if n
+    )
+    click.echo(printable(f"{begun.file} is there already and stays; {begun.place.as_posix()}: {new or 'nothing new'}"))
+    if more.other:
+        stays = "the run keeps those that were judged" if begun.run else "they were taken"
+        click.echo(printable(f"{counted(len(more.other), 'answer')} changed, and {stays}: {_first(more.other)}"))
+    if more.gone:
+        click.echo(printable(f"no longer in the file, and kept: {_first(more.gone)}"))
+    command, cost = _joining(begun)
+    click.echo(printable(f"next: {command}{cost}"))
+    if more.other and begun.run:
+        fresh = typed(["youden", "init", str(begun.source), "--out", f"{begun.file.stem}-new.yaml"])
+        click.echo(printable(f"to rank by the changed answers, a run of its own: {fresh}"))
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST_ALIKE]) + (f" and {len(names) - MOST_ALIKE:,} more" if len(names) > MOST_ALIKE else "")
+
+
+def _joining(begun: Begun) -> tuple[str, str]:
+    """The command by which what is new joins a judged run, else the one that runs the config; and its cost in words."""
+    from youden.data.folder.run_config import ExtensionStep
+    from youden.errors import YoudenError
+    from youden.practice.extend import plan_extension
+
+    more, run = begun.grown, begun.run
+    came = {} if more is None else {"agents": more.agents, "items": more.items, "repeats": more.repeats}
+    kind = next((name for name, new in came.items() if new), None)
+    if run is None or kind is None:
+        return (
+            f"youden {'run' if run is None else 'report'} {typed([str(begun.file if run is None else run.path)])}",
+            "",
+        )
+    command = typed(["youden", "extend", str(run.path), f"--{kind}", begun.place.as_posix()])
+    try:
+        config = run_options.run_config(run.file("config.yaml"), {})
+        cost = plan_extension(config, ExtensionStep.model_validate({kind: begun.place.as_posix()})).cost
+    except YoudenError as error:
+        return command, f"    (not yet: {error})"
+    return command, f"    ({cost.calls:,} calls, {show.dollars(cost.usd)})"

@@ -9,17 +9,20 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
-from youden.data.folder.run_config import RunConfig
+from youden.data.folder.joined_pools import Grown, grown
+from youden.data.folder.run_config import RunConfig, load_run_config
+from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
 from youden.data.importers.any_table import ENDINGS, read_any
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import ImportedPool, write_imported
-from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool
+from youden.data.pools.pool_reader import RESPONSES, TO_GENERATE, read_pool, write_pool
 from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, ImportFormatError, PoolError, YoudenError
 from youden.judging.config.judge_files import load_judge_config
@@ -131,7 +134,9 @@ seed: 0
 class Begun(NamedTuple):
     """A config that was written, and what it says.
 
-    cost: of its plan with its judge. place: of the pool. imported: what was made one; None where it was one.
+    cost: of its plan with its judge. place: of the pool. imported: what was made one; None where it was one. source: what the
+    user named. grown: what came to the pool of a config that was there already, and stays as it is; run: the judged run that this
+    may join.
     """
 
     file: Path
@@ -139,6 +144,9 @@ class Begun(NamedTuple):
     cost: DesignCost
     place: Path
     imported: ImportedPool | None
+    source: Path
+    grown: Grown | None = None
+    run: RunFolder | None = None
 
 
 def find_pool(start: Path) -> Path:
@@ -160,27 +168,56 @@ def find_pool(start: Path) -> Path:
     return found[0]
 
 
-def _bring_any(path: Path, name: str) -> tuple[Path, ImportedPool | None]:
-    """Where the pool is that `path` holds: there, or made of whatever table or texts it holds."""
+def _bring_any(path: Path, place: Path, *, known: Pool | None = None) -> ImportedPool | None:
+    """The pool that has to be made of whatever table or texts `path` holds; None where it is one. place: where it will be.
+    known: what was made of it before."""
     bare = path.is_dir() and not (path / RESPONSES).is_file() and not (path / TO_GENERATE).is_file()
     if not bare and not (path.is_file() and path.suffix.lower() in ENDINGS):
-        return path, None
+        return None
     if not bare and path.suffix.lower() in (".csv", ".parquet") and _fits(path):
         with suppress(PoolError):
             if all(text is None or text.strip() for row in read_pool(path).texts for text in row):
-                return path, None
-    imported = read_any(path)
+                return None
+    imported = read_any(path, known=known)
     _refuse_losses(imported)
     if imported.pool.n_agents < LEAST_AGENTS:
         raise PoolError(
             f"{path}, {imported.taken}. That makes {counted(imported.pool.n_agents, 'agent')}, and a ranking needs "
             f"{LEAST_AGENTS}. Call the column that says whose a response is `model`, or say which it is: youden import table "
-            f"{typed([str(path)])} --column agent=NAME --out pools/{name}",
+            f"{typed([str(path)])} --column agent=NAME --out {place.as_posix()}",
             slug="init-columns",
         )
-    place = Path("pools") / name
-    write_imported(imported.pool, place)
-    return place, imported
+    return imported
+
+
+def _take_more(source: Path, file: Path, place: Path) -> Begun:
+    """What came to the pool of the config `file` since it was written. Before a run is judged the pool takes it; a judged run
+    keeps its pool, and the whole stands in a new folder, from which it can join. Raises: ConfigError [init-exists]."""
+    config = load_run_config(file)
+    own = Path(config.pool).resolve()
+    if own not in (source.resolve(), place.resolve()):
+        raise ConfigError(
+            f"{file} is there already, and its pool is {config.pool}. Give another --out, or delete it.",
+            slug="init-exists",
+        )
+    run = RunFolder(config.folder)
+    judged = run.has("verdicts.parquet") and run.has("plan.parquet")
+    known = run.run_pool() if judged else read_pool(config.pool)
+    imported = None if own == source.resolve() else _bring_any(source, place, known=known)
+    found = grown(known, read_pool(source) if imported is None else imported.pool, keep=judged)
+    if judged and found.pool.digest != known.digest:
+        place = next(
+            free
+            for n in count(2)
+            if not (free := place.with_name(f"{place.name}-{n}")).exists()
+            or ((free / RESPONSES).is_file() and read_pool(free).digest == found.pool.digest)
+        )
+        write_imported(found.pool, place)
+    elif not judged and imported is not None:
+        write_pool(found.pool, place)
+    else:
+        place = Path(config.pool)
+    return Begun(file, found.pool, cost_of_run(config), place, imported, source, found, run if judged else None)
 
 
 def write_first_config(
@@ -189,16 +226,25 @@ def write_first_config(
     """A commented config for `pool` in the file `out` (NAME.yaml here). judge: None for the one that can be asked: one that reads
     where its key is in `environment`, else the offline one.
 
-    Whatever table or texts people have become the pool `pools/NAME` first; the schema of a config is written beside it.
+    Whatever table or texts people have become the pool `pools/NAME` first; the schema of a config is written beside it. A config
+    that is there stays as it is, and what came to its pool since is taken.
 
     Raises: PoolError, as reading does, and [init-columns] where too few agents were found; ImportFormatError; ConfigError
-    [init-exists]; PlanError where the pool cannot be ranked.
+    [init-exists] where a config of another pool is there; PlanError where the pool cannot be ranked.
     """
     name = re.sub(r"[^\w.+-]", "-", pool.resolve().stem).lstrip(".+-")[:100] or "pool"
     file = Path(f"{name}.yaml") if out is None else out
+    place, source = Path("pools") / (name if out is None else file.stem), pool
     if file.exists() and file.resolve() != pool.resolve():
-        raise ConfigError(f"{file} is there already. Give another --out, or delete it.", slug="init-exists")
-    pool, imported = _bring_any(pool, name)
+        if judge is not None:
+            raise ConfigError(
+                f"{file} is there already, and stays as it is. Leave --judge out, or give another --out.",
+                slug="init-exists",
+            )
+        return _take_more(pool, file, place)
+    if (imported := _bring_any(pool, place)) is not None:
+        write_imported(imported.pool, place)
+        pool = place
     read = read_pool(pool)
     reads = load_judge_config(READS)
     chosen = load_judge_config(judge or (READS if reads.key_found(environment)[0] else OFFLINE))
@@ -208,13 +254,13 @@ def write_first_config(
     cost = cost_of_run(config)
     paid = cost if chosen.makes_calls else cost_of_run(config.model_copy(update={"judge": READS}))
     shipped = pool.parts[:1] == ("datasets",) and not pool.exists()
-    place = str(pool) if shipped else Path(os.path.relpath(pool, file.parent)).as_posix()
+    where = str(pool) if shipped else Path(os.path.relpath(pool, file.parent)).as_posix()
     cap = f"max_cost: {_cap(paid.usd):.2f}"
     text = _TEXT.format(
         schema=SCHEMA,
         file=typed([str(file)]),
         found=_found(read),
-        pool=_line("pool", place),
+        pool=_line("pool", where),
         judge=_line("judge", _judge_from(asked, file)),
         other=f"# {_line('judge', other.name)}",
         key=reads.key_variable,
@@ -228,7 +274,7 @@ def write_first_config(
     schema.write_text(build_schemas()["config.yaml"], encoding="utf-8")
     with file.open("x", encoding="utf-8") as opened:
         opened.write(text)
-    return Begun(file, read, cost, pool, imported)
+    return Begun(file, read, cost, pool, imported, source)
 
 
 def _found(pool: Pool) -> str:

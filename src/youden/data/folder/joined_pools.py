@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -117,21 +117,79 @@ def join_repeats(pool: Pool, more: Pool) -> Pool:
     theirs = _blocks(more, [agent.id for agent in pool.agents], [item.id for item in pool.items])
     said: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
-        own = [block[cell] for block in pool.blocks if block[cell] is not None]
+        own = _said(pool.blocks, cell)
         spare = Counter(own)
-        for text in (block[cell] for block in theirs if block[cell] is not None):
+        for text in _said(theirs, cell):
             spare[text] -= 1
             own += [text] * (spare[text] < 0)
         said[cell] = own
-    longest = max(map(len, said.values()), default=0)
-    blocks: list[Objects] = [np.full(pool.texts.shape, None, dtype=object) for _ in range(longest)]
-    for cell, own in said.items():
-        for block, text in zip(blocks, own, strict=False):
-            block[cell] = text
-    joined = Pool.of_blocks(pool.agents, pool.items, blocks, pool.name)
+    joined = Pool.of_blocks(pool.agents, pool.items, _stacked(said, pool.texts.shape), pool.name)
     if joined.n_responses == pool.n_responses:
         raise _nothing_new("responses", more)
     return joined
+
+
+class Grown(NamedTuple):
+    """A pool and what came to it. agents, items: ids that are new; repeats: how many further responses of its agents to its items
+    there are; other: cells, in words, whose response is another one now; gone: agents and items that came no more, and stay."""
+
+    pool: Pool
+    agents: tuple[str, ...]
+    items: tuple[str, ...]
+    repeats: int
+    other: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def grown(pool: Pool, more: Pool, *, keep: bool) -> Grown:
+    """`pool` and, behind its own, the agents, items and responses that only `more` has; nothing goes.
+
+    keep: a cell of `pool` stays as it is where `more` has another response, or the first one; else `more` is believed.
+    """
+    came_agents, came_items = {one.id: one for one in more.agents}, {one.id: one for one in more.items}
+    had_agents, had_items = {one.id for one in pool.agents}, {one.id for one in pool.items}
+    agents = [came_agents.get(one.id, one) for one in pool.agents]
+    items = [one if keep else came_items.get(one.id, one) for one in pool.items]
+    agents += [one for one in more.agents if one.id not in had_agents]
+    items += [one for one in more.items if one.id not in had_items]
+    ids = [one.id for one in agents], [one.id for one in items]
+    ours, theirs = _blocks(pool, *ids), _blocks(more, *ids)
+    repeats, other = 0, []
+    said: dict[tuple[int, int], Sequence[str]] = {}
+    for k, j in np.ndindex(len(agents), len(items)):
+        own, come = (_said(blocks, (k, j)) for blocks in (ours, theirs))
+        further = list((Counter(come) - Counter(own)).elements())
+        if k >= pool.n_agents or j >= pool.n_items:
+            own = come
+        elif own and not Counter(own) - Counter(come):
+            repeats += len(further)
+            own += further
+        elif further:
+            other.append(f"'{ids[0][k]}' to '{ids[1][j]}'")
+            own = own if keep else come
+        said[k, j] = own
+    return Grown(
+        Pool.of_blocks(tuple(agents), tuple(items), _stacked(said, (len(agents), len(items))), pool.name),
+        agents=tuple(ids[0][pool.n_agents :]),
+        items=tuple(ids[1][pool.n_items :]),
+        repeats=repeats,
+        other=tuple(other),
+        gone=tuple(sorted(had_agents - came_agents.keys()) + sorted(had_items - came_items.keys())),
+    )
+
+
+def _said(blocks: Sequence[Objects], cell: Any) -> list[str]:
+    """All responses in a cell of first responses, second ones, …"""
+    return [block[cell] for block in blocks if block[cell] is not None]
+
+
+def _stacked(said: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
+    """First responses, second ones, … of the cells that have any: object[K, J] each."""
+    blocks: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(max(map(len, said.values()), default=0))]
+    for cell, own in said.items():
+        for block, text in zip(blocks, own, strict=False):
+            block[cell] = text
+    return blocks
 
 
 JOIN: Final = {"agents": join_agents, "items": join_items, "repeats": join_repeats}

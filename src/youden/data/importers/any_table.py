@@ -5,8 +5,9 @@ says what it took for what.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -18,7 +19,7 @@ from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.spreadsheets import Rows, Say, excel_rows, fill_down, separated_rows
 from youden.data.importers.tool_exports import table_of_columns
-from youden.nouns import Json
+from youden.nouns import Json, Pool
 
 SEPARATED = (".csv", ".tsv", ".tab")
 EXCEL = (".xlsx", ".xlsm")
@@ -27,8 +28,10 @@ _TEXTS = (".txt", ".md")
 _DEEP = 3
 
 
-def read_any(path: Path) -> ImportedPool:
+def read_any(path: Path, *, known: Pool | None = None) -> ImportedPool:
     """The pool in a file, or in a folder of tables that belong together, or of a folder with texts for each agent.
+
+    known: what the same place held before, whose prompts keep the ids that were made for them.
 
     Raises: ImportFormatError naming file and place: [import-columns] where no column can be the text or the agent.
     """
@@ -40,7 +43,7 @@ def read_any(path: Path) -> ImportedPool:
         names = suffixes([file.with_suffix("") for file in files])
         tables = [table for file, name in zip(files, names, strict=True) for table in _tables(file, name, joiner.note)]
     alone = len(tables) == 1
-    items = ItemsByPrompt(_numbered if alone else _hashed)
+    items = ItemsByPrompt(_ids(known, alone=alone))
     taken: dict[str, None] = {}
     for name, rows in tables:
         columns, said = _columns(path, name, rows, items=items, alone=alone, say=joiner.note)
@@ -53,12 +56,18 @@ def read_any(path: Path) -> ImportedPool:
     return replace(found, taken=f"{files_said}: {'; '.join(taken)}")
 
 
-def _numbered(number: int, _prompt: str) -> str:
-    return f"q{number + 1:03d}"
+def _ids(known: Pool | None, *, alone: bool) -> Callable[[int, str], str]:
+    """Makes ids of prompts: q001, q002, …, or where several tables have to agree, of the prompt's hash."""
+    items = () if known is None else known.items
+    ids = {" ".join(item.prompt.split()): item.id for item in items if item.prompt}
+    free = (name for n in count(1) if (name := f"q{n:03d}") not in {item.id for item in items})
 
+    def made(_number: int, prompt: str) -> str:
+        if prompt not in ids:
+            ids[prompt] = next(free) if alone else f"q-{hashlib.sha256(prompt.encode()).hexdigest()[:8]}"
+        return ids[prompt]
 
-def _hashed(_number: int, prompt: str) -> str:
-    return f"q-{hashlib.sha256(prompt.encode()).hexdigest()[:8]}"
+    return made
 
 
 def _tables(file: Path, name: str, say: Say) -> Iterator[tuple[str, Rows]]:
