@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from aiohttp import web
 
-from wire_server import Reply, claude_message, completion, well_behaved
+from wire_server import Reply, Served, claude_message, completion, well_behaved
 
 Fate = Literal["completed", "expired", "cancelled", "refused", "lines refused", "vanished"]
 Step = Literal["upload", "create", "look", "list", "fetch"]
@@ -84,7 +84,7 @@ class Batch:
 
 
 @dataclass
-class BatchServer:
+class BatchServer(Served):
     """`async with BatchServer() as server`: `server.url`; `bodies` of all lines answered with 200, which are paid."""
 
     behave: Callable[[int, Mapping[str, Any]], Reply] = well_behaved
@@ -104,22 +104,14 @@ class BatchServer:
     def __post_init__(self) -> None:
         self._n_odd: Counter[Step] = Counter()
 
-    async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=2**30)
-        app.router.add_post("/v1/files", self._upload)
-        app.router.add_get("/v1/files/{id}/content", self._fetch)
-        app.router.add_post("/v1/batches", self._create)
-        app.router.add_get("/v1/batches", self._list)
-        app.router.add_get("/v1/batches/{id}", self._look)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/files", self._upload),
+            web.get("/v1/files/{id}/content", self._fetch),
+            web.post("/v1/batches", self._create),
+            web.get("/v1/batches", self._list),
+            web.get("/v1/batches/{id}", self._look),
+        ]
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
@@ -271,7 +263,7 @@ class BatchServer:
 
 
 @dataclass
-class ClaudeBatchServer:
+class ClaudeBatchServer(Served):
     """Anthropic's Message Batches: `bodies` of all requests that succeeded, which are paid; `n_begun` batches.
 
     fates: how batches end, in order: completed, cancelled or expired, which half of the requests then are. faults: of requests
@@ -292,21 +284,13 @@ class ClaudeBatchServer:
     def n_begun(self) -> int:
         return len(self.results)
 
-    async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=2**30)
-        app.router.add_post("/v1/messages/batches", self._create)
-        app.router.add_get("/v1/messages/batches", self._list)
-        app.router.add_get("/v1/messages/batches/{id}", self._look)
-        app.router.add_get("/v1/messages/batches/{id}/results", self._fetch)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/messages/batches", self._create),
+            web.get("/v1/messages/batches", self._list),
+            web.get("/v1/messages/batches/{id}", self._look),
+            web.get("/v1/messages/batches/{id}/results", self._fetch),
+        ]
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))

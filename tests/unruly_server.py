@@ -12,12 +12,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
 from batch_server import BatchServer
-from wire_server import same_item
+from wire_server import Served, same_item
 
 Body = Mapping[str, Any]
 ODDS = (-0.1, -2.4)
@@ -105,7 +105,7 @@ class Bill:
         return sum(n - 1 for n in self.paid.values())
 
 
-class UnrulyServer:
+class UnrulyServer(Served):
     """`async with UnrulyServer(script) as server`: `server.url`, `server.bill`; `script` may be changed at any time.
 
     `await server.away(seconds)`: nobody listens for so long, and every connection breaks. `goes_on`: while it is cleared, no
@@ -121,21 +121,9 @@ class UnrulyServer:
         self.goes_on = asyncio.Event()
         self.goes_on.set()
         self.trapped: list[bytes] = []
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._answer)
-        app.router.add_route("*", "/trap/{rest:.*}", self._trap)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
 
-    async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        self.port = 0
-        await self._listen()
-        self.port = self._runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/v1/chat/completions", self._answer), web.route("*", "/trap/{rest:.*}", self._trap)]
 
     async def away(self, seconds: float) -> None:
         await self._site.stop()
@@ -159,10 +147,6 @@ class UnrulyServer:
     async def _tell(self) -> None:
         async with self._moved:
             self._moved.notify_all()
-
-    async def _listen(self) -> None:
-        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
-        await self._site.start()
 
     async def _trap(self, request: web.Request) -> web.StreamResponse:
         self.trapped.append(await request.read())

@@ -51,10 +51,36 @@ def well_behaved(_n: int, body: Mapping[str, Any]) -> Reply:
     return Reply(same_item(body))
 
 
-class WireServer:
+class Served:
+    """`async with server`: its `routes()` over real HTTP on 127.0.0.1, at `url`. port: 0 for a free one."""
+
+    port = 0
+
+    def routes(self) -> list[web.RouteDef]:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=2**30)
+        app.add_routes(self.routes())
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        await self._listen()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        return self
+
+    async def _listen(self) -> None:
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await self._site.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+
+class WireServer(Served):
     """`async with WireServer(behave) as server`: `server.url`, `server.bodies`, `server.headers` of all requests so far.
 
-    port: 0 for a free one. keep: whether bodies and headers are kept; a long benchmark only counts.
+    keep: whether bodies and headers are kept; a long benchmark only counts.
     """
 
     def __init__(
@@ -68,24 +94,10 @@ class WireServer:
         self.headers: list[dict[str, str]] = []
         self.n_open = 0
         self.most_open = 0
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._answer)
-        app.router.add_post("/v1/messages", self._answer)
-        app.router.add_post("/v1/model/{model}/converse", self._answer)
-        app.router.add_post("/{path:.*:generateContent}", self._answer)
-        app.router.add_post("/token", self._token)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
 
-    async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+    def routes(self) -> list[web.RouteDef]:
+        paths = ("/v1/chat/completions", "/v1/messages", "/v1/model/{model}/converse", "/{path:.*:generateContent}")
+        return [*(web.post(path, self._answer) for path in paths), web.post("/token", self._token)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

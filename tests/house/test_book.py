@@ -155,7 +155,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_book_builds_strictly_and_asks_no_other_host(built: Path) -> None:
+def test_the_book_builds_strictly_asks_no_other_host_and_its_links_and_anchors_lead_somewhere(built: Path) -> None:
     script = r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=\"(?:https?:)?//"
     style = r"<link\b(?![^>]*\brel=\"(?:canonical|prev|next)\")[^>]*href=\"(?:https?:)?//"
     loaded = re.compile(f"{script}|{style}")
@@ -167,10 +167,6 @@ def test_the_book_builds_strictly_and_asks_no_other_host(built: Path) -> None:
         assert "<!-- made:" not in text, page
     for sheet in built.rglob("*.css"):
         assert not re.search(r"@import[^;]*//|url\(\s*['\"]?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet
-
-
-@pytest.mark.slow
-def test_links_and_anchors_of_the_built_book_lead_somewhere(built: Path) -> None:
     ids = {page: set(re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8"))) for page in built.rglob("*.html")}
     for page in ids:
         for target in re.findall(r'<a\b[^>]*href="([^"]+)"', page.read_text(encoding="utf-8")):
