@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,3 +65,27 @@ def test_prices_are_those_of_litellms_table(name: str) -> None:
     found = table_price(load_judge_config({"backend": "litellm", "model": TABLED[name]}))
     assert found is not None
     assert (config.price_in, config.price_out) == (found.price_in, found.price_out)
+
+
+def test_the_shipped_prices_are_rewritten_from_litellms_table(tmp_path: Path) -> None:
+    priced = {"mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}
+    kept = priced | {"litellm_provider": "openai"}
+    table = {
+        "new": kept | {"max_tokens": 9},
+        "kept": kept | {"deprecation_date": "2999-01-01"},
+        "gone": kept | {"deprecation_date": "2001-01-01"},
+        "unknown": priced | {"litellm_provider": "elsewhere"},
+        "free": kept | {"input_cost_per_token": 0},
+        "picture": kept | {"mode": "image_generation"},
+    }
+    (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
+    (tmp_path / "prices.json").write_text('{"source": {}, "kept": {}, "gone": {}}', encoding="utf-8")
+    words = ["--table", tmp_path / "table.json", "--of", "9.9", "--out", tmp_path / "prices.json"]
+    ran = subprocess.run(
+        [sys.executable, DOCS / "making" / "prices.py", *words], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.endswith("2 models of litellm 9.9, 1 new, 1 gone\n")
+    made = json.loads((tmp_path / "prices.json").read_text(encoding="utf-8"))
+    assert made.pop("source")["says"].startswith("the table of litellm 9.9, seen on ")
+    entry = {key: value for key, value in kept.items() if key != "mode"}
+    assert made == {"kept": entry, "new": entry}
