@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import youden
 from commands import Youden
 from pools import answer_with, make_pool, starts_with
 from youden.data.folder.joined_pools import join_repeats
@@ -17,7 +19,7 @@ from youden.data.pools.pool_reader import read_pool, write_pool
 from youden.errors import PoolError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import keys
-from youden.nouns import Plan, Pool
+from youden.nouns import Agent, Item, Plan, Pool
 from youden.nouns.pool import in_file
 from youden.protocol.blocks import after_steps
 from youden.protocol.extending import add_calls, add_repeats
@@ -55,6 +57,49 @@ def shown(plan: Plan, pool: Pool) -> np.ndarray:
         of = (plan.trials if plan.trials.first_repeat is not None else plan.trials.of_first_repeats()).columns()
         np.add.at(n, (of[agent][paired], plan.item[paired], of[repeat][paired] - 1), 1)
     return n
+
+
+POOL = "69ba83297581b10426e4ea85d0578e1817231f7a4bb92868aec78d8e02533935"
+RECORDED = {
+    "cyclic": (
+        "34941217141ae07c83d8b3fe4a70b3f02b418e84b14368c58bad53c90e652574",
+        "b1d53c7bbbdb00a6",
+        [0.19945585866927995, 0.18255751371676107, 0.19945585866927995, 0.19945585866927995, 0.18788303746173726],
+    ),
+    "dense": (
+        "53577776bf162f50f38dcbea2f52e4e3e55851e7938d0ae1388da8278dcc0a8a",
+        "1319f6fbbc07bfc8",
+        [0.2474982688621316, 0.18828275719548435, 0.25795833206193125, 0.2184894327313513, 0.14008022509767326],
+    ),
+}
+"""Of a pool without repeats, recorded before pools knew repeats: its digest; by design the plan's, that of the answers' keys
+(SHA-256, 16 digits), and abilities."""
+
+
+def bare_pool() -> Pool:
+    texts = np.array(
+        [
+            [f"answer {(7 * k + 3 * j) % 11} of {k}, {'word ' * (1 + k * j % 4)}on item {j}" for j in range(8)]
+            for k in range(5)
+        ],
+        dtype=object,
+    )
+    texts[4, 7] = None
+    agents, items = (Agent(f"a{k}") for k in range(5)), (Item(f"i{j}", f"Question {j}?") for j in range(8))
+    return Pool(tuple(agents), tuple(items), texts, "recorded")
+
+
+@pytest.mark.parametrize("design", ["cyclic", "dense"])
+def test_without_repeats_pool_plan_keys_and_table_are_those_recorded_before_there_were_repeats(design: str) -> None:
+    pool = bare_pool()
+    plan = make_plan(pool, design=design, seed=3)
+    asked = [key for _, key in keys(load_judge_config("gpt-4o-mini").questions(), plan, pool)]
+    table = youden.rank(plan, youden.judge(plan, pool, judge="lexical")).set_index("agent").sort_index()
+    of_plan, of_keys, ability = RECORDED[design]
+    assert pool.digest == POOL
+    assert plan.digest == of_plan
+    assert sha256("\n".join(asked).encode()).hexdigest()[:16] == of_keys
+    assert table.ability.tolist() == pytest.approx(ability, abs=1e-12)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "adaptive"])

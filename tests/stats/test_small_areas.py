@@ -43,7 +43,7 @@ def _drawn(rng: np.random.Generator, n: int, *, relation: float = 1.0, k: int = 
 
 
 @pytest.mark.slow
-def test_quality_is_the_posterior_mean_that_brute_force_finds() -> None:
+def test_densities_average_over_the_slope_and_quality_stands_at_its_median_as_brute_force_finds() -> None:
     """Monte Carlo over the very priors, an importance weight a draw, agrees within its own error."""
     rng = np.random.default_rng(0)
     ability = np.linspace(-1, 1, 6)
@@ -51,21 +51,37 @@ def test_quality_is_the_posterior_mean_that_brute_force_finds() -> None:
     yes, n = np.array([0, 1, 1, 2, 3, 3]), 3
     value = np.concatenate([np.r_[np.ones(y), np.zeros(n - y)] for y in yes])
     found = quality_of_labels(np.repeat(np.arange(6), n), np.arange(18), value, ability=ability, error=np.zeros(6))
-    draws = 200_000
+    draws, nothing = 400_000, 0.25 + 1.25 / 6
     taus = np.exp(np.linspace(np.log(0.1), np.log(2.4), 6))
-    chance = taus / (1 + taus**2) ** 1.5
-    tau = rng.choice(taus, draws, p=chance / chance.sum())[:, None]
-    kind = rng.choice(3, draws, p=[0.25, 0.6, 0.15])
+    beside, alone = taus / (1 + (taus / 0.6) ** 2) ** 1.5, np.exp(-0.5 * (np.log(taus) / 0.6) ** 2)
+    kind = rng.choice(3, draws, p=[nothing, 0.8 * (1 - nothing), 0.2 * (1 - nothing)])
+    one, other = (rng.choice(taus, draws, p=chance / chance.sum()) for chance in (alone, beside))
+    tau = np.where(kind == 0, one, other)[:, None]
     size = np.abs(rng.normal(size=draws)) * 1.5
-    b = np.select([kind == 1, kind == 2], [size, -size], 0.0)[:, None]
+    b = np.select([kind == 1, kind == 2], [size, -size], 0.0)
     share = rng.choice([0.02, 0.1], draws, p=[0.6, 0.4])[:, None]
-    theta = 2 * rng.normal(size=(draws, 1)) + b * z + tau * rng.normal(size=(draws, 6))
+    theta = 2 * rng.normal(size=(draws, 1)) + b[:, None] * z + tau * rng.normal(size=(draws, 6))
     q = np.where(rng.random((draws, 6)) < share, rng.random((draws, 6)), expit(theta))
     weight = binom.pmf(yes, n, q).prod(axis=1)
-    expected = weight @ q / weight.sum()
+    weight /= weight.sum()
     assert found.line is not None
-    assert np.abs(found.quality - expected).max() < 0.015
-    assert abs(found.line.no_slope - weight[kind == 0].sum() / weight.sum()) < 0.03
+    assert np.abs(found.density @ found.at - weight @ q).max() < 0.015
+    assert abs(found.line.no_slope - weight[kind == 0].sum()) < 0.03
+    order = np.argsort(b)
+    median = b[order][np.searchsorted(np.cumsum(weight[order]), 0.5)]
+    assert abs(found.line.slope - median) < 0.1
+    near = np.abs(b - median) < 0.1
+    assert np.abs(found.quality - weight[near] @ q[near] / weight[near].sum()).max() < 0.02
+
+
+def test_ability_breaks_no_ties_before_labels_show_a_slope() -> None:
+    """Eight agents, a label each, half of them yes whatever their ability: two values of quality, in the labels' order."""
+    value = np.array([1.0, 0, 0, 1, 1, 0, 0, 1])
+    found = quality_of_labels(np.arange(8), np.arange(8), value, ability=np.arange(8.0), error=np.full(8, 0.01))
+    assert found.line is not None
+    assert found.line.slope == 0.0
+    assert len(np.unique(found.quality[value == 1].round(12))) == 1
+    assert found.quality[value == 1].min() > found.quality[value == 0].max()
 
 
 def test_ability_that_predicts_saves_labels() -> None:

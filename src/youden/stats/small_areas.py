@@ -1,11 +1,13 @@
 """What a label would say of each agent on average, from few labels and ability together; labels overrule where ability misleads.
 
 logit(quality) = a + b·z + u, z the standardised ability. Three doubts are averaged over, never decided: b may be 0, and ability
-says nothing; an agent may stand off the line, and any quality is as likely; ability has its own error. All is integrated on
-grids: no draws, the same labels give the same digits. Labels count by the binomial likelihood, so that one label may say 0 or 1.
+says nothing; an agent may stand off the line, and any quality is as likely; ability has its own error. Intervals hold all three;
+quality itself stands at the median of b, which is 0 until labels show a slope, so that useless ability does not break ties.
+All is integrated on grids: no draws, the same labels give the same digits. Labels count by the binomial likelihood.
 
 Source: Fay and Herriot (1979), J. American Statistical Association 74; Ybarra and Lohr (2008), Biometrika 95 (the covariate's
-error); Datta and Lahiri (1995), J. Multivariate Analysis 54 (outliers); Hoeting et al. (1999), Statistical Science 14 (averages).
+error); Datta and Lahiri (1995), J. Multivariate Analysis 54 (outliers); Hoeting et al. (1999), Statistical Science 14 (averages);
+Johnstone and Silverman (2004), Annals of Statistics 32 (the median under a prior with an atom at 0).
 """
 
 from __future__ import annotations
@@ -30,22 +32,25 @@ _EDGE, _STEP, _FINE = 7.0, 0.125, 0.05
 _MANY, _MOST = 150, 1000
 _SCALES = np.exp(np.arange(np.log(0.08), np.log(5.0), 0.2))
 _TAUS = np.exp(np.linspace(np.log(0.1), np.log(2.4), 6))
-_TAU, _A, _B = 1.0, 2.0, 1.5
-"""Scales of the priors, in logits: half-t₂ of τ (the SD of u), normal of a, normal of b where there is a slope."""
-_NO_SLOPE, _UP = 0.25, 0.6
-"""Prior weights of b = 0 and of b > 0."""
+_ALONE = np.exp(-0.5 * (np.log(_TAUS) / 0.6) ** 2)
+_BESIDE = _TAUS / (1 + (_TAUS / 0.6) ** 2) ** 1.5
+"""Priors of τ, the SD of u: log-normal about 1 where b = 0, for then u is all that agents differ by; else half-t₂."""
+_A, _B = 2.0, 1.5
+"""Scales of the normal priors of a, and of b where there is a slope, in logits."""
+_NO_SLOPE, _FEW, _UP = 0.25, 1.25, 0.8
+"""Prior weight of b = 0 is _NO_SLOPE + _FEW ÷ labelled agents; of b > 0 among slopes."""
 _OUTSIDE, _OUTSIDE_WEIGHT = np.array([0.02, 0.1]), np.array([0.6, 0.4])
 """Shares of agents that stand off the line, and their prior weights."""
 _NO_WEIGHT = 1e-6
-_ITEM_PAIRS = 10.0
-"""Pairs of labels on one item from which on their likeness is believed by half."""
+_ITEM_PAIRS, _BY_CHANCE = 10.0, 1.65
+"""Pairs of labels on one item from which on their likeness is believed by half; errors of it that are put down to chance."""
 
 
 @dataclass(frozen=True)
 class AbilityLine:
-    """How well ability predicts quality. slope, low, high: b in logits for one SD of ability, with its interval; no_slope: the
-    probability that b = 0; explained: b's share of the variance of logit quality among agents on the line. labels_alone: how many
-    times as many labels would have told as much without ability. intercept: a, logit quality at the mean ability."""
+    """How well ability predicts quality. slope, low, high: b in logits for one SD of ability, its median and interval; no_slope:
+    the probability that b = 0; explained: b's share of the variance of logit quality among agents on the line. labels_alone: how
+    many times as many labels would have told as much without ability. intercept: a, logit quality at the mean ability."""
 
     slope: float
     low: float
@@ -153,7 +158,11 @@ def quality_of_labels(
     r = (value - found.quality[agent]) / spread[agent]
     total = np.bincount(place, weights=r)
     pairs = total**2 - np.bincount(place, weights=r**2)
-    likeness = float(np.clip(pairs.sum() / ((m * (m - 1)).sum() + 2 * _ITEM_PAIRS), 0, 0.8))
+    n_pairs = float((m * (m - 1)).sum())
+    beyond = pairs.sum() - _BY_CHANCE * np.sqrt(2 * n_pairs)
+    likeness = float(np.clip(beyond / (n_pairs + 2 * _ITEM_PAIRS), 0, 0.8))
+    if likeness == 0:
+        return found
     others = m[place] - 1
     weight = likeness / (1 - likeness + likeness * others)
     left = 1 - likeness * weight * others
@@ -162,7 +171,7 @@ def quality_of_labels(
     mean = np.clip(np.bincount(agent, weights=cleared, minlength=K) / np.maximum(n, 1), 0, 1)
     labels = _Labels(mean, n, _noise(agent, value, found.quality) * mean_left)
     found = _fit(labels, ability, error, level)
-    shared = likeness * (m * (m - 1)).sum() / m.sum() ** 2
+    shared = likeness * n_pairs / m.sum() ** 2
     return _widened(found, ndtri((1 + level) / 2) * np.sqrt(shared * found.quality * (1 - found.quality)), likeness)
 
 
@@ -244,6 +253,7 @@ class _Line:
     on: Floats
     off: Floats
     step: float
+    no_slope: float
 
     def chances(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
         """Of each agent's labels on the line, float[A, B, K]; where it was read: index into [S·G·K], and a fraction."""
@@ -265,11 +275,12 @@ class _Line:
             on = self.chances(a, b, tau)[0]
             for p, share in enumerate(_OUTSIDE):
                 out[t, p] = np.log((1 - share) * on + share * self.off).sum(axis=2)
-            out[t] += np.log(tau) - 1.5 * np.log1p((tau / _TAU) ** 2)
         out += np.log(_OUTSIDE_WEIGHT)[:, None, None] - 0.5 * (a[:, None] / _A) ** 2 + np.log(a[1] - a[0])
+        spread = _BESIDE if sloped else _ALONE
+        out += np.log(spread / spread.sum())[:, None, None, None]
         if not sloped:
-            return np.asarray(out + np.log(_NO_SLOPE))
-        sign = np.where(b > 0, _UP, np.where(b < 0, 1 - _UP - _NO_SLOPE, (1 - _NO_SLOPE) / 2))
+            return np.asarray(out + np.log(self.no_slope))
+        sign = np.where(b > 0, _UP, np.where(b < 0, 1 - _UP, 0.5)) * (1 - self.no_slope)
         return np.asarray(out + np.log(2 * sign * (b[1] - b[0]) / _B / np.sqrt(2 * np.pi)) - 0.5 * (b / _B) ** 2)
 
 
@@ -341,8 +352,10 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
     at, kernels, lik = _grid(step), _kernels(step), _likelihood(mean, counts, step)
     q, anywhere = expit(at), expit(at) * expit(-at)
     anywhere /= anywhere.sum()
-    line = _Line(z, np.where(known, np.nan_to_num(error) / sd, 1.0), kernels @ lik.T, lik @ anywhere, step)
+    no_slope = _NO_SLOPE + _FEW / (n > 0).sum().clip(FEWEST_AGENTS)
+    line = _Line(z, np.where(known, np.nan_to_num(error) / sd, 1.0), kernels @ lik.T, lik @ anywhere, step, no_slope)
     grids = _weighted(line)
+    slope, at_median = _slope(grids, level)
     core, away = _expected(line, grids, kernels)
     outside = away[:, None] * anywhere
     before, density = core + outside, (core + outside) * lik
@@ -352,13 +365,16 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
     for k in np.flatnonzero((off > _OFF) & (n > 0)):
         own = proportion(mean[k] * n[k], n[k], level=level)
         low[k], high[k] = min(low[k], own.low), max(high[k], own.high)
-    quality, variance, seen = density @ q, _variance(density, q), n > 0
+    middle_core, middle_away = _expected(line, [at_median], kernels)
+    middling = (middle_core + middle_away[:, None] * anywhere) * lik
+    quality, variance, seen = (middling @ q) / middling.sum(axis=1), _variance(density, q), n > 0
+    low, high = np.minimum(low, quality), np.maximum(high, quality)
     alone = (quality * (1 - quality) * noise)[seen] / n[seen]
     explained = sum(
         float((grid.weight.sum(axis=(1, 2)) * grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)).sum()) for grid in grids
     )
     intercept = sum(float(grid.weight.sum(axis=(0, 1, 3)) @ grid.a) for grid in grids)
-    no_slope, labels_alone = float(grids[0].weight.sum()), float(alone.sum() / variance[seen].sum())
+    labels_alone = float(alone.sum() / variance[seen].sum())
     return SmallAreas(
         quality=quality,
         low=low,
@@ -366,7 +382,7 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
         share=counts / (counts + _worth(before, q)),
         off=off,
         expected=(core @ q) / core.sum(axis=1),
-        line=AbilityLine(*_slope(grids, level), no_slope, explained, labels_alone, intercept),
+        line=AbilityLine(*slope, float(grids[0].weight.sum()), explained, labels_alone, intercept),
         items=0.0,
         density=density,
         at=q,
@@ -374,13 +390,23 @@ def _fit(labels: _Labels, ability: Floats, error: Floats, level: float) -> Small
     )
 
 
-def _slope(grids: list[_Weighted], level: float) -> tuple[float, float, float]:
-    """b's mean and ends."""
-    b = np.concatenate([grid.b for grid in grids])
-    order = np.argsort(b, kind="stable")
-    b, weight = b[order], np.concatenate([grid.weight.sum(axis=(0, 1, 2)) for grid in grids])[order]
-    ends = [np.searchsorted(np.cumsum(weight), p).clip(0, len(b) - 1) for p in ((1 - level) / 2, (1 + level) / 2)]
-    return float(weight @ b), float(b[ends[0]]), float(b[ends[1]])
+def _slope(grids: list[_Weighted], level: float) -> tuple[tuple[float, float, float], _Weighted]:
+    """b's median and ends; and the grid at the median, between two of its points, weights summing to 1."""
+    alone, b, weight = float(grids[0].weight.sum()), grids[1].b, grids[1].weight
+    of_b = weight.sum(axis=(0, 1, 2))
+    below = np.cumsum(of_b) - of_b / 2
+    up_to_0 = float(np.interp(0, b, below))
+
+    def quantile(p: float) -> float:
+        return 0.0 if up_to_0 < p <= up_to_0 + alone else float(np.interp(p if p <= up_to_0 else p - alone, below, b))
+
+    ends = (quantile(0.5), quantile((1 - level) / 2), quantile((1 + level) / 2))
+    if ends[0] == 0:
+        return ends, replace(grids[0], weight=grids[0].weight / alone)
+    k = int(np.clip(np.searchsorted(b, ends[0]) - 1, 0, len(b) - 2))
+    part = (ends[0] - b[k]) / (b[k + 1] - b[k])
+    two = weight[..., k : k + 2] / np.maximum(of_b[k : k + 2], 1e-300) * np.array([1 - part, part])
+    return ends, _Weighted(grids[1].a, b[k : k + 2], two / two.sum())
 
 
 def _worth(density: Floats, q: Floats) -> Floats:

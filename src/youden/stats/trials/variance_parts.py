@@ -85,19 +85,12 @@ def variance_parts(
     effect = np.nan_to_num((K - 1) / (K - 2) * (ability - np.nanmean(ability)))
     residual = answer - effect[first] - effect[second]
     residual = residual - (np.bincount(item, residual, n_items) / np.maximum(times, 1))[item]
-    many = first_repeat is not None and second_repeat is not None
-    R = (
-        max(int(first_repeat.max()), int(second_repeat.max()))
-        if first_repeat is not None and second_repeat is not None
-        else 1
-    )
-    responses = (
-        (first * R + first_repeat - 1, second * R + second_repeat - 1)
-        if first_repeat is not None and second_repeat is not None
-        else (first, second)
-    )
+    responses, R = (first, second), 1
+    if first_repeat is not None and second_repeat is not None:
+        R = max(int(first_repeat.max()), int(second_repeat.max()))
+        responses = (first * R + first_repeat - 1, second * R + second_repeat - 1)
     shares = _of_an_ability(first, second, item, responses, K=len(ability), R=R, n_items=n_items)
-    many = many and _told_apart_by_luck(first, second, item, responses, n_items=n_items)
+    many = _told_apart_by_luck(first, second, item, responses, n_items=n_items)
     sums = _sums(first, second, item, residual, responses if many else None, K=len(ability), R=R)
     found, left_out = _solved(sums)
     J = len(sums.squares)
