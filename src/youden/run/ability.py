@@ -135,8 +135,7 @@ CELLS = "clipped-linear ability"
 class Look(NamedTuple):
     """spent: how much of the error that all looks may have together is spent, this look included, which had `share` of it;
     next_share: what the next look has. end: float[K, K], the lowest upper ends of all looks so far, see `upper_ends`.
-    luck: float[K], see there, of those whose turn it was; carried: float[K, K], what the luck of those chosen so far adds to the
-    covariance."""
+    luck: float[K], see there, of those whose turn it was; carried: float[K], what those chosen so far had of it, on average."""
 
     spent: float
     share: float

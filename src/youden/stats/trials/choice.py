@@ -21,7 +21,7 @@ _AT, _WEIGHT = np.polynomial.hermite_e.hermegauss(16)
 MARGIN, LEAST_MORE = 1.2, 0.5
 """A round of a search asks for this times what seems to be needed, and for this share of what was asked at least."""
 _GRID, _STEPS = 400, 10
-"""Abilities at which it is asked who is the best, and how often what they are likely to be is made anew (`chances`)."""
+"""Abilities at which it is asked who is the best, and how often the prior on them is made anew (`_likely`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,22 +164,13 @@ def own_errors(told: Differences) -> Floats:
 def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
     """The chance that an agent is the best, float[K], and how much better the best is than the first one, on average.
 
-    Abilities are drawn from a prior on `_GRID` values: at first N(θ̄, τ²), τ² as in `luck`, and then, `_STEPS` times, the mean of
-    what agents' θ̂ and errors e, the `own_errors`, make of it; each agent apart from the others. So it takes on the shape of a
-    plateau. Few steps keep it smooth: the most likely prior is a few atoms, and says too little of what is lost.
-    Source: Laird (1978), J. American Statistical Association 73; Jiang and Zhang (2009), Annals of Statistics 37.
+    Abilities are drawn from what `_likely` gives, each agent apart from the others.
     """
     e = own_errors(told)
     if not e.any():
         first = ability == ability.max()
         return np.asarray(first / first.sum()), 0.0
-    at, true = np.linspace(ability.min() - e.mean(), ability.max() + e.mean(), _GRID), _true_variance(ability, e)
-    square = ((ability[:, None] - at) / np.maximum(e, at[1] - at[0])[:, None]) ** 2
-    likely = np.exp((square.min(axis=1, keepdims=True) - square) / 2)
-    prior = np.exp(-((at - ability.mean()) ** 2) / (2 * true))
-    for _ in range(_STEPS):
-        prior *= (1 / (likely @ prior)) @ likely / len(e)
-    each = likely * prior / (likely @ prior)[:, None]
+    at, each = _likely(ability, e)
     least, upto = np.finfo(np.float64).tiny, np.cumsum(each, axis=1)
     below = np.log(np.maximum(upto - each / 2, least))
     chance = (each * np.exp(below.sum(axis=0) - below)).sum(axis=1)
@@ -188,16 +179,16 @@ def chances(ability: Floats, told: Differences) -> tuple[Floats, float]:
 
 
 def luck(told: Differences, among: Bools) -> Floats:
-    """By how much agents that were chosen for how good they seem are worse than that, on average: float[K], (1 − B)(θ̂ − θ̄).
+    """By how much agents are worse than they seem, on average, by what `_likely` gives of all `among` whom they are: float[K].
 
-    B = τ²/(τ² + mean e²), e the `own_errors`, τ² what θ̂ vary by beyond them, at least half the error of that where all are alike;
-    θ̄ of those `among` whom was chosen: bool[K]; 0 for others, and of fewer than 3.
+    among: bool[K]; 0 for others, and of fewer than 3.
     """
     found, chosen_from = np.zeros(len(among)), np.flatnonzero(among)
-    if len(chosen_from) >= 3:
-        of = told.among(chosen_from)
+    of = told.among(chosen_from)
+    if len(chosen_from) >= 3 and (e := own_errors(of)).any():
         ability = np.nansum(of.value, axis=1) / len(chosen_from)
-        found[chosen_from] = (1 - _kept(ability, own_errors(of))) * ability
+        at, each = _likely(ability, e)
+        found[chosen_from] = ability - each @ at
     return found
 
 
@@ -209,16 +200,23 @@ def reliability(told: Differences) -> float:
     return max(1 - float((own_errors(told) ** 2).mean()) / variance, 0.0) if variance else 0.0
 
 
-def _kept(ability: Floats, e: Floats) -> float:
-    """B, 1 where all is known."""
-    true, noise = _true_variance(ability, e), float((e**2).mean())
-    return true / (true + noise) if noise else 1.0
+def _likely(ability: Floats, e: Floats) -> tuple[Floats, Floats]:
+    """Abilities, float[G], and how likely each agent has each of them, float[K, G]; e: the `own_errors`, not all 0.
 
-
-def _true_variance(ability: Floats, e: Floats) -> float:
-    """τ²."""
+    The prior is N(θ̄, τ²) at first, τ² what θ̂ vary by beyond their errors, at least half the error of that where all are alike;
+    then, `_STEPS` times, the mean of what agents' θ̂ and errors make of it. So it takes on the shape of a plateau. Few steps keep
+    it smooth: the most likely prior is a few atoms, which say too little of what is lost.
+    Source: Laird (1978), J. American Statistical Association 73; Jiang and Zhang (2009), Annals of Statistics 37.
+    """
     noise = float((e**2).mean())
-    return max(float(ability.var(ddof=1)) - noise, noise * float(np.sqrt(0.5 / (len(e) - 1))))
+    true = max(float(ability.var(ddof=1)) - noise, noise * float(np.sqrt(0.5 / (len(e) - 1))))
+    at = np.linspace(ability.min() - e.mean(), ability.max() + e.mean(), _GRID)
+    square = ((ability[:, None] - at) / np.maximum(e, at[1] - at[0])[:, None]) ** 2
+    likely = np.exp((square.min(axis=1, keepdims=True) - square) / 2)
+    prior = np.exp(-((at - ability.mean()) ** 2) / (2 * true))
+    for _ in range(_STEPS):
+        prior *= (1 / (likely @ prior)) @ likely / len(e)
+    return at, likely * prior / (likely @ prior)[:, None]
 
 
 def _dunnett(sizes: Floats, own: Floats, level: float) -> Floats:
