@@ -18,11 +18,11 @@ from youden.protocol.plan import make_plan
 from youden.run.ability import LEVEL, Abilities, choice_among
 from youden.run.estimators import standing_of
 from youden.run.rounds import run_rounds
-from youden.stats.trials.choice import Choice
+from youden.stats.trials.choice import Choice, upper_ends
 from youden.stats.trials.comparisons import differences
 
 Draw = Callable[[np.random.Generator], tuple[Floats, Floats]]
-GOALS = (0.02, 0.05)
+GOALS, LOOKS = (0.02, 0.05), 20
 
 
 def blank(K: int, J: int) -> Pool:
@@ -99,10 +99,11 @@ def search_figures(draw: Draw, *, percent: float, n_seeds: int, top: int = 1) ->
 def goal_figures(draw: Draw, *, within: float, percent: float, n_seeds: int) -> dict[str, float]:
     """Calls until `within` is said, at most `percent`, by search and by cyclic plans of ever more calls; how often it is false.
 
-    A cyclic plan's bound is that of one look, at each of 20 sizes: which is in favour of cyclic plans.
+    cyclic: at each of 20 sizes by the bound of one look, as if somebody knew when to look. looking: by what holds over the looks
+    at all sizes so far, each with a twentieth of the error, as a search's bound does. ratio: calls of a search over those.
     """
-    calls: dict[str, list[float]] = {"search": [], "cyclic": []}
-    false, said = 0, {"search": 0, "cyclic": 0}
+    calls: dict[str, list[float]] = {"search": [], "cyclic": [], "looking": []}
+    false, said = 0, dict.fromkeys(calls, 0)
     for seed in range(n_seeds):
         D, truth = draw(np.random.default_rng([seed, 7]))
         result, found, name = ended(D, design="adaptive", percent=percent, seed=seed, within=within)
@@ -110,14 +111,26 @@ def goal_figures(draw: Draw, *, within: float, percent: float, n_seeds: int) -> 
         said["search"] += reached
         false += reached and truth.max() - truth[np.argmax(found.ability)] > within
         calls["search"].append(len(result.plan))
-        calls["cyclic"].append(most := percent / 100 * result.plan.n_dense_calls)
-        for share in np.linspace(0.05, 1, 20):
-            if ended(D, design="cyclic", percent=share * percent, seed=seed).said.within <= within:
-                calls["cyclic"][-1], said["cyclic"] = share * most, said["cyclic"] + 1
+        most, open_ = percent / 100 * result.plan.n_dense_calls, ["cyclic", "looking"]
+        lowest = np.full((len(truth), len(truth)), np.inf)
+        for share in np.linspace(0.05, 1, LOOKS):
+            one = ended(D, design="cyclic", percent=share * percent, seed=seed)
+            told = differences(one.found.ability, one.found.covariance, level=LEVEL)
+            lowest = np.minimum(lowest, upper_ends(told, top=1, share=1 / LOOKS))
+            bounds = {"cyclic": one.said.within, "looking": float(lowest[:, one.said.agents[0]].max())}
+            for arm in [arm for arm in open_ if bounds[arm] <= within]:
+                open_.remove(arm)
+                calls[arm].append(share * most)
+                said[arm] += 1
+            if not open_:
                 break
+        for arm in open_:
+            calls[arm].append(most)
+    mean = {name: float(np.mean(values)) for name, values in calls.items()}
     return {
-        **{f"{name} calls": round(float(np.mean(values))) for name, values in calls.items()},
+        **{f"{name} calls": round(value) for name, value in mean.items()},
         **{f"{name} said": round(n / n_seeds, 3) for name, n in said.items()},
+        **{f"ratio to {name}": round(mean["search"] / mean[name], 3) for name in ("cyclic", "looking")},
         "false": round(false / n_seeds, 4),
     }
 

@@ -237,3 +237,25 @@ def test_a_look_that_keeps_the_bounds_of_those_before_it_says_what_all_looks_mad
         np.testing.assert_array_equal(before.looks[-1].end, anew.search.looks[-1].end)
         np.testing.assert_array_equal(kept.covariance.covariance, anew.covariance.covariance)
         assert before.looks[-1].spent == anew.search.looks[-1].spent <= 1 + 1e-9
+
+
+def test_luck_of_who_was_asked_more_is_taken_off_and_nobody_else_is_named_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Agents that are all alike: whoever is asked to the end was lucky in the rounds before."""
+    pool, lead = make_pool(10, 30), []
+    for seed in range(6):
+        plan = make_plan(pool, design="adaptive", percent=20, n_independent=16, seed=seed, options={"top": 1})
+        says = np.random.default_rng(seed).random((30, 10, 10)) < 0.5
+        result = run_rounds(
+            plan, pool, lambda plan, says=says: answer_with(plan, says[plan.item, plan.first, plan.second])
+        )
+        asked = result.plan.rounds.active[-1] if result.plan.rounds else np.ones(10, dtype=np.bool_)
+        of_all = {}
+        for share in (0.0, 0.5):
+            monkeypatch.setattr("youden.run.estimators.LUCK", share)
+            of_all[share] = standing_of(result).ability
+        assert of_all[0.5].argmax() == of_all[0.0].argmax()
+        lead.append([of[asked].mean() - of[~asked].mean() for of in of_all.values()])
+    with_luck, less = np.mean(lead, axis=0)
+    assert 0 < less < 0.9 * with_luck

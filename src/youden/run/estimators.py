@@ -254,8 +254,8 @@ def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abi
     What a round asks tells contenders apart on the same item and partner. Against everybody else they are measured by slots
     that all share: pairs of contenders need not answer what abilities add up to. The level is that of the pilot.
     Who was asked more had been lucky in what came before. Against everybody else that luck stays in, so `LUCK` of what is
-    expected of it (`luck`) is taken off. What is said of those named is by differences among them, which later rounds measure
-    anew.
+    expected of it (`luck`) is taken off, but never so much that others are named. What is said of those named is by differences
+    among them, which later rounds measure anew.
     """
     plan, design = result.plan, adaptive_of(result.plan)
     used = np.flatnonzero((plan.slot >= 0) & result.answered)
@@ -274,6 +274,9 @@ def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abi
         ]
     search = Search(design.top, design.within, tuple(looks))
     lucky = LUCK * (looks[-1].carried - looks[-1].carried.mean())
+    order = np.argsort(-made.ability, kind="stable")
+    gap, less = (np.subtract.outer(of[order[: design.top]], of[order[design.top :]]) for of in (made.ability, lucky))
+    lucky *= min(1.0, NEARLY * float(np.min(gap / np.where(less > 0, less, 1.0), where=less > 0, initial=np.inf)))
     return made._replace(
         search=search,
         ability=np.clip(made.ability - lucky, -1, 1),
