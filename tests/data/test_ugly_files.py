@@ -16,6 +16,7 @@ import pytest
 
 from commands import Youden
 from youden.data.folder.run_config import load_run_config
+from youden.data.importers import IMPORTERS
 from youden.data.pools.pool_reader import read_pool
 from youden.nouns import Pool
 
@@ -350,3 +351,38 @@ def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_t
     fresh = youden("init", "sheet.csv", "--out", "sheet-new.yaml")
     assert fresh.code == 0, fresh.err
     assert brought(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
+
+
+def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(youden: Youden, tmp_path: Path) -> None:
+    spreadsheet(tmp_path)
+    begun = youden("init", "answers.csv")
+    taken = youden("import", "table", "answers.csv", "--out", "pools/taken")
+    assert begun.code == taken.code == 0, taken.err
+    assert "took 241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'" in taken.err
+    assert read_pool(tmp_path / "pools/taken").digest == brought(tmp_path, "answers.yaml").digest
+
+
+def test_what_an_import_of_a_table_is_told_wins_over_what_it_would_guess(youden: Youden, tmp_path: Path) -> None:
+    rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
+    head = ["Model", "Version", "Question", "Response", "Second draft"]
+    (tmp_path / "drafts.csv").write_text(separated([head, *rows]), encoding="utf-8")
+    told = youden("import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json")
+    assert told.code == 0, told.err
+    assert "texts in 'Second draft'" in json.loads(told.out)["taken"]
+    pool = read_pool(tmp_path / "pools/drafts")
+    assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)
+    assert all(str(text).endswith("Revised.") for text in pool.texts.flat)
+    wrong = youden("import", "table", "drafts.csv", "--out", "pools/other", "--column", "text=Third draft")
+    assert (wrong.code, "[import-columns]" in wrong.err, "there is no column 'Third draft'" in wrong.err) == (
+        2,
+        True,
+        True,
+    )
+
+
+def test_a_single_table_that_names_item_and_text_has_its_agents_by_the_column_that_lines_up(tmp_path: Path) -> None:
+    rows = [[agent, ask, text] for agent, ask, text in cells()]
+    (tmp_path / "one.csv").write_text(separated([["system", "item", "text"], *rows]), encoding="utf-8")
+    found = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
+    assert {agent.id for agent in found.pool.agents} == set(AGENTS)
+    assert found.taken == "agents by 'system'"

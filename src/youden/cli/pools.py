@@ -209,8 +209,8 @@ def import_command(
     promptfoo        results as JSON, JSONL or CSV: an agent a provider
     helm             scenario_state.json of helm-run: an agent a model
     hf-dataset       OWNER/NAME on the Hugging Face Hub, or a folder that `datasets` saved to disk
-    table            CSV, TSV, JSONL, Parquet with any columns: an agent a file, or by a column; generations,
-                     completions, chosen and rejected are known
+    table            CSV, TSV, Excel, JSON, Parquet with any columns: an agent a file, or by a column; what is not
+                     said by --column is guessed, and said; generations, chosen and rejected are known
     peer-prediction  the paper's data: an agents file becomes a pool; a folder that holds
                      tvd_mi_individual_examples becomes a run, without texts
 
@@ -225,6 +225,8 @@ def import_command(
     said = {name: value for name, value in hub.items() if value is not None}
     imported = bring(format_, paths, out, columns=columns, text=text, hub=said, allow_dropped=allow_dropped)
     pool = imported.pool
+    if imported.taken:
+        show.note(f"took {imported.taken}")
     for note in imported.notes:
         show.note(f"note: {note}")
     if as_json:
@@ -238,6 +240,7 @@ def import_command(
                 "left_out": dict(imported.left_out),
                 "dropped": imported.n_dropped,
                 "unaligned": list(imported.unaligned),
+                **({"taken": imported.taken} if imported.taken else {}),
             }
         )
     else:

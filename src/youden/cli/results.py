@@ -246,6 +246,7 @@ CHARTS = (
     "curl",
     "curl-scaled",
     "alarms",
+    "moves",
     "holdout",
     "pairs",
     "pairs-beyond",

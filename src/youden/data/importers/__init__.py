@@ -35,6 +35,6 @@ IMPORTERS: Registry[Importer] = Registry(
         "promptfoo": "youden.data.importers.leaderboards:read_promptfoo",
         "helm": "youden.data.importers.harness_logs:read_helm",
         "hf-dataset": "youden.data.importers.loose_table:read_hf_dataset",
-        "table": "youden.data.importers.loose_table:read_table",
+        "table": "youden.data.importers.any_table:read_table",
     },
 )

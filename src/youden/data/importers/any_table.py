@@ -5,7 +5,8 @@ says what it took for what.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,39 +15,99 @@ import orjson
 
 from youden.data.importers.foreign_files import files_of, read_lines, read_text, suffixes, wrong
 from youden.data.importers.guessed_columns import NAMES, Guess, guess, noun_of, plain_name, value
-from youden.data.importers.loose_columns import ColumnPath, Columns, known_columns
+from youden.data.importers.loose_columns import NOUNS, ROWS, ColumnPath, Columns, known_columns
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.pool_joiner import ImportedPool, ItemsByPrompt, Joiner
 from youden.data.importers.spreadsheets import Rows, Say, excel_rows, fill_down, separated_rows
 from youden.data.importers.tool_exports import table_of_columns
+from youden.data.pools.spool import shown
+from youden.errors import ImportFormatError
 from youden.nouns import Json, Pool
 
+PLAIN = (".csv", ".tsv", ".jsonl", ".parquet")
 SEPARATED = (".csv", ".tsv", ".tab")
 EXCEL = (".xlsx", ".xlsm")
 ENDINGS = (*SEPARATED, *EXCEL, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXTS = (".txt", ".md")
 _DEEP = 3
+_HEAD = 10_000
 
 
-def read_any(path: Path, *, known: Pool | None = None) -> ImportedPool:
-    """The pool in a file, or in a folder of tables that belong together, or of a folder with texts for each agent.
+def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
+    """Rows with an item and a text, or several (`loose_columns.py`), word for word, where columns say what they are: by what
+    `columns` names, by the nouns' own names, or as a known layout. What is not said is guessed, as `read_any` does.
 
-    known: what the same place held before, whose prompts keep the ids that were made for them.
+    Of several files without a column for the agent, each is an agent, called by its name, and by its folder where two are alike.
+
+    Raises: ImportFormatError naming file and line (or row).
+    """
+    said = dict(columns)
+    files = [] if all(map(_holds_texts, paths)) else _files(paths)
+    if not files or not _says_what_is_what(files, said):
+        return read_any(*paths, told=columns)
+    joiner = Joiner(paths[0].stem)
+    for file, name in zip(files, suffixes([file.with_suffix("") for file in files]), strict=True):
+        of_file: Columns | None = None
+        for place, row in table_rows(file):
+            of_file = of_file or Columns.of(file, row, columns=said, agent=name, joiner=joiner)
+            of_file.add(row, joiner, place=place)
+    return replace(joiner.pool(), taken=f"agents by {said['agent']!r}" if said.keys() - columns.keys() else "")
+
+
+def _says_what_is_what(files: Sequence[Path], said: dict[str, str]) -> bool:
+    """Whether the columns of tables that are read word for word say what they are; the agent of a single file is guessed, and
+    put into `said`."""
+    if any(file.suffix.lower() not in PLAIN for file in files):
+        return any("[]" in path for path in said.values())
+    rows, row = table_rows(files[0]), dict[str, Json]()
+    try:
+        row = dict(next(rows, ("", row))[1])
+        named = known_columns(row).keys() if "text" not in row.keys() | said.keys() else set()
+    except (
+        ImportFormatError
+    ):  # what is wrong with a file whose header is right is said better by who reads it word for word
+        with files[0].open("rb") as file:
+            named = set(re.findall(r"\w+", file.readline(_HEAD).decode("ascii", "ignore")))
+    named |= (row.keys() | said.keys()) & set(NOUNS)
+    if "text" not in named or not named & {"item", "prompt"}:
+        return any("[]" in path for path in said.values())
+    if "agent" not in named and len(files) == 1 and row.keys() - set(NOUNS) and "," not in said.get("text", ""):
+        own = {noun: noun for noun in NOUNS if noun in row} | said
+        found = guess([_flat(row), *(_flat(one) for _, one in rows)], alone=True, told=own)
+        if found is not None and len(found.agents) == 1:
+            said["agent"] = found.agents[0]
+    return True
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    return files_of(paths, [f"*{ending}" for ending in ENDINGS], what=f"a table ({', '.join(ENDINGS)})")
+
+
+def _holds_texts(path: Path) -> bool:
+    return path.is_dir() and not any(file.suffix.lower() in ENDINGS for file in path.rglob("*"))
+
+
+def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | None = None) -> ImportedPool:
+    """The pool in a file, or in several or a folder of tables that belong together, or of a folder with texts for each agent.
+
+    told: noun → column, where it is known. known: what the same place held before, whose prompts keep the ids that were made for
+    them.
 
     Raises: ImportFormatError naming file and place: [import-columns] where no column can be the text or the agent.
     """
+    path = paths[0]
     joiner = Joiner(path.stem, merges=True)
-    if path.is_dir() and not any(file.suffix.lower() in ENDINGS for file in path.rglob("*")):
+    if _holds_texts(path):
         tables = [(path.name, _text_rows(path))]
     else:
-        files = files_of([path], [f"*{ending}" for ending in ENDINGS], what=f"a table ({', '.join(ENDINGS)})")
+        files = _files(paths)
         names = suffixes([file.with_suffix("") for file in files])
         tables = [table for file, name in zip(files, names, strict=True) for table in _tables(file, name, joiner.note)]
     alone = len(tables) == 1
     items = ItemsByPrompt(_ids(known, alone=alone))
     taken: dict[str, None] = {}
     for name, rows in tables:
-        columns, said = _columns(path, name, rows, items=items, alone=alone, say=joiner.note)
+        columns, said = _columns(path, name, rows, items=items, alone=alone, say=joiner.note, told=told or {})
         taken.setdefault(said)
         for place, row in rows:
             columns.add(row, joiner, place=place)
@@ -148,16 +209,22 @@ def _text_rows(folder: Path) -> Rows:
     return [(place, {**row, "prompt": prompts.get(str(row["item"]))}) for place, row in rows]
 
 
-def _columns(path: Path, name: str, rows: Rows, *, items: ItemsByPrompt, alone: bool, say: Say) -> tuple[Columns, str]:
+def _columns(
+    path: Path, name: str, rows: Rows, *, items: ItemsByPrompt, alone: bool, say: Say, told: Mapping[str, str]
+) -> tuple[Columns, str]:
     """Which columns of one table are what, and that in words. Raises: ImportFormatError [import-columns]."""
     if not rows:
         raise wrong(path, f"{name!r} has no rows. Give one row for each response.", slug="import-empty")
     for column in list(rows[0][1]):
         if noun_of(column) in ("agent", "item", "prompt"):
             fill_down(rows, column, say)
-    nested = known_columns(rows[0][1])
+    nested = known_columns(rows[0][1]) if "text" not in told else {}
     flat = [_flat(row) for _, row in rows]
-    found = None if "text" in nested else guess(flat, alone=alone)
+    by_rows = told.get("repeat") == ROWS and not any(ROWS in row for row in flat)
+    told = {noun: column for noun, column in told.items() if not (by_rows and noun == "repeat")}
+    for noun, said in told.items():
+        _find(path, noun, said.split(",") if noun == "text" else [said], rows, flat)
+    found = None if "text" in nested else guess(flat, alone=alone, told=told)
     if found is None and "text" not in nested:
         raise wrong(
             path,
@@ -166,7 +233,7 @@ def _columns(path: Path, name: str, rows: Rows, *, items: ItemsByPrompt, alone: 
             slug="import-columns",
         )
     if found is None:
-        named = {noun: nested[noun] for noun in nested}
+        named = nested | told
         said = ", ".join(f"{column!r} for {noun}s" for noun, column in named.items())
         return Columns.of(path, rows[0][1], columns=named, agent=name, joiner=Joiner(name)), said
     for row, (_, whole) in zip(flat, rows, strict=True):
@@ -176,7 +243,24 @@ def _columns(path: Path, name: str, rows: Rows, *, items: ItemsByPrompt, alone: 
     present = dict.fromkeys(key for _, row in rows for key in row)
     places = {noun: ColumnPath.of(column, present) or ColumnPath((column,)) for noun, column in found.places.items()}
     wide = {column: ColumnPath.of(column, present) or ColumnPath((column,)) for column in found.wide}
-    return Columns(places, wide, name, items, made=found.made, loosely=True), _said(found, name, alone=alone)
+    columns = Columns(places, wide, name, items, made=found.made, loosely=True, by_rows=by_rows)
+    return columns, _said(found, name, alone=alone)
+
+
+def _find(path: Path, noun: str, columns: Sequence[str], rows: Rows, flat: Sequence[dict[str, Json]]) -> None:
+    """Puts what stands in columns that are named by a path where columns are. Raises: ImportFormatError [import-columns]."""
+    if noun not in NOUNS:
+        raise wrong(path, f"'{noun}' is none of {', '.join(NOUNS)}. Correct --column.", slug="import-columns")
+    for said in columns:
+        if not any(said in leaves for leaves in flat):
+            if (way := ColumnPath.of(said, rows[0][1])) is None:
+                raise wrong(
+                    path,
+                    f"there is no column '{said}'; it has {shown(', '.join(rows[0][1]))}. Correct --column.",
+                    slug="import-columns",
+                )
+            for leaves, (_, row) in zip(flat, rows, strict=True):
+                leaves[said] = way.one(row)
 
 
 def _flat(row: Mapping[str, Json], before: str = "", depth: int = _DEEP) -> dict[str, Json]:

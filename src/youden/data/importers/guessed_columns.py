@@ -152,36 +152,44 @@ def _order(column: str, noun: str) -> int:
     )
 
 
-def guess(rows: Sequence[Row], *, alone: bool) -> Guess | None:
+def guess(rows: Sequence[Row], *, alone: bool, told: Mapping[str, str] | None = None) -> Guess | None:
     """Which column is what; None where no column can be the text. alone: no other file is joined with this one, so that it has
-    to hold several agents."""
+    to hold several agents. told: noun → column, where it is known; of texts also several columns, an agent each, with commas."""
+    told = told or {}
+    several = tuple(told.get("text", "").split(","))
+    known = {*several, *told.values()}
     columns = list(dict.fromkeys(name for row in rows for name in row if any_said(rows, name)))
     by_noun: dict[str | None, list[str]] = {}
     for column in columns:
-        by_noun.setdefault(noun_of(column), []).append(column)
+        if column not in known:
+            by_noun.setdefault(noun_of(column), []).append(column)
     for noun in NAMES:
         by_noun.get(noun, []).sort(key=partial(_order, noun=noun))
+    by_noun |= {noun: [column] for noun, column in told.items()}
     texts = by_noun.get("text", [])
     unnamed = by_noun.get(None, [])
     prompts = [*by_noun.get("prompt", []), *texts[1:]]
-    items = [*by_noun.get("item", []), *prompts, *unnamed]
-    agents = [name for name in by_noun.get("agent", []) if _names_agents(rows, name)]
-    found = None
+    items = by_noun["item"] if "item" in told else [*by_noun.get("item", []), *prompts, *unnamed]
+    if len(several) > 1:
+        return _guessed(rows, columns, told, items=items, prompts=prompts, agents=(), text=None, wide=several)
+    agents = [name for name in by_noun.get("agent", []) if "agent" in told or _names_agents(rows, name)]
+    found: tuple[str, ...] | None = (told["agent"],) if "agent" in told else None
     for others in (agents, [*by_noun.get("group", []), *(name for name in unnamed if _names_agents(rows, name))]):
         found = found or _best(rows, others, items)
-    if found is None and alone and (wide := _wide(rows, texts, unnamed)):
-        return _guessed(rows, columns, items=items, prompts=prompts, agents=(), text=None, wide=wide)
+    if found is None and "text" not in told and alone and (wide := _wide(rows, texts, unnamed)):
+        return _guessed(rows, columns, told, items=items, prompts=prompts, agents=(), text=None, wide=wide)
     text = texts[0] if texts else max(unnamed, key=lambda name: _letters(rows, name), default=None)
-    if text is None:
+    if text is None or (alone and not texts and found is None):  # nothing says that these are responses
         return None
     named = found or tuple(agents[:1])
     free = [name for name in items if name not in (text, *named)]
-    return _guessed(rows, columns, items=free, prompts=prompts, agents=named, text=text, wide=())
+    return _guessed(rows, columns, told, items=free, prompts=prompts, agents=named, text=text, wide=())
 
 
 def _guessed(
     rows: Sequence[Row],
     columns: Sequence[str],
+    told: Mapping[str, str],
     *,
     items: Sequence[str],
     prompts: Sequence[str],
@@ -191,7 +199,8 @@ def _guessed(
 ) -> Guess:
     items = [name for name in items if name not in wide]
     item = _item(rows, agents, items)
-    named = item is not None and item not in prompts and noun_of(item) == "item" and not _long(rows, item)
+    called = item is not None and (told.get("item") == item or (item not in prompts and noun_of(item) == "item"))
+    named = item is not None and called and not _long(rows, item)
     places = {} if text is None else {"text": text}
     if agents:
         places["agent"] = _TOGETHER.join(agents)
@@ -200,8 +209,10 @@ def _guessed(
     if named and (prompt := next((name for name in prompts if name not in (text, item, *agents, *wide)), None)):
         places["prompt"] = prompt
     for noun in ("group", "empty", "repeat"):
-        free = (name for name in columns if noun_of(name) == noun and name not in (*agents, item))
-        if (column := next(free, None)) is not None and (noun != "group" or _says_one(rows, agents, column)):
+        free = (name for name in columns if noun_of(name) == noun and name not in (*agents, item, *told.values()))
+        if noun in told:
+            places[noun] = told[noun]
+        elif (column := next(free, None)) is not None and (noun != "group" or _says_one(rows, agents, column)):
             places[noun] = column
     used = {*places.values(), *agents, *wide}
     return Guess(places, agents, wide, not named, tuple(name for name in columns if name not in used))

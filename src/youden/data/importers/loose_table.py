@@ -14,7 +14,6 @@ import pyarrow as pa
 from youden.data.importers.foreign_files import (
     as_list,
     as_object,
-    files_of,
     inner,
     read_json,
     read_lines,
@@ -32,23 +31,6 @@ _MAX_FIELD = 2**31 - 1
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 Rows = Iterator[tuple[str, Mapping[str, Json]]]
-
-
-def read_table(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Rows with an item and a text, or several (`rows.py`, `layouts.py`). Without a column for the agent, each file is an agent,
-    called by its name, and by its folder where two names are alike.
-
-    Raises: ImportFormatError naming file and line (or row).
-    """
-    joiner = Joiner(paths[0].stem)
-    patterns = ("*.csv", "*.tsv", "*.jsonl", "*.parquet")
-    files = files_of(paths, patterns, what="a .csv, .tsv, .jsonl or .parquet")
-    for file, name in zip(files, suffixes([file.with_suffix("") for file in files]), strict=True):
-        said: Columns | None = None
-        for place, row in table_rows(file):
-            said = said or Columns.of(file, row, columns=columns, agent=name, joiner=joiner)
-            said.add(row, joiner, place=place)
-    return joiner.pool()
 
 
 def table_rows(file: Path) -> Rows:
