@@ -7,16 +7,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
+import respx
+from openai import AsyncOpenAI
 
 from judged import ENVIRONMENT, KEY, dense_plan
 from pools import make_pool
-from wire_server import Fault, Reply, WireServer, well_behaved
+from unruly_server import Sent, UnrulyServer
+from wire_server import Fault, Reply, WireServer, completion, well_behaved
 from youden.errors import ConfigError, JudgeError
 from youden.judging.backend_records import BACKENDS, JUDGES, calling_judge
+from youden.judging.backends.openai import OpenAIJudge
 from youden.judging.call.connection import Connection
-from youden.judging.call.failures import CallError
+from youden.judging.call.failures import CallError, fate
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
@@ -37,11 +42,19 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-async def ask(backend: str, reply: Reply, **connection: Any) -> tuple[Any, WireServer]:
-    """The completion, or the error, of one call."""
-    async with WireServer(lambda *_: reply) as server:
+@pytest.fixture(params=[name for name in INSTALLED if name != "litellm"])
+def plain(request: pytest.FixtureRequest) -> str:
+    """A backend that reads replies by our own code: litellm's makes of them what it wants."""
+    name: str = request.param
+    return name
+
+
+async def ask(backend: str, reply: Reply | Sent, *, seconds: float = 60.0, **connection: Any) -> tuple[Any, Any]:
+    """The completion, or the error, of one call, and its server."""
+    asked = UnrulyServer(lambda *_: reply) if isinstance(reply, Sent) else WireServer(lambda *_: reply)
+    async with asked as server:
         way = {"api_key": KEY} | connection
-        judge: Judge = calling_judge(backend, Connection("test", server.url, 60.0, **way))
+        judge: Judge = calling_judge(backend, Connection("test", server.url, seconds, **way))
         try:
             got: Any = await judge.answer(Request(MODELS[backend], REQUEST, PARAMETERS))
         except CallError as error:
@@ -84,9 +97,27 @@ async def test_no_cookie_of_a_reply_breaks_the_next_call_or_is_sent_with_it(back
     assert "Cookie" not in server.headers[1]
 
 
+@respx.mock
+async def test_respx_stands_in_for_the_server_whatever_openai_is_installed() -> None:
+    """Nothing listens at that address: where respx did not see the client's calls, there would be no answer at all."""
+    url = "http://127.0.0.1:9/v1"
+    said = completion(Reply("YES"), model="m") | {"system_fingerprint": "fp"}
+    route = respx.post(f"{url}/chat/completions").respond(json=said)
+    async with httpx.AsyncClient() as http:
+        client: Any = http
+        client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=client)
+        got = await OpenAIJudge(Connection("test", url, 60.0), client=client).answer(Request("m", REQUEST, {}))
+    assert (got.text, got.fingerprint, route.call_count) == ("YES", "fp", 1)
+
+
 async def test_a_refusal_is_kept(backend: str) -> None:
     got, _ = await ask(backend, Reply("", refusal="I cannot."))
     assert (got.text, got.refusal) == ("", "I cannot.")
+
+
+async def test_a_refusal_without_a_text_or_usage_is_kept_as_it_is(plain: str) -> None:
+    got, _ = await ask(plain, Reply(None, refusal="I cannot.", usage=None))
+    assert (got.text, got.refusal, got.tokens_in, got.tokens_out) == ("", "I cannot.", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +141,16 @@ async def test_an_http_error_has_its_fate_and_is_sent_once(
     assert (got.kind, server.n_requests) == (kind, 1)
     assert got.status == status or (backend == "litellm" and status == 500)
     assert KEY not in repr(got)
+    assert fate(status, code) == kind
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(402, None, "stop"), (400, "model_not_found", "stop"), (408, None, "retry"), (409, None, "retry")],
+)
+async def test_so_has_a_rarer_one(plain: str, status: int, code: str | None, kind: str) -> None:
+    got, server = await ask(plain, Reply(status=status, error={"message": "no", "code": code}))
+    assert (got.kind, got.status, server.n_requests, fate(status, code)) == (kind, status, 1, kind)
 
 
 async def test_retry_after_is_read(backend: str) -> None:
@@ -117,10 +158,45 @@ async def test_retry_after_is_read(backend: str) -> None:
     assert got.retry_after == 7
 
 
+NOW = {"Date": "Wed, 21 Oct 2026 07:28:00 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"Retry-After": "-3"}, 0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 GMT", **NOW}, 30),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:30 +9999999999999999", **NOW}, None),
+    ],
+)
+async def test_retry_after_is_read_in_all_its_forms(plain: str, headers: dict[str, str], seconds: float | None) -> None:
+    got, _ = await ask(plain, Reply(status=429, headers=headers))
+    assert got.retry_after == seconds
+
+
+BODIES = ("", "null", "[]", "{", '{"choices": [{}]}', '{"choices": [{"message": null}]}')
+
+
+@pytest.mark.parametrize("body", [*BODIES, '{"choices": [{"message": {"content": 5}}]}'])
+async def test_a_reply_that_is_no_completion_is_worth_another_try(plain: str, body: str) -> None:
+    got, _ = await ask(plain, Sent(body.encode()))
+    assert got.kind == "retry"
+
+
 @pytest.mark.parametrize("fault", ["reset", "truncated", "malformed", "no_choices", "html"])
 async def test_every_broken_reply_is_worth_another_try_which_is_not_made_here(backend: str, fault: Fault) -> None:
     got, server = await ask(backend, Reply(fault=fault))
     assert (got.kind, got.status, server.n_requests) == ("retry", None, 1)
+
+
+async def test_so_is_one_that_does_not_come_within_the_sdks_own_time() -> None:
+    """The other backends leave it to the engine to look at the clock."""
+    got, server = await ask("openai", Reply(fault="stall"), seconds=0.2)
+    assert (got.kind, got.status) == ("retry", None)
+    assert server.n_requests <= 1
 
 
 @pytest.mark.parametrize(
