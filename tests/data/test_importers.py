@@ -8,6 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,14 +19,16 @@ from youden.data.importers import IMPORTERS
 from youden.data.importers.pool_joiner import write_imported
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ImportFormatError, YoudenError
+from youden.nouns import Agent, Pool
 from youden.pools.first_config import bring
+from youden.protocol.plan import make_plan
 
 
 @pytest.fixture(scope="module")
 def inspect_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = tool("YOUDEN_INSPECT_PYTHON", "inspect-ai")
     folder = tmp_path_factory.mktemp("inspect")
-    subprocess.run([python, TOOLS / "inspect_task.py"], cwd=folder, check=True, capture_output=True, timeout=120)
+    subprocess.run([python, TOOLS / "inspect_task.py"], cwd=folder, check=True, capture_output=True, timeout=300)
     return folder
 
 
@@ -49,13 +52,38 @@ def test_a_real_log_of_a_failed_run_gives_what_it_has_and_says_so(inspect_logs: 
     assert sum(name.startswith("mockllm/one (") for name in names) == 2
 
 
+def refuse_lost_repeats(pool: Pool, texts: set[str], *, n: int) -> None:
+    """Every response is in the pool, n of each cell, and a dense plan shows each of them."""
+    assert (pool.n_repeats == n).all()
+    assert pool.n_responses == len(texts)
+    assert {str(text) for text in pool.every.ravel()} == texts
+    copies = [Agent(f"copy {k}") for k in range(max(0, 3 - pool.n_agents))]
+    if copies:
+        pool = pool.with_agents(copies, [np.repeat(block[:1], len(copies), axis=0) for block in pool.blocks])
+    plan = make_plan(pool, design="dense", holdout=0.0)
+    (one, two), paired = plan.text_rows, plan.arm == 0
+    shown = pool.every[np.append(one[paired], two[paired]), np.tile(plan.item[paired], 2)]
+    assert {str(text) for text in shown} == texts
+
+
+def test_a_real_log_of_three_epochs_gives_every_response(inspect_logs: Path, youden: Youden, tmp_path: Path) -> None:
+    ended = youden("import", "inspect", str(inspect_logs / "logs-epochs"), "--out", "pool")
+    assert ended.code == 0, ended.err
+    assert "27 responses are repeats, all kept: 3 of one agent to one item" in ended.err
+    said = {f"{name}, answer {n}." for name in ("one", "two", "three") for n in range(9)}
+    pool = read_pool(tmp_path / "pool")
+    refuse_lost_repeats(pool, said, n=3)
+    assert [block[0, 1] for block in pool.blocks] == ["one, answer 1.", "one, answer 4.", "one, answer 7."]
+
+
 @pytest.mark.slow
 def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_path: Path) -> None:
     python = tool("YOUDEN_LM_EVAL_PYTHON", "lm-eval")
     offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     command = [python, TOOLS / "lm_eval_runs.py"]
-    subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=400)
-    written = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in tmp_path.rglob("samples_*.jsonl"))
+    subprocess.run(command, cwd=tmp_path, env=offline, check=True, capture_output=True, timeout=600)
+    files = [file for file in tmp_path.rglob("samples_*.jsonl") if "repeated" not in file.parts]
+    written = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
     imported = load("lm-eval", *(tmp_path / out for out in ("plain", "adapter", "hot")))
     names = [agent.id for agent in imported.pool.agents]
     assert sum(name.startswith("acme/m (hot, 20") for name in names) == 2
@@ -63,6 +91,9 @@ def test_real_samples_of_lm_evaluation_harness_are_read_and_none_is_lost(tmp_pat
     assert (written, int(imported.pool.present.sum()), imported.left_out) == (8, 8, {})
     assert cells(imported)["acme/m (plain)", "1"] == "lol"
     assert imported.pool.items[0].prompt == "Tell of rivers."
+    asked_often = load("lm-eval", tmp_path / "repeated")
+    assert any("8 responses are repeats, all kept: 4 of one agent to one item" in note for note in asked_often.notes)
+    refuse_lost_repeats(asked_often.pool, {f"answer {n}" for n in range(8)}, n=4)
 
 
 def test_a_real_dataset_on_disk_is_read(tmp_path: Path) -> None:

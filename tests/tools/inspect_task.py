@@ -15,9 +15,13 @@ TOPICS = ("rivers", "bridges", "bread")
 
 
 def outputs(name: str) -> list[ModelOutput]:
+    return said(name, [f"{name} says much of {topic}." for topic in TOPICS])
+
+
+def said(name: str, texts: list[str]) -> list[ModelOutput]:
     made = []
-    for topic in TOPICS:
-        output = ModelOutput.from_content(name, f"{name} says much of {topic}.")
+    for text in texts:
+        output = ModelOutput.from_content(name, text)
         output.usage = ModelUsage(input_tokens=5, output_tokens=5, total_tokens=10)
         made.append(output)
     return made
@@ -76,3 +80,8 @@ for name in ("one", "two"):
         model = get_model(f"mockllm/{name}", custom_outputs=steps(name), memoize=False)
         task = Task(dataset=asked, solver=[system_message("Add."), use_tools(add()), generate()], name="tools")
         eval(task, model=model, log_dir=f"tools-{log_format}", log_format=log_format, display="none", max_samples=1)
+for name in ("one", "two", "three"):
+    answers = said(name, [f"{name}, answer {n}." for n in range(3 * len(TOPICS))])
+    model = get_model(f"mockllm/{name}", custom_outputs=answers, memoize=False)
+    task = Task(dataset=samples, solver=generate(), scorer=includes(), name="tiny", epochs=3)
+    eval(task, model=model, log_dir="logs-epochs", log_format="eval", display="none", max_samples=1)

@@ -1,4 +1,4 @@
-"""Run by an interpreter with lm-eval: one model into three output paths, the last one twice."""
+"""Run by an interpreter with lm-eval: one model into three output paths, the last one twice; and one that is asked four times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from lm_eval.__main__ import cli_evaluate
+from lm_eval.api.registry import register_model
+from lm_eval.models.dummy import DummyLM
 
 TASK = """task: tiny
 dataset_path: json
@@ -19,10 +21,21 @@ generation_kwargs: {until: ["\\n\\n"], max_gen_toks: 16}
 metric_list: [{metric: exact_match}]
 """
 
+
+@register_model("counting")
+class Counting(DummyLM):
+    """Another answer every time."""
+
+    def generate_until(self, requests, disable_tqdm=False):
+        return [f"answer {n}" for n, _ in enumerate(requests)]
+
+
 docs = [{"q": f"Tell of {topic}.", "a": topic} for topic in ("rivers", "bridges")]
 Path("docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs), encoding="utf-8")
 Path("tiny.yaml").write_text(TASK, encoding="utf-8")
-for out in ("plain", "adapter", "hot", "hot"):
-    words = f"run --model dummy --model_args pretrained=acme/m --tasks tiny --include_path . --output_path {out} --log_samples"
-    sys.argv = ["lm_eval", *words.split()]
+Path("often.yaml").write_text(TASK.replace("task: tiny", "task: often") + "repeats: 4\n", encoding="utf-8")
+runs = [("dummy", "tiny", out) for out in ("plain", "adapter", "hot", "hot")]
+for model, task, out in (*runs, ("counting", "often", "repeated")):
+    words = f"run --model {model} --model_args pretrained=acme/m --tasks {task} --include_path . --output_path {out}"
+    sys.argv = ["lm_eval", *words.split(), "--log_samples"]
     cli_evaluate()
