@@ -116,6 +116,23 @@ def test_rows_that_came_to_a_pool_join_its_run_by_the_command_that_is_named(youd
     assert youden("run", "runs/mine/config.yaml", "--quiet").code == 0
 
 
+def test_a_run_that_grew_says_how_to_go_on_where_its_config_then_asks_for_the_best(
+    youden: Youden, tmp_path: Path
+) -> None:
+    write_pool(tmp_path / "first.csv", n_agents=7, n_items=20)
+    write_pool(tmp_path / "all.csv", n_agents=8, n_items=20)
+    (tmp_path / "mine.yaml").write_text("pool: first.csv\ntrials: 8\n", encoding="utf-8")
+    assert youden("run", "mine.yaml", "--quiet").code == 0
+    assert youden("extend", "runs/mine", "--agents", "all.csv", "--calls", "40").code == 0
+    place = tmp_path / "runs" / "mine" / "config.yaml"
+    place.write_text(f"{place.read_text(encoding='utf-8')}top: 1\n", encoding="utf-8")
+    refused = youden("run", "runs/mine/config.yaml")
+    assert (refused.code, "[run-other]" in refused.err) == (2, True)
+    assert re.search(
+        r"no winner yet: a\d or .*`youden extend runs/mine --.*`\. To search from the start", refused.err
+    ), refused.err
+
+
 def test_a_long_error_is_cut_and_keeps_its_name(youden: Youden, tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_text(",".join(f"column of a long name {n}" for n in range(300)), encoding="utf-8")
     ended = youden("import", "table", "wide.csv", "--out", "p")

@@ -63,7 +63,9 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
         return RunPlan(pools[-1], _drawn(config, pools), None)
     if other:
         raise _holds(
-            folder, f"the answers to another plan: {'; '.join(other)}", way=_join_them(config, folder, kept, pools[0])
+            folder,
+            f"the answers to another plan: {'; '.join(other)}",
+            way=_join_them(config, folder, kept, pools[0]) or _look_among_them(config, folder, kept),
         )
     if config.trials_of is not None:
         return RunPlan(pools[-1], kept if not _more_of_it(config, kept) else _drawn(config, pools), kept)
@@ -277,6 +279,16 @@ def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) ->
             f"To put the same trials to this judge: `youden rejudge {folder.path} --judge JUDGE --trials N`. Else give"
         )
         raise _holds(folder, "another judge's answers", way=way)
+
+
+def _look_among_them(config: RunConfig, folder: RunFolder, kept: Plan) -> str:
+    """Where the best is to be looked for in a run that asked everybody alike: who may be it, and how to ask them more."""
+    if config.asked_design[0] != Adaptive.name or kept.design == Adaptive.name or not folder.has("fit.json"):
+        return ""
+    from youden.run.precision import way_on
+
+    said = way_on(folder, folder.read_facts().choice, usd_per_call=None)
+    return f"What it says so far: {said}. To search from the start, give"
 
 
 def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:
