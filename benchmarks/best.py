@@ -87,6 +87,15 @@ def figures(draw: Draw, *, percent: float, n_seeds: int) -> dict[str, float]:
     return {**made, "wide": round(made["within"] / least, 3) if least else float("nan")}
 
 
+def of_domains(table: dict[str, dict[str, float]], key: str) -> dict[str, float]:
+    """Regret of searches over that of cyclic plans: of the mean of four domains, and the mean of each one's; else empty."""
+    rows = [row for name in DOMAINS if (row := table.get(f"{name}, yes or no, {key}"))]
+    if len(rows) < len(DOMAINS):
+        return {}
+    searched, alike = (sum(row[arm] for row in rows) for arm in ("search", "cyclic"))
+    return {"ratio of means": searched / alike, "mean ratio": float(np.nanmean([row["ratio"] for row in rows]))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="bound,search,goals")
@@ -100,9 +109,9 @@ def main() -> None:
     parts, table = said.only.split(","), {}
 
     def tell(name: str, make: Callable[..., dict[str, float]], *of: Draw, **how: float) -> None:
-        if not re.search(said.rows, name):
+        if not re.search(said.rows, name) or not (found := make(*of, **how)):
             return
-        found = table[name] = make(*of, **how)
+        table[name] = found
         line = ", ".join(f"{key} {value:.4g}" for key, value in found.items())
         print(f"{name}: {line}", file=sys.stderr, flush=True)
 
@@ -133,6 +142,8 @@ def main() -> None:
         if "search" in parts:
             percent = min(percent, 40.0)
             tell(f"{name}, {percent:.1f} %, top 1", search_figures, draw, percent=percent, n_seeds=n_pools)
+    for key in [f"{percent:g} %, top 1{anew}" for percent in percents for anew in ("", ", items anew")]:
+        tell(f"four domains, yes or no, {key}", lambda key=key: of_domains(table, key))
     text = json.dumps(table, indent=1)
     print(text)
     if said.out is not None:
