@@ -201,6 +201,27 @@ def test_a_jury_ranks_by_its_judges_average_with_what_they_differ_in(
     assert one_server.n_requests == asked
 
 
+def test_a_jury_of_which_one_judge_never_answers_about_an_agent_is_fitted_all_the_same(
+    youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make_pool(5, 10)
+
+    def silent(n: int, body: Any) -> Reply:
+        about = body["messages"][-1]["content"]
+        return Reply("Hm.") if body["model"] == "c" and pool.texts[0, 0][:12] in about else leaning(n, body)
+
+    one_server.behave = silent
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    write_pool(pool, tmp_path / "pool")
+    judges = jury(one_server.url, "a", "b", "c")
+    write_config(tmp_path / "r.yaml", pool="pool", judge=judges, max_cost=1.0, max_missing=0.9, out="run")
+    ran = youden("run", "r.yaml")
+    assert ran.code == 0, ran.err
+    result = RunFolder(tmp_path / "run").read_verdicts(RunFolder(tmp_path / "run").read_plan())
+    assert result.votes is not None
+    assert np.isnan(result.votes[2]).any()
+
+
 def test_one_judge_is_told_before_it_is_asked_what_judges_take(youden: Youden, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool="datasets/field-notes", calls=300, judge="lexical", out="run")
     refused = youden("run", "r.yaml", "--target", "items-and-judges")

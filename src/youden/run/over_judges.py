@@ -61,7 +61,7 @@ def with_votes(result: Verdicts) -> Verdicts:
     if result.votes is None:
         return result
     told = result.votes[:, learned(result) & ~np.isnan(result.votes).any(axis=0)]
-    if told.shape[1] < 2:
+    if told.shape[1] < 2 or not told.std(axis=1).all():  # who always says the same has no vote to weigh
         return result
     of, M = correlation(told), len(told)
     said = (

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import StatisticsError
+from youden.errors import YoudenError
 from youden.nouns import PAIRED, Verdicts
 from youden.nouns.results import MovingPart, Part, WhatMoves
 from youden.run.ability import TrialMean
@@ -39,7 +39,7 @@ def write_moves(folder: RunFolder, result: Verdicts, run: str) -> None:
     shown = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
     on_an_item = min(plan.n_agents * shown, 2 * len(plan) // max(plan.n_items, 1) + 1)
     if len(plan) * on_an_item**2 < MOST_NUMBERS:
-        with suppress(StatisticsError):
+        with suppress(YoudenError):
             folder.write_moves(what_moves(result, run))
 
 
@@ -145,7 +145,9 @@ def _held(found: VarianceParts, result: Verdicts, run: str) -> list[MovingPart]:
 
 def _how_luck_is_measured(result: Verdicts, run: str) -> str:
     if result.plan.trials.first_repeat is None:
-        return "a pool with repeats: an import of logs with epochs, or of a table with a column `repeat`"
+        return (
+            f"youden extend {run} --repeats POOL, with more responses: logs with epochs, `youden generate --repeats 2`"
+        )
     return f"it is among the calls, for no response was shown twice: youden extend {run} --calls {len(result.plan)}"
 
 

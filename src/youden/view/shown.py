@@ -229,7 +229,7 @@ def state_of(folder: RunFolder) -> State:
 
 def stamp(folder: RunFolder) -> tuple[float, ...]:
     """Changes when the files behind a report do."""
-    names = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet", "labels.json")
+    names = ("fit.json", "ranking.csv", "signature.json", "verdicts.parquet", "labels.json", "moves.json")
     return tuple(folder.file(name).stat().st_mtime if folder.has(name) else 0.0 for name in names)
 
 
