@@ -47,6 +47,13 @@ def test_a_data_frame_is_a_pool() -> None:
     assert (pool.n_agents, [item.id for item in pool.items], pool.n_missing) == (3, ["0", "1", "2", "3"], 1)
     with pytest.raises(PoolError, match=r"DataFrame: no column text.*\[pool-columns\]"):
         youden.read_pool(frame.rename(columns={"text": "answer"}))
+    wide = frame.dropna().pivot(index="item", columns="agent", values="text").reset_index()
+    with pytest.raises(PoolError, match=r"no column agent, text.*frame\.melt\(id_vars='item'"):
+        youden.read_pool(wide)
+    molten = wide.melt(id_vars="item", var_name="agent", value_name="text")
+    assert youden.read_pool(molten).texts.tolist() == pool.texts.tolist()
+    with pytest.raises(PoolError, match=r"ndarray arrived\. Of arrays one is made by `pandas\.DataFrame"):
+        youden.read_pool(frame.to_numpy())
 
 
 def same_words(one: str, other: str) -> float:
@@ -60,9 +67,11 @@ def test_a_function_is_a_judge() -> None:
     result = youden.judge(plan, pool, judge=same_words)
     assert result.answered.all()
     assert result.judge["name"] == "same_words"
+    assert repr(result).startswith(f"Verdicts({len(plan)} of {len(plan)} answered by same_words, ")
     assert len(youden.rank(plan, result)) == 4
     unsure = youden.judge(plan, pool, judge=lambda one, other: None)
     assert not unsure.answered.any()
+    assert repr(unsure) == f"Verdicts(0 of {len(plan)} answered by {unsure.judge['name']})"
 
 
 @pytest.mark.parametrize(

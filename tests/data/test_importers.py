@@ -369,7 +369,8 @@ def test_real_inspect_logs_of_agents_with_tools_give_answers_or_transcripts(
 ) -> None:
     logs = inspect_logs / f"tools-{log_format}"
     assert set(cells(load("inspect", logs)).values()) == {"Done."}
-    assert youden("import", "inspect", str(logs), "--text", "transcript", "--out", "done").code == 0
+    ended = youden("import", "inspect", str(logs), "--text", "transcript", "--out", "done")
+    assert (ended.code, ended.err) == (0, "next: youden init done\n")
     pool = read_pool(tmp_path / "done")
     assert pool.texts[1].tolist() == [
         f"assistant: two adds.\ncall add(x={n}, y=2)\nresult: {'no twins' if n == 2 else n + 2}\nassistant: Done."

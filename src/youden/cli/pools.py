@@ -18,6 +18,7 @@ import click
 from youden.cli import options, run_options, show
 from youden.cli.options import pairs
 from youden.cli.progress import progress_bar
+from youden.text.printable import typed
 
 if TYPE_CHECKING:
     from youden.nouns import Json
@@ -245,6 +246,7 @@ def import_command(
         )
     else:
         click.echo(f"pool of {pool.n_agents} agents × {pool.n_items} items, {pool.n_missing:,} cells missing: {out}")
+        show.note(f"next: youden init {typed([str(out)])}")
 
 
 def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:

@@ -130,6 +130,11 @@ class Verdicts:
     usd_tried: float = 0.0
     votes: Floats | None = None
 
+    def __repr__(self) -> str:
+        said = self.answer[~np.isnan(self.answer)]
+        yes = f", {said.mean():.0%} said to be of one source" if len(said) else ""
+        return f"Verdicts({len(said):,} of {len(self.answer):,} answered by {self.judge.get('name', 'a judge')}{yes})"
+
     def __post_init__(self) -> None:
         freeze([self.answer, self.hard, self.missing, self.key, self.tokens_in, self.tokens_out])
         freeze([self.usd, self.seconds, self.served, self.votes])

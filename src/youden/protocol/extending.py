@@ -24,6 +24,7 @@ from youden.protocol.designs.cyclic import numbered
 from youden.protocol.designs.repair import PairRule
 from youden.protocol.independent import N_POOLED, twins, with_more
 from youden.streams import Stream, stream
+from youden.text.sentences import counted
 
 Comparison = tuple[int, int, int]
 _TRIES = 20
@@ -362,9 +363,9 @@ class _Extender:
         """What a reader is told of the step."""
         asked = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
-            who = f"{len(scored)} agents joined, compared with {self.extensions.anchors} of the first plan"
+            who = f"{counted(len(scored), 'agent')} joined, compared with {self.extensions.anchors} of the first plan"
         elif kind == "items":
-            who = f"{self.pool.n_items - self.plan.n_items} items joined"
+            who = f"{counted(self.pool.n_items - self.plan.n_items, 'item')} joined"
         elif kind == "repeats":
             who = f"responses joined, now {self.pool.n_responses:,}, up to {self.pool.repeats} of an agent to an item"
         else:

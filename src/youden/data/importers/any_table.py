@@ -193,7 +193,7 @@ def _text_rows(folder: Path) -> Rows:
         raise wrong(
             folder,
             f"there is neither a table ({', '.join(ENDINGS)}) nor a folder of texts (.txt, .md) for each agent. "
-            "Lay texts as AGENT/ITEM.txt.",
+            "Lay texts as AGENT/ITEM.txt. What an eval tool logged is brought by `youden import`: its --help names the tools.",
             slug="import-empty",
         )
     prompts: dict[str, str] = {}

@@ -95,12 +95,22 @@ def read_parquet(path: Path) -> Pool:
     return rows.pool()
 
 
+_FRAME = Path("DataFrame")
+
+
 def read_frame(frame: pd.DataFrame) -> Pool:
     """A pool from a DataFrame with the columns of a table; a text that is missing is a cell without a response.
 
     Raises: PoolError with the row, counted from 1.
     """
-    source = Source(Path("DataFrame"), unit="row")
+    source = Source(_FRAME, unit="row")
+    if not hasattr(frame, "columns"):
+        raise source.wrong(
+            None,
+            f"a pool is read from a path or a pandas DataFrame, and {type(frame).__name__} arrived. Of arrays one is made by "
+            "`pandas.DataFrame({'agent': agents, 'item': items, 'text': texts})`, a row a response.",
+            slug="pool-columns",
+        )
     rows = _TidyRows(source)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
     columns = [
@@ -290,9 +300,13 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
     missing = [name for name in REQUIRED if name not in names]
     twice = sorted({name for name in names if names.count(name) > 1})
     unknown = [name for name in names if name not in known]
-    advice = (
-        f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}, separated by commas."
-    )
+    advice = f"Name the columns {', '.join(REQUIRED)} and, if there are any, {', '.join(OPTIONAL)}"
+    if source.path == _FRAME:
+        advice += (
+            "; a column an agent becomes one by `frame.melt(id_vars='item', var_name='agent', value_name='text')`."
+        )
+    else:
+        advice += f", separated by commas; or let `youden init {source.path.name}` find what is what."
     if missing:
         raise source.wrong(
             number, f"no column {', '.join(missing)}; it has {shown(', '.join(names))}. {advice}", slug="pool-columns"
