@@ -4,7 +4,8 @@
 Bernoulli of expit(1.15 · logit(win rate) + item effect of SD 1), win rates as AlpacaEval and lmsys publish them; ability is the
 lexical judge's by the default plan of seed 0. "× labels": the mean squared error of labels alone over that of the method. All
 methods of a row see the same labels. The priors of `stats/small_areas.py` are round numbers, none fitted; that any quality is as
-likely off the line, and the scale of τ, were chosen among a few while looking at the 37 and 39 models below, not at others.
+likely off the line, the priors of τ and the weight of b = 0 were chosen among a few while looking at the 37, 39 and 5 models and
+simulated relations below, on other seeds.
 
 Beside it: labels alone; shrunk to their mean, and to the line through ability (normal Fay–Herriot, EM, variance at the fitted
 mean); additive item effects where agents share items; prediction-powered inference with the cells' scores, power-tuned
@@ -355,7 +356,7 @@ def of_alpaca_eval(shared: Path, draws: int) -> dict[str, Callable[[], Rows]]:
 def of_simulations(draws: int) -> Rows:
     for relation in ("line", "useless", "inverted", "curved"):
         for K in (5, 8, 12, 39, 100):
-            for n in (1, 5, 50):
+            for n in COUNTS:
                 yield from measured("simulated", partial(simulated, relation, K), n, draws, more=False)
 
 

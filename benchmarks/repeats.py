@@ -3,7 +3,7 @@
     python benchmarks/repeats.py [--smoke] [--only coverage,parts,halves,judges]
 
 Simulated answers: m + a_i + a_k + b_j + c_ij + c_kj + l_ijr + l_kjr' + g_ik + e, all normal, on real plans. Nothing here was
-used to choose a constant but `_FAR` of `variance_parts` (other seeds, 60 draws). Ends with 1 where a bar is missed.
+used to choose a constant; how a part's interval is made was chosen on other seeds. Ends with 1 where a bar is missed.
 """
 
 from __future__ import annotations

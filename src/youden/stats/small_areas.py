@@ -37,7 +37,7 @@ _BESIDE = _TAUS / (1 + (_TAUS / 0.6) ** 2) ** 1.5
 """Priors of τ, the SD of u: log-normal about 1 where b = 0, for then u is all that agents differ by; else half-t₂."""
 _A, _B = 2.0, 1.5
 """Scales of the normal priors of a, and of b where there is a slope, in logits."""
-_NO_SLOPE, _FEW, _UP = 0.25, 1.25, 0.8
+_NO_SLOPE, _FEW, _UP = 0.2, 1.5, 0.8
 """Prior weight of b = 0 is _NO_SLOPE + _FEW ÷ labelled agents; of b > 0 among slopes."""
 _OUTSIDE, _OUTSIDE_WEIGHT = np.array([0.02, 0.1]), np.array([0.6, 0.4])
 """Shares of agents that stand off the line, and their prior weights."""

@@ -21,10 +21,6 @@ MOST_NUMBERS = 3 * 10**8
 """Items are drawn where all of them would take more numbers than that."""
 
 
-_FAR = 3
-"""Errors."""
-
-
 class VarianceParts(NamedTuple):
     """Variances of an answer; luck: None where it cannot be told: where no agent shows several responses to an
     item it is within `items`, where none is shown again within `rest`.
@@ -67,7 +63,8 @@ def variance_parts(
 ) -> VarianceParts:
     """By moments: sums of squares of residuals by cell, by response and by trial, within items, set to their expectations.
 
-    Intervals by leaving out each item (each agent, of `pairs`) in turn, Student t.
+    Intervals by leaving out each item (each agent, of `pairs`) in turn, Student t with fewer degrees of freedom where few items
+    make most of the error (Satterthwaite 1946, Biometrics Bulletin 2: by the kurtosis of what leaving one out does).
 
     first, second, item: int[T]; answer: float[T], no NaN; ability: float[K], means of trials, NaN without one; repeats: int[T].
     Raises: StatisticsError [trial-columns], [trial-answer], [variance-few] under 3 agents or 5 items with two comparisons.
@@ -94,8 +91,10 @@ def variance_parts(
     sums = _sums(first, second, item, residual, responses if many else None, K=len(ability), R=R)
     found, left_out = _solved(sums)
     J = len(sums.squares)
-    error = np.sqrt((J - 1) / J * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
-    t = float(stdtrit(J - 1, 0.975))
+    squared = (left_out - left_out.mean(axis=0)) ** 2
+    error = np.sqrt((J - 1) / J * squared.sum(axis=0))
+    tails = J * (squared**2).sum(axis=0) / np.maximum(squared.sum(axis=0) ** 2, 1e-300)
+    t = stdtrit(np.clip(2 * J / np.maximum(tails - 1, 1e-9), 4, J - 1), 0.975)
     cells = float(found[:-1].sum())
     own = (
         found[0] * shares.items
@@ -107,7 +106,7 @@ def variance_parts(
     pairs = _pairs(first, second, item, residual, K=len(ability), own=own, n_items=n_items)
     # abilities were taken off, and with them the means of what agents have of their own
     found[0] += own + (0.0 if pairs is None else pairs.value / (K - 1))
-    parts = [_interval(float(v), float(e), t) for v, e in zip(found, error, strict=True)]
+    parts = [_interval(*of) for of in zip(found.tolist(), error.tolist(), t.tolist(), strict=True)]
     return VarianceParts(
         parts[0],
         parts[1] if many else None,
@@ -122,10 +121,9 @@ def variance_parts(
 
 
 def _interval(value: float, error: float, t: float) -> Part:
-    """On the scale of logarithms where a variance is well above 0, for its error grows with it."""
-    if value > _FAR * error:
-        return Part(value, value * float(np.exp(-t * error / value)), value * float(np.exp(t * error / value)))
-    return Part(value, value - t * error, value + t * error)
+    """Longer above, by the second term of exp(half / value), for a variance's error grows with it."""
+    half = t * error
+    return Part(value, value - half, value + half + half**2 / (2 * max(value, half, 1e-300)))
 
 
 class _Shares(NamedTuple):
