@@ -150,19 +150,12 @@ def _expected(half_width: float, *, n_joined: int) -> str:
 
 def _draw(extensions: ExtensionFacts) -> None:
     """The agents whose abilities moved, those that moved most first; a place that only newcomers changed is no move."""
+    from youden.report.data.ranking_tables import moved_table
+
     moved = [move for move in extensions.moves if show.fixed(move.before) != show.fixed(move.after)]
     moved.sort(key=lambda move: abs((move.after or 0) - (move.before or 0)), reverse=True)
     if moved:
-        rows = (
-            [
-                move.agent,
-                *map(show.fixed, (move.before, move.after)),
-                *map(str, (move.place_before, move.place_after)),
-                show.fixed(move.p),
-            ]
-            for move in moved[:MOST_SHOWN]
-        )
-        show.table("What moved", ["agent"], ["before", "now", "place before", "place now", "p of drift"], rows)
+        show.draw(moved_table(moved[:MOST_SHOWN]))
         if len(moved) > MOST_SHOWN:
             show.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")
 

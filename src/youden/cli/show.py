@@ -18,11 +18,10 @@ from rich.markup import escape
 from rich.table import Table as Drawn
 
 from youden.text.printable import printable
-from youden.text.sentences import with_interval
 from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
-    from youden.nouns import Agreement, Cost, Finding, Json, Plan, Validation
+    from youden.nouns import Cost, Finding, Json, Plan, Validation
     from youden.report.data.summary import Summary
     from youden.run.precision import Expected
 
@@ -180,15 +179,9 @@ def show_ranking(data: Summary) -> None:
 
 def show_labels(found: Validation) -> None:
     """How far the ranking agrees with labels, label by label, and the agents that stand elsewhere by label."""
-    table(
-        f"against {found.source} ({found.level:.0%} intervals)",
-        ["label", "agents", "Spearman ρ", "Kendall τ-b", "AUC"],
-        [],
-        (
-            [label.name, str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))]
-            for label in found.labels
-        ),
-    )
+    from youden.report.data.ranking_tables import labels_table
+
+    draw(labels_table(found))
     for label in found.labels:
         for sentence in label.words:
             click.echo(printable(sentence))
@@ -198,12 +191,6 @@ def show_labels(found: Validation) -> None:
             click.echo(printable(f"  {one.agent}: {by_label}, {by_ability}{'' if one.explained else ', unexplained'}"))
     for line in found.notes:
         note(f"labels: {line}")
-
-
-def _agreement(found: Agreement | None) -> str:
-    if found is None or found.value is None:
-        return "–"
-    return with_interval(found.value, found.low, found.high)
 
 
 MOST_WARNINGS = 3

@@ -16,12 +16,14 @@ import regex
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
 from youden.data.folder.table_columns import ItemRow
-from youden.nouns import Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
+from youden.nouns import AgentMove, Agreement, Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.nouns.facts import CHANCE, ChoiceFacts
 from youden.report.data.evidence import ReportTexts, Told
 from youden.stats.base.metrics import ranks
 from youden.text.printable import printable
+from youden.text.sentences import with_interval
+from youden.text.tables import Table, two_sided
 
 _ACTING = regex.compile(r"[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}--[\n\t]]", regex.V1)
 
@@ -226,3 +228,37 @@ def current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None
         return found, None
     said = f"{LABELS} is about an earlier ranking and is left out."
     return None, Finding("labels-stale", f"{said} Compare again: youden fit {folder.path} --labels {found.source}")
+
+
+def labels_table(found: Validation) -> Table:
+    """How far the ranking agrees with each label."""
+    rows = (
+        [label.name, str(label.n_agents), *map(_agreement, (label.spearman, label.kendall, label.auc))]
+        for label in found.labels
+    )
+    title = f"against {found.source} ({found.level:.0%} intervals)"
+    return two_sided(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
+
+
+def moved_table(moves: Sequence[AgentMove]) -> Table:
+    """An agent a row, before and after the last extension."""
+    rows = (
+        [
+            move.agent,
+            *map(_three, (move.before, move.after)),
+            *map(str, (move.place_before, move.place_after)),
+            *map(_three, (move.drift, move.p)),
+        ]
+        for move in moves
+    )
+    return two_sided("What moved", ["agent"], ["before", "now", "place before", "place now", "drift", "p"], rows)
+
+
+def _agreement(found: Agreement | None) -> str:
+    if found is None or found.value is None:
+        return "–"
+    return with_interval(found.value, found.low, found.high)
+
+
+def _three(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -16,6 +16,8 @@ from youden.report.data.ranking_tables import (
     current_quality,
     headed_by,
     headline,
+    labels_table,
+    moved_table,
     rank_agents,
     shown,
     shown_columns,
@@ -136,6 +138,23 @@ class Summary:
         if usd is None:
             return "unknown"
         return f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
+
+    @property
+    def moved_table(self) -> Table | None:
+        """What the last extension moved, an agent a row."""
+        return None if self.facts.growth is None else moved_table(self.facts.growth.moves)
+
+    @property
+    def labels_table(self) -> Table | None:
+        """How far the ranking agrees with labels."""
+        return None if self.labels is None else labels_table(self.labels)
+
+    @property
+    def quality_table(self) -> Table | None:
+        """Quality of each agent, from labels."""
+        from youden.practice.quality import quality_table
+
+        return None if self.quality is None else quality_table(self.quality)
 
     @property
     def moves_table(self) -> Table | None:
