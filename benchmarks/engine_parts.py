@@ -191,8 +191,7 @@ def replay(n_agents: int, n_items: int, **_: Any) -> Measured:
 
 
 def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
-    from youden.protocol.scores import tally
-    from youden.run.analysis import analyse
+    from youden.run.ranking import rank
 
     pool = make_pool(n_agents, n_items, characters=1500)
     times = [(time.perf_counter(), time.process_time())]
@@ -200,9 +199,8 @@ def replayed(path: str, n_agents: int, n_items: int, **_: Any) -> Measured:
     times.append((time.perf_counter(), time.process_time()))
     with open_store(path, read_only=True) as store:
         result = asyncio.run(judge_plan(plan, pool, config=load_judge_config("replay"), store=store))
-    rates = tally(result)
     times.append((time.perf_counter(), time.process_time()))
-    analyse(rates, split=plan.split, result=result)
+    rank(plan, result)
     times.append((time.perf_counter(), time.process_time()))
     wall, used = (np.diff([each[k] for each in times]) for k in (0, 1))
     return {

@@ -2,7 +2,7 @@
 
 It knows CPU time, memory and how both grow; it refuses to know whether the ranking is right (tests/run/test_in_blocks.py does).
 `python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. Answers are made up, files deleted.
-`--whole` times `youden fit --engine blocks` and `youden report` of a whole run instead, imports included: at
+`--whole` times `youden fit` and `youden report` of a whole run instead, imports included: at
 `--trials 50000000 --agents 500 --items 10000` the report takes at most 60 CPU s and 3 GB.
 """
 
@@ -108,7 +108,7 @@ def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
     """A judged run in parts, of the same answers; its plan has no trials, which neither the fit nor its report reads."""
     run = RunFolder(folder)
     said = VerdictsSaid(
-        plan_digest="0" * 64, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
+        plan_digest=plan.digest, judge={"name": "made"}, models=(), warnings=(), measured=(), usd_tried=0.0
     )
     with writing_parts(run.file("verdicts.parquet"), said.model_dump_json()) as parts:
         write_parts(parts.folder, plan, n_trials)
@@ -123,7 +123,7 @@ def write_run(folder: Path, plan: Plan, n_trials: int) -> None:
 def measure_whole(folder: Path) -> dict[str, float]:
     """Fit the run in `folder` and write its report, each in a process of its own."""
     found: dict[str, float] = {}
-    for name, words in (("fit", ["fit", "--engine", "blocks"]), ("report", ["report"])):
+    for name, words in (("fit", ["fit"]), ("report", ["report"])):
         command = [sys.executable, "-c", AND_SAY, *words, str(folder)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         cpu, peak = map(float, done.stderr.split()[-2:])
@@ -152,7 +152,7 @@ def measure(run: RunFolder) -> dict[str, float]:
     rows = verdict_blocks(of, plan)
     with trials_by_item(lambda: (some.again() for some in rows), plan, run.path, calls=CallCounts(plan, ())) as trials:
         loaded = time.process_time()
-        sums = tallied(trials.blocks(), plan, trials.apart)
+        sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
         tallied_at = time.process_time()
         found = means(trials.blocks(), sums)
         done = time.process_time()

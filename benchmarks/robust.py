@@ -13,21 +13,31 @@ import argparse
 import csv
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
 import youden
 from recorded import DOMAINS, SHARED, rates_of
+from youden.data.folder.run_folder import RunFolder
 from youden.nouns import Agent, Item, PartnerRules, Pool, Rates
 from youden.nouns.pool import Floats, Ids, Positions
-from youden.protocol.scores import tally
 from youden.run.ability import TRIALS, Abilities
-from youden.run.analysis import analyse
-from youden.run.standings import EACH, PairedAnswers, most_suspected, moved_abilities
+from youden.run.pipeline import fit_run, summarise
+from youden.run.standings import EACH, AllAnswers, most_suspected, moved_abilities
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import covariance_over_clusters
-from youden.stats.robust.linked_agents import Linked, linked_pairs, pair_means
-from youden.stats.robust.partner_weights import Partners, all_partners, group_balanced, panel, reweighted
+from youden.stats.partners import (
+    Linked,
+    PairTotals,
+    Partners,
+    all_partners,
+    group_balanced,
+    linked_pairs,
+    panel,
+    reweighted,
+)
 from youden.stats.trials.trial_errors import item_contributions
 
 AGREEMENTS = (1.0, 0.9, 0.8)
@@ -42,19 +52,20 @@ def matrix(rates: Rates) -> Floats:
     return np.asarray(D[~np.isnan(D).all(axis=(1, 2))])
 
 
-def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairedAnswers:
+def asked(D: Floats, item: Ids, first: Ids, second: Ids) -> PairBlock:
     value = D[item, first, second]
     known = ~np.isnan(value)
-    return PairedAnswers(first[known], second[known], item[known], value[known], np.ones(int(known.sum())))
+    one = np.ones(int(known.sum()))
+    return PairBlock(first[known], second[known], item[known], value[known], one, 0 * one, len(D))
 
 
-def dense(D: Floats) -> PairedAnswers:
+def dense(D: Floats) -> PairBlock:
     J, K, _ = D.shape
     first, second = (column.astype(np.int32) for column in np.nonzero(~np.eye(K, dtype=np.bool_)))
     return asked(D, np.repeat(np.arange(J, dtype=np.int32), len(first)), np.tile(first, J), np.tile(second, J))
 
 
-def cyclic(D: Floats, *, percent: float, seed: int) -> PairedAnswers:
+def cyclic(D: Floats, *, percent: float, seed: int) -> PairBlock:
     J, K, _ = D.shape
     texts = np.full((K, J), "", dtype=object)
     pool = Pool(tuple(Agent(str(i)) for i in range(K)), tuple(Item(str(j)) for j in range(J)), texts)
@@ -63,13 +74,13 @@ def cyclic(D: Floats, *, percent: float, seed: int) -> PairedAnswers:
     return asked(D, plan.item[paired], plan.first[paired], plan.second[paired])
 
 
-def links(of: PairedAnswers, n_agents: int) -> Linked:
-    return linked_pairs(pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=n_agents))
+def links(of: PairBlock, n_agents: int) -> Linked:
+    return linked_pairs(PairTotals.of([of], n_agents).means)
 
 
-def places(of: PairedAnswers, partners: Partners, n_items: int) -> Floats:
-    made = reweighted(of.first, of.second, of.item, of.value, weight=of.weight, partners=partners, n_items=n_items)
-    return np.asarray(-made.ability)
+def places(of: PairBlock, partners: Partners) -> Floats:
+    totals = PairTotals.of([of], len(partners.importance))
+    return np.asarray(-reweighted(lambda: [of], totals, partners).ability)
 
 
 def with_clones(D: Floats, who: int, n: int, agreement: float, rng: np.random.Generator) -> tuple[Floats, list[int]]:
@@ -90,14 +101,14 @@ def agreeing(D: Floats, members: list[int], agreement: float, rng: np.random.Gen
 
 def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
     """Mean place among the first agents, truly, by the plain and by the robust ranking, and how far honest agents move."""
-    J, K, _ = D.shape
+    K = D.shape[1]
     old = [member for member in members if member < K]
     honest = np.setdiff1d(np.arange(K), old)
     of, n = dense(planted), planted.shape[1]
     found = links(of, n)
-    true = rankdata(places(dense(D), all_partners(K), J))
-    plain = rankdata(places(of, all_partners(n), J)[:K])
-    robust = rankdata(places(of, group_balanced(found.cluster), J)[:K])
+    true = rankdata(places(dense(D), all_partners(K)))
+    plain = rankdata(places(of, all_partners(n))[:K])
+    robust = rankdata(places(of, group_balanced(found.cluster))[:K])
     return {
         "true": float(true[old].mean()),
         "plain": float(plain[old].mean()),
@@ -106,7 +117,7 @@ def attack(D: Floats, planted: Floats, members: list[int]) -> dict[str, float]:
     }
 
 
-def followed(D: Floats, of: PairedAnswers, *, seed: int) -> tuple[Linked, float]:
+def followed(D: Floats, of: PairBlock, *, seed: int) -> tuple[Linked, float]:
     """Links after further calls on suspected pairs, and the share of calls that took."""
     J, K, _ = D.shape
     rng, left, now = np.random.default_rng([seed, 7]), int(EXTRA * len(of.value)), of
@@ -119,12 +130,9 @@ def followed(D: Floats, of: PairedAnswers, *, seed: int) -> tuple[Linked, float]
         turned = rng.random(len(one)) < 0.5
         first, second = np.where(turned, other, one), np.where(turned, one, other)
         more = asked(D, rng.integers(0, J, len(one)).astype(np.int32), first, second)
-        now = PairedAnswers(
-            *(
-                np.append(getattr(now, name), getattr(more, name))
-                for name in ("first", "second", "item", "value", "weight")
-            )
-        )
+        names = ("first", "second", "item", "value", "weight", "rate")
+        columns = {name: np.append(getattr(now, name), getattr(more, name)) for name in names}
+        now = PairBlock(**columns, n_items=J)
         left -= len(one)
     return links(now, K), len(now.value) / len(of.value) - 1
 
@@ -156,9 +164,9 @@ def together(found: Linked, members: list[int]) -> float:
 
 
 def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
-    J, K, _ = D.shape
+    K = D.shape[1]
     rng = np.random.default_rng(0)
-    order = np.argsort(-places(dense(D), all_partners(K), J)).tolist()
+    order = np.argsort(-places(dense(D), all_partners(K))).tolist()
     said: dict[str, object] = {}
     for n in (1, 3, 10):
         for agreement in AGREEMENTS:
@@ -181,7 +189,7 @@ def domain(D: Floats, *, draws: int, pools: int) -> dict[str, object]:
     return {**said, **intervals(D, draws=draws)}
 
 
-def moved(D: Floats, of: PairedAnswers, partners: Partners) -> Abilities:
+def moved(D: Floats, of: PairBlock, partners: Partners) -> Abilities:
     """Means of trials, for items like these, moved by what `partners` change."""
     J, K, _ = D.shape
     agent = np.append(of.first, of.second)
@@ -199,7 +207,7 @@ def moved(D: Floats, of: PairedAnswers, partners: Partners) -> Abilities:
     ).matrices()
     covariance = covariance_over_clusters(items.by_item, items.weight, size=1 / n_trials)
     plain = Abilities(ability, covariance, n_trials.astype(np.int32), 0.0, TRIALS, "by item", "items-like-these")
-    return moved_abilities(of, plain, partners)
+    return moved_abilities(AllAnswers(lambda: [of], PairTotals.of([of], K)), plain, partners)
 
 
 def held(D: Floats, partners: Partners, *, percent: float, draws: int) -> dict[str, float]:
@@ -225,9 +233,9 @@ def held(D: Floats, partners: Partners, *, percent: float, draws: int) -> dict[s
 
 def intervals(D: Floats, *, draws: int) -> dict[str, object]:
     """Three ways to weigh partners that are known beforehand: a planted ring of five, three families, a panel of eight."""
-    J, K, _ = D.shape
+    K = D.shape[1]
     rng = np.random.default_rng(1)
-    plain = places(dense(D), all_partners(K), J)
+    plain = places(dense(D), all_partners(K))
     worst = np.argsort(-plain)[:5].tolist()
     ring = agreeing(D, worst, 1.0, rng)
     cluster = np.arange(K, dtype=np.int32)
@@ -243,7 +251,7 @@ def intervals(D: Floats, *, draws: int) -> dict[str, object]:
         for percent in (2.0, 5.0, 10.0):
             said[f"{name}, {percent:g} %"] = held(data, partners, percent=percent, draws=draws)
     panels = [panel(np.isin(np.arange(K), rng.permutation(K)[:8])) for _ in range(draws)]
-    rho = [float(spearmanr(places(dense(D), one, J), plain).statistic) for one in panels]
+    rho = [float(spearmanr(places(dense(D), one), plain).statistic) for one in panels]
     said["trusted, 8 at random, dense: ρ with plain"] = {
         "mean": round(float(np.mean(rho)), 3),
         "least": round(float(np.min(rho)), 3),
@@ -268,7 +276,12 @@ def mt_bench(folder: Path) -> dict[str, object]:
     plan = youden.make_plan(pool, design="dense", seed=0)
     result = youden.judge(plan, pool, judge="lexical")
     rules = PartnerRules(families={row["agent"]: row["family"] for row in rows})
-    found = analyse(tally(result), split=plan.split, result=result, rules=rules)
+    with TemporaryDirectory() as place:
+        run = RunFolder(Path(place))
+        run.write_pool(summarise(pool, source="MT-Bench"))
+        run.write_plan(plan)
+        run.write_verdicts(result)
+        found = fit_run(run, rules=rules)
     score = {row["agent"]: float(row["mt_bench_score"]) for row in rows}
     true = [score[agent] for agent in found.ranking["agent"]]
     columns = {"plain": "ability", "robust": "robust_ability", "family": "family_ability"}

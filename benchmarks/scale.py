@@ -7,7 +7,7 @@ its first paint in Chromium (None without it). Each part runs in a process of it
 memory. `base` is reading plan.parquet and verdicts.parquet, tallying and solving once: the yardstick of `fit` and `report`. Runs
 are cyclic, of made-up answers and without texts. For ten million trials: `--trials 1e7 --shape 500 10000 --no-page`.
 
-Bars: fit / base ≤ 3, report / base ≤ 4; growth of fit in either engine ≤ 1.1; replay ≤ 20 µs;
+Bars: fit / base ≤ 3, report / base ≤ 4; growth of fit ≤ 1.1; replay ≤ 20 µs;
 keys ≤ 12 µs; `texts` and `texts_in_lines`, the plan of a pool with texts, ≤ 1.2 GB and 12 s at 500 × 10,000, where `reading`
 and `reading_lines` say what reading that pool alone takes; page ≤ 5 MB and 1,000 ms.
 A further part is a function of a folder in PARTS that returns what is timed.
@@ -108,18 +108,10 @@ def base(folder: Path) -> Callable[[], object]:
 
 def fit(folder: Path) -> Callable[[], object]:
     from youden.data.folder.run_folder import RunFolder
-    from youden.run import analysis  # noqa: F401
+    from youden.run import fitting  # noqa: F401
     from youden.run.pipeline import fit_run
 
     return lambda: fit_run(RunFolder(folder))
-
-
-def fit_in_blocks(folder: Path) -> Callable[[], object]:
-    from youden.data.folder.run_folder import RunFolder
-    from youden.run import in_blocks
-
-    run = RunFolder(folder)
-    return lambda: in_blocks.fit_in_blocks(run, target="items-like-these")
 
 
 def report(folder: Path) -> Callable[[], object]:
@@ -228,7 +220,6 @@ def texts_of(folder: Path) -> tuple[Pool, Plan]:
 PARTS: Mapping[str, Callable[[Path], Callable[[], object]]] = {
     "base": base,
     "fit": fit,
-    "fit_in_blocks": fit_in_blocks,
     "report": report,
     "replay": replay,
     "keys": keys,
@@ -297,9 +288,8 @@ def bars(found: Mapping[int, Mapping[str, Mapping[str, float]]]) -> dict[str, fl
                 ratios[f"{part}, microseconds a trial"] = round(1e6 * parts[part] / REPLAYED, 1)
     sizes = sorted(cpu)
     for one, other in pairwise(sizes):
-        for part in ("fit", "fit_in_blocks"):
-            growth = math.log(cpu[other][part] / cpu[one][part]) / math.log(other / one)
-            ratios[f"growth of {part}, {one} to {other}"] = round(growth, 2)
+        growth = math.log(cpu[other]["fit"] / cpu[one]["fit"]) / math.log(other / one)
+        ratios[f"growth of fit, {one} to {other}"] = round(growth, 2)
     return ratios
 
 
@@ -323,7 +313,7 @@ def main() -> None:
         found = {}
         for n in sizes:
             shape = SMOKE[1] if asked.smoke else tuple(asked.shape)
-            parts = ["base", "fit", "fit_in_blocks", *(["report"] if n <= LARGEST_REPORT else [])]
+            parts = ["base", "fit", *(["report"] if n <= LARGEST_REPORT else [])]
             found[n] = rows(
                 Path(place),
                 n,

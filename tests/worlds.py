@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from pools import answer_with, make_pool
+from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import PAIRED, Pool, Verdicts
+from youden.nouns import PAIRED, Agent, PartnerRules, Pool, Verdicts
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import tally
+from youden.run.analysis import Analysis
 from youden.run.pipeline import fit_run, summarise
 from youden.study.replaying import World, make_world
 
@@ -30,6 +33,20 @@ def dense_world(n_agents: int = 8, n_items: int = 20, *, seed: int = 0) -> World
     pool = make_pool(n_agents, n_items)
     groups = {agent.id: agent.group for agent in pool.agents}
     return make_world(tally(verdicts(pool, seed=seed)), groups=groups, difference_only=False)
+
+
+def analysed(result: Verdicts, rules: PartnerRules | None = None) -> Analysis:
+    """All tables of a run with these answers, from a folder that is gone again."""
+    plan = result.plan
+    with TemporaryDirectory() as place:
+        folder = RunFolder(Path(place))
+        agents = tuple(Agent(agent) for agent in plan.agent_ids)
+        folder.write_pool(
+            PoolSummary("made up", plan.pool_digest, "here", agents, plan.item_ids, 0, np.full(len(agents), 9.0))
+        )
+        folder.write_plan(plan)
+        folder.write_verdicts(result)
+        return fit_run(folder, rules=rules)
 
 
 def write_run(path: Path, *, n_agents: int = 8, n_items: int = 20, seed: int = 0, **plan: object) -> RunFolder:

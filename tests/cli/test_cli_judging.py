@@ -15,7 +15,7 @@ from commands import Youden, write_config
 from pools import make_pool
 from wire_server import Reply, WireServer, same_item
 from youden.data.pools.pool_reader import write_pool
-from youden.run import analysis
+from youden.run import fitting
 
 TABLES = ("ranking.csv", "scores.csv", "scores_row.csv", "items.csv", "signature.json")
 
@@ -77,8 +77,8 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails(
     if judge == "lexical":
         config = yaml.safe_load((here / "free.yaml").read_text())
         (here / "lexical.yaml").write_text(yaml.safe_dump(config | {"judge": "lexical", "out": "runs/lexical"}))
-        made = analysis.analyse
-        monkeypatch.setattr(analysis, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
+        made = fitting.analyse
+        monkeypatch.setattr(fitting, "analyse", lambda *a, **k: (shutil.rmtree(here / "runs"), made(*a, **k))[1])
     ended = youden("run", f"{judge}.yaml")
     assert ended.code == 2, ended.err
     assert "deleted or moved" in ended.err

@@ -74,7 +74,7 @@ def test_an_empty_config_is_said_to_be_empty(youden: Youden, tmp_path: Path) -> 
         ),
         (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
         (["store", "x"], "There are: batches, copy, merge."),
-        (["fit", "run", "--engine", "duckb"], "'arrays', 'blocks'"),
+        (["fit", "run", "--engine", "blocks"], "No such option"),
         (["salvage", "nope.db", "--out", "new.db"], "'nope.db' does not exist"),
         (["init", "c.yaml"], "[pool-kind]"),
     ],

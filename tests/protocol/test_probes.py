@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from pools import answer_with, make_pool
+from worlds import analysed
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
 from youden.protocol.plan import make_plan
 from youden.protocol.scores import pooled_fpr, tally
 from youden.run.ability import TrialMean
-from youden.run.analysis import analyse
 
 WORDS = [f"w{number}" for number in range(4000)]
 
@@ -59,7 +59,7 @@ def test_the_pooled_rate_is_unbiased_and_the_alarm_rings() -> None:
         rates.append(pooled_fpr(tally(result)))
     truth = 2 / 90
     assert np.mean(rates) == pytest.approx(truth, abs=4 * np.std(rates) / np.sqrt(40))
-    facts = analyse(tally(result), result=result, split=made.split).facts
+    facts = analysed(result).facts
     assert facts.fpr == rates[-1]
     assert "alarm" in {one.slug for one in facts.warnings}
 

@@ -19,7 +19,7 @@ from youden.report.data.report import ReportData, build_report
 from youden.report.data.warnings import grouped
 from youden.report.pages.writing import render_page
 from youden.run.pipeline import fit_run
-from youden.stats.robust.linked_agents import PairMeans, linked_pairs
+from youden.stats.partners import PairMeans, linked_pairs
 
 
 def pair_of(mean: Floats) -> PairMeans:

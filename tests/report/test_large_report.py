@@ -26,7 +26,6 @@ from youden.report.data.answer_blocks import TrialSource, trials_on_disk
 from youden.report.data.report import build_report
 from youden.report.data.trial_reading import Latency, TrialReading
 from youden.report.pages.writing import render_page
-from youden.run.in_blocks import fit_in_blocks
 from youden.run.pipeline import fit_run
 
 
@@ -88,12 +87,12 @@ def same(one: object, other: object, at: str = "") -> None:
         "held out, pooled, own",
     ],
 )
-def test_a_report_read_in_blocks_is_that_of_a_whole_and_both_engines_know_the_same_of_pairs(
+def test_a_report_read_in_blocks_is_that_of_a_whole_and_pairs_are_the_same(
     tmp_path: Path, how: str, small_parts: pytest.MonkeyPatch
 ) -> None:
     folder = run_of(tmp_path, how)
     assert len(list(folder.file("verdicts.parquet").glob("*.parquet"))) > 1
-    fit_in_blocks(folder, target="items-like-these")
+    fit_run(folder)
     large = build_report(RunFolder(folder.path))
     assert not list(validator("pairs.parquet").iter_errors(content(folder.file("pairs.parquet"))))
     result, pairs = folder.read_verdicts(folder.read_plan()), folder.read_pairs()
@@ -112,7 +111,7 @@ def test_a_report_read_in_blocks_is_that_of_a_whole_and_both_engines_know_the_sa
 @pytest.fixture
 def fitted(tmp_path: Path) -> RunFolder:
     folder = run_of(tmp_path, "cyclic")
-    fit_in_blocks(folder, target="items-like-these")
+    fit_run(folder)
     return folder
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from pools import answer_with, make_pool, nothing_predicted, source_of
 from report_runs import by_ability, judged
+from worlds import analysed
 from youden.nouns import INDEPENDENT, PAIRED, Finding, Plan, Trials
 from youden.nouns.pool import Floats
 from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
 from youden.report.charts import vega
 from youden.report.data.answer_blocks import Predictions
 from youden.report.data.doubts import Doubts
@@ -22,8 +22,6 @@ from youden.report.data.trial_reading import TrialReading
 from youden.report.data.warnings import first_sentence, grouped
 from youden.report.pages.embed import coded
 from youden.report.pages.writing import render_page
-from youden.run.analysis import pair_sums
-from youden.run.ranking import learn
 
 NOBODY = Doubts(None, (), ())
 
@@ -128,9 +126,7 @@ def test_partners_seen_are_those_a_compared_cell_met() -> None:
     plan = replace(
         plan_of((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (1, 0, 1, -1, 0), (1, 2, 0, -1, 0)), independent="pooled"
     )
-    rates = tally(answer_with(plan, np.ones(4)))
-    of = learn(rates)
-    found = pair_sums(rates).pairs(of.apart, of.model.ability_)
+    found = analysed(answer_with(plan, np.ones(4))).pairs
     assert found.partners_seen == pytest.approx((1 + 1 + 2 + 1 + 1) / 5 / 3)
 
 

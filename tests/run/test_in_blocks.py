@@ -1,8 +1,7 @@
-"""What blocks of items make of a run is what arrays make of it, to the last digits."""
+"""What blocks of items make of a run is what its answers make all at once, to the last digits."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -27,14 +26,16 @@ from youden.data.atomic import workplace
 from youden.data.folder import trial_tables
 from youden.data.folder.run_folder import RunFolder
 from youden.engines import trial_blocks as blocks
-from youden.errors import ConfigError, PlanError, RunFolderError
-from youden.nouns import FOLLOW_UP, PartnerRules, Pool, Target, Trials, Verdicts
+from youden.errors import PlanError, RunFolderError
+from youden.nouns import FOLLOW_UP, CallFacts, Pool, Target, Trials, Verdicts
+from youden.protocol.blocks import without_follow_ups
 from youden.protocol.independent import with_more
 from youden.protocol.plan import make_plan
-from youden.run import fitting as engine
-from youden.run import in_blocks
-from youden.run.in_blocks import fit_in_blocks, left_to_arrays
+from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
+from youden.run import fitting
 from youden.run.pipeline import fit_run, summarise
+from youden.run.ranking import rank
+from youden.stats.additive.clipped_linear import ClippedLinear
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -80,9 +81,7 @@ def written(path: Path, pool: Pool, result: Verdicts) -> RunFolder:
 
 
 def same(one: object, other: object, *, at: str = "") -> None:
-    """Two trees of JSON, numbers to 1e-12; partners are ranked, where rounding may part a tie; standings are left to arrays."""
-    if at.endswith(("partners", "standings")):
-        return
+    """Two trees of JSON, numbers to 1e-12."""
     if isinstance(one, dict) and isinstance(other, dict):
         assert one.keys() == other.keys(), at
         for key in one:
@@ -97,23 +96,32 @@ def same(one: object, other: object, *, at: str = "") -> None:
         assert one == other, at
 
 
-def same_tables(arrays: RunFolder, other: RunFolder) -> None:
+def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target, groups: dict[str, str | None]) -> None:
+    """Whether the tables of a fitted run are those of its answers, taken all at once."""
+    plan, rates = result.plan, tally(without_follow_ups(result))
     for kind in ("symmetric", "row"):
-        same(arrays.read_scores(kind).value.tolist(), other.read_scores(kind).value.tolist(), at=kind)
-    assert arrays.has("holdout.csv") == other.has("holdout.csv")
-    if arrays.has("holdout.csv"):
-        same(arrays.read_holdout().value.tolist(), other.read_holdout().value.tolist(), at="holdout")
+        scores = train_scores(rates, plan.split, kind=kind)
+        same(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
+    assert run.has("holdout.csv") == bool(plan.split.n_holdout)
+    if plan.split.n_holdout:
+        same(holdout_scores(rates, plan.split).value.tolist(), run.read_holdout().value.tolist(), at="holdout")
+    table = rank(plan, result, target=target, groups=groups)
     # who stands first of two with the same ability is left to rounding
-    rankings = [
-        sorted((asdict(row) for row in one.read_ranking()), key=lambda row: row["agent"]) for one in (arrays, other)
-    ]
-    same(*rankings, at="ranking")
-    same(*([asdict(row) for row in folder.read_items()] for folder in (arrays, other)), at="items")
-    facts = [json.loads(folder.file("fit.json").read_text()) for folder in (arrays, other)]
-    for one in facts:
-        one["warnings"] = [said for said in one["warnings"] if "robust ranking" not in said["says"]]
-    same(*facts)
-    assert arrays.read_signature() == other.read_signature()
+    one, other = (of.sort_values("agent", ignore_index=True) for of in (table, pd.read_csv(run.file("ranking.csv"))))
+    other["group"] = other["group"].astype(object).where(other["group"].notna(), None)
+    pd.testing.assert_frame_equal(one, other, rtol=0, atol=1e-12, check_dtype=False)
+    same(
+        np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
+        [float(row.n_trials) for row in run.read_items()],
+    )
+    facts, model = run.read_facts(), ClippedLinear().fit(train_scores(rates, plan.split))
+    same([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
+    same([asdict(one) for one in facts.warnings], [asdict(one) for one in table.attrs["warnings"]])
+    same(
+        asdict(table.attrs["choice"]) if table.attrs["choice"] else None, asdict(facts.choice) if facts.choice else None
+    )
+    written_rates = run.read_rates()
+    same([getattr(rates, name).tolist() for name in RATES], [getattr(written_rates, name).tolist() for name in RATES])
 
 
 @settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
@@ -125,9 +133,10 @@ def same_tables(arrays: RunFolder, other: RunFolder) -> None:
     gaps=st.booleans(),
     replicates=st.booleans(),
     small=st.booleans(),
+    these=st.booleans(),
 )
-def test_blocks_give_the_tables_of_arrays(
-    *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool
+def test_a_fit_in_blocks_is_that_of_all_answers_at_once(
+    *, how: str, seed: int, missing: float, soft: bool, gaps: bool, replicates: bool, small: bool, these: bool
 ) -> None:
     pool = make_pool(6, 9)
     if gaps:
@@ -135,23 +144,18 @@ def test_blocks_give_the_tables_of_arrays(
         texts[0, :3] = texts[2, 5] = None
         pool = replace(pool, texts=texts)
     result = judged(pool, how, seed=seed, missing=missing, soft=soft, replicates=replicates)
+    target: Target = "these-items" if these else "items-like-these"
     with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         if small:
             patched.setattr(trial_tables, "ROWS_OF_A_PART", 50)
             patched.setattr(blocks, "CELLS_AT_ONCE", 12)
-        arrays, other = (written(Path(place, name), pool, result) for name in ("arrays", "other"))
-        target: Target = (
-            "items-like-these" if left_to_arrays(result.plan, "these-items", PartnerRules()) else "these-items"
-        )
-        fit_run(arrays, target=target)
-        fit_in_blocks(other, target=target, rates=True)
-        same_tables(arrays, other)
-        one, two = (folder.read_rates() for folder in (arrays, other))
-        same([getattr(one, name).tolist() for name in RATES], [getattr(two, name).tolist() for name in RATES])
+        run = written(Path(place, "r"), pool, result)
+        fit_run(run, target=target)
+        same_as_at_once(run, result, target=target, groups={agent.id: agent.group for agent in pool.agents})
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> None:
+def test_follow_ups_move_no_table_but_links_and_calls(seed: int) -> None:
     pool, rng = make_pool(6, 9), np.random.default_rng(seed)
     result = judged(pool, "cyclic", seed=seed, missing=0.1, soft=False, replicates=False)
     item, first, second = rng.permuted(np.tile(np.arange(6, dtype=np.int32), (12, 1)), axis=1).T[:3]
@@ -159,13 +163,14 @@ def test_follow_ups_move_no_table_of_either_engine_but_the_calls(seed: int) -> N
     answer, missing = np.append(result.answer, np.ones(12)), np.append(~result.answered, np.zeros(12, dtype=np.bool_))
     longer = answer_with(with_more(result.plan, pool, more), answer, missing=missing)
     with TemporaryDirectory() as place:
-        runs = {"plain": result, "arrays": longer, "other": longer}
-        plain, arrays, other = (written(Path(place, name), pool, of) for name, of in runs.items())
-        for folder in (plain, arrays):
-            fit_run(folder)
-        fit_in_blocks(other, target="items-like-these")
-        same_tables(arrays, other)
-        same(*([asdict(row) for row in folder.read_ranking()] for folder in (plain, arrays)))
+        plain, other = (written(Path(place, name), pool, of) for name, of in {"a": result, "b": longer}.items())
+        fit_run(plain)
+        fit_run(other)
+        same_as_at_once(
+            other, longer, target="items-like-these", groups={agent.id: agent.group for agent in pool.agents}
+        )
+        rankings = (pd.read_csv(run.file("ranking.csv")).filter(regex="^(?!robust)") for run in (plain, other))
+        pd.testing.assert_frame_equal(*rankings)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -180,14 +185,12 @@ def test_calls_are_counted_over_parts_as_over_the_whole_with_what_other_runs_pai
     keys = np.array([b"%064x" % number for number in rng.integers(n // 2, size=n)], dtype="S64")
     tokens = {name: rng.integers(1, 99, n, dtype=np.int32) for name in ("tokens_in", "tokens_out")}
     result = replace(result, key=keys, seconds=seconds, usd=usd, usd_tried=0.25, **tokens)
-    folders = [written(tmp_path / name, pool, result) for name in ("arrays", "other")]
-    fit_run(folders[0])
-    fit_in_blocks(folders[1], target="items-like-these")
-    one, other = (folder.read_facts().calls for folder in folders)
-    assert one is not None
-    assert other is not None
-    assert one.n_reused == int(result.reused.sum()) > 0
-    same(asdict(one), asdict(other))
+    folder = written(tmp_path / "r", pool, result)
+    fit_run(folder)
+    counted = folder.read_facts().calls
+    assert counted is not None
+    assert counted.n_reused == int(result.reused.sum()) > 0
+    same(asdict(CallFacts.of(result)), asdict(counted))
 
 
 @pytest.fixture
@@ -203,27 +206,16 @@ def parted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     return written(tmp_path / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
 
 
-def test_fit_by_either_engine_prints_the_same_ranking(run: RunFolder) -> None:
-    said = []
-    for name in ("arrays", "blocks"):
-        found = CliRunner().invoke(youden, ["fit", str(run.path), "--engine", name, "--json"])
-        assert found.exit_code == 0, found.output
-        said.append(json.loads(found.stdout))
-        assert run.has("rates.parquet") == (name == "arrays")
-    same(*said)
-    assert CliRunner().invoke(youden, ["fit", str(run.path), "--engine", "blocks", "--rates"]).exit_code == 0
-    assert run.has("rates.parquet")
-
-
-def test_a_large_run_is_fitted_in_blocks_and_what_they_do_not_do_by_arrays(
+def test_a_large_run_gets_a_table_of_rates_only_where_it_is_asked_for(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert engine.fit(run) == "arrays"
-    monkeypatch.setattr(engine, "TRIALS_FOR_BLOCKS", 100)
-    assert engine.fit(run) == "blocks"
-    assert engine.fit(run, target="these-items") == "arrays"
-    with pytest.raises(ConfigError, match=r"these-items.*--engine arrays.* GB free .*\[engine-refused\]"):
-        engine.fit(run, target="these-items", engine="blocks")
+    fit_run(run)
+    assert run.has("rates.parquet")
+    monkeypatch.setattr(fitting, "TRIALS_WITH_RATES", 100)
+    assert CliRunner().invoke(youden, ["fit", str(run.path)]).exit_code == 0
+    assert not run.has("rates.parquet")
+    assert CliRunner().invoke(youden, ["fit", str(run.path), "--rates"]).exit_code == 0
+    assert run.has("rates.parquet")
 
 
 def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: RunFolder) -> None:
@@ -263,7 +255,7 @@ def test_a_harmed_part_is_never_read_as_whole(
         folder.read_verdicts(folder.read_plan())
     if name == "verdicts.parquet":
         with pytest.raises(RunFolderError, match=said):
-            fit_in_blocks(folder, target="items-like-these")
+            fit_run(folder)
 
 
 def test_a_full_disk_leaves_the_parts_that_were_there(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,18 +325,15 @@ def test_a_disk_that_fills_while_blocks_are_written_leaves_the_run_as_it_was(sma
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
     fill(small_disk, leave=100_000)
     with pytest.raises(RunFolderError, match=r"Make room on that disk.*\[engine-full\]"):
-        fit_in_blocks(folder, target="items-like-these")
+        fit_run(folder)
     assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["arrays", "blocks"])
-def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
-    small_disk: Path, name: engine.Engine
-) -> None:
+def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(small_disk: Path) -> None:
     pool = make_pool(20, 40)
     folder = written(small_disk / "r", pool, judged(pool, "cyclic", seed=0, missing=0.1, soft=False, replicates=False))
-    engine.fit(folder, engine=name)
+    fit_run(folder)
     result = judged(pool, "cyclic", seed=0, missing=0.3, soft=True, replicates=False)
     folder.write_verdicts(result)
     before = {file.name: file.read_bytes() for file in folder.path.iterdir()}
@@ -353,7 +342,7 @@ def test_a_disk_that_fills_while_a_fit_writes_leaves_no_files_of_two_fits(
     for leave in (8_192, 32_768, 65_536, room):
         fill(small_disk, leave=leave)
         try:
-            engine.fit(RunFolder(folder.path), engine=name)
+            fit_run(RunFolder(folder.path))
         except (OSError, RunFolderError):
             refused += 1
             assert {file.name: file.read_bytes() for file in folder.path.iterdir()} == before
@@ -368,9 +357,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from youden.data.folder.run_folder import RunFolder
-from youden.run import in_blocks
-in_blocks.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-in_blocks.fit_in_blocks(RunFolder(Path(sys.argv[1])), target="items-like-these")
+from youden.run import fitting
+from youden.run.pipeline import fit_run
+fitting.tallied = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+fit_run(RunFolder(Path(sys.argv[1])))
 """
 IN_ITS_WORKPLACE = """
 import os, signal, sys
@@ -393,7 +383,7 @@ def test_what_a_killed_fit_left_goes_with_the_next_one_and_what_a_living_one_nee
     assert list(run.path.glob(".fit-*")), "the folder that the killed fit left"
     assert not run.has("ranking.csv")
     with workplace(run.path) as living:
-        engine.fit(run, engine="blocks")
+        fit_run(run)
         assert [place.name for place in run.path.glob(".*")] == [living.name]
     assert not list(run.path.glob(".*"))
 
@@ -405,16 +395,6 @@ def test_polars_opens_parts_as_one_table(parted: RunFolder) -> None:
         whole = pd.read_parquet(parted.file(name))
         assert table["item"].cast(str).to_list() == whole["item"].astype(str).tolist()
         assert table["slot"].n_unique() == whole["slot"].nunique(dropna=False)
-
-
-def test_trusted_agents_are_noted_by_either_engine(run: RunFolder) -> None:
-    rules = PartnerRules(trusted=run.read_pool().agent_ids[:3])
-    for name in ("arrays", "blocks"):
-        engine.fit(run, rules=rules, engine=name)
-        facts = run.read_facts()
-        assert facts.trusted == rules.trusted
-        assert set(facts.standings) == {"robust", "trusted"}
-        assert (facts.standings["trusted"].message == in_blocks.NOT_MADE.message) == (name == "blocks")
 
 
 def test_a_plan_becomes_a_file_again_where_it_shrinks(parted: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:

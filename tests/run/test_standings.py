@@ -12,12 +12,11 @@ import pytest
 import youden
 from commands import Youden, write_config, write_pool
 from pools import starts_with
+from worlds import analysed
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import StatisticsError
 from youden.nouns import Agent, Item, PartnerRules, Plan, Pool, RankingRow, Verdicts
 from youden.nouns.columns import columns_of
-from youden.protocol.scores import tally
-from youden.run.analysis import Analysis, analyse
 from youden.run.partner_rules import check_rules
 from youden.run.standings import follow_up
 
@@ -45,10 +44,6 @@ def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
 
 def judged(design: str = "cyclic", *, together: tuple[int, ...] = RING, **options: object) -> Verdicts:
     return answered(planned(design, **options)[1], together)
-
-
-def analysed(result: Verdicts, rules: PartnerRules | None = None) -> Analysis:
-    return analyse(tally(result), split=result.plan.split, result=result, rules=rules)
 
 
 @pytest.mark.parametrize("design", ["cyclic", "dense", "nlogn"])

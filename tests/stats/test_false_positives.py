@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pools import answer_with, make_pool
+from worlds import analysed
 from youden.nouns import INDEPENDENT
 from youden.protocol.plan import make_plan
-from youden.protocol.scores import tally
-from youden.run.analysis import analyse
 from youden.stats.trials.false_positives import false_positive_alarms
 
 
@@ -55,10 +54,6 @@ def test_a_run_says_who() -> None:
     plan = make_plan(make_pool(8, 20), percent=40, independent="pooled:400")
     answer = np.where(plan.arm == INDEPENDENT, (plan.first == 2) | (plan.second == 2), 0.6).astype(float)
     result = answer_with(plan, answer)
-    said = [
-        one.says
-        for one in analyse(tally(result), result=result, split=plan.split).facts.warnings
-        if one.slug == "alarm"
-    ]
+    said = [one.says for one in analysed(result).facts.warnings if one.slug == "alarm"]
     assert len(said) == 1
     assert "texts of a2 on unrelated items" in said[0]

@@ -10,8 +10,19 @@ from scipy.stats import rankdata
 
 from youden.errors import StatisticsError
 from youden.nouns.pool import Bools, Floats, Ids
-from youden.stats.robust.linked_agents import Linked, PairMeans, linked_pairs, pair_means
-from youden.stats.robust.partner_weights import Partners, Reweighted, all_partners, group_balanced, panel, reweighted
+from youden.stats.additive.trial_fit import PairBlock
+from youden.stats.partners import (
+    Linked,
+    PairMeans,
+    PairTotals,
+    Partners,
+    Reweighted,
+    all_partners,
+    group_balanced,
+    linked_pairs,
+    panel,
+    reweighted,
+)
 
 K, J = 14, 40
 
@@ -47,11 +58,23 @@ def linked(of: Answers, n: int = K) -> Linked:
 
 
 def means(of: Answers, n: int = K) -> PairMeans:
-    return pair_means(*of, weight=np.ones(len(of.value)), n_agents=n)
+    return PairTotals.of(blocks(of), n).means
 
 
 def fitted(of: Answers, partners: Partners) -> Reweighted:
-    return reweighted(*of, weight=np.ones(len(of.value)), partners=partners, n_items=J)
+    return reweighted(lambda: blocks(of), PairTotals.of(blocks(of), len(partners.importance)), partners)
+
+
+def blocks(of: Answers) -> list[PairBlock]:
+    """Some items at a time."""
+    cuts = [np.flatnonzero(of.item // (J // 3) == part) for part in range(4)]
+    parts = [(part * (J // 3), taken(of, rows)) for part, rows in enumerate(cuts) if len(rows)]
+    return [
+        PairBlock(
+            one.first, one.second, one.item - np.int32(start), one.value, *np.ones((2, len(one.value))), n_items=J
+        )
+        for start, one in parts
+    ]
 
 
 ABILITY = np.linspace(0.1, 0.45, K)

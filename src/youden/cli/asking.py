@@ -162,8 +162,7 @@ def run_command(
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet cannot go together. Give one of them.")
     chosen = run_options.run_config(config, said)
-    from youden.run.fitting import fit
-    from youden.run.pipeline import judge_run, plan_run
+    from youden.run.pipeline import fit_run, judge_run, plan_run
     from youden.run.precision import expected_of_run, way_on
 
     if to_mlflow:
@@ -187,7 +186,7 @@ def run_command(
     from youden.run.partner_rules import rules_of
 
     rules = replace(rules_of(planned.folder.read_config()), clones=clones_of(planned.pool))
-    fit(planned.folder, rules=rules)
+    fit_run(planned.folder, rules=rules)
     if table is not None:
         validate(planned.folder, table)
     summary = write_report(planned.folder).summary

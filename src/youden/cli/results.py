@@ -15,7 +15,7 @@ import secrets
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,20 +35,13 @@ if TYPE_CHECKING:
 @options.run
 @options.labels
 @run_options.of_config("target", "robust", "trusted", "families")
-@click.option(
-    "--engine",
-    type=click.Choice(["arrays", "blocks"]),
-    help="What sums the trials: arrays in memory, or blocks of items, which need little memory and room beside RUN for a while. "
-    "[default: blocks from 10,000,000 trials on, where they can fit the run]",
-)
-@click.option("--rates", is_flag=True, help="Write rates.parquet with blocks too. Arrays always write it.")
+@click.option("--rates", is_flag=True, help="Write rates.parquet from 10,000,000 trials on, too.")
 @options.json
 def fit_command(
     *,
     run: Path,
     labels: Path | None,
     said: run_options.Said,
-    engine: Literal["arrays", "blocks"] | None,
     rates: bool,
     as_json: bool,
 ) -> None:
@@ -65,8 +58,8 @@ def fit_command(
     from youden.data.label_tables import read_families
     from youden.practice.labels import aliases_of, open_labels, validate
     from youden.report.data.summary import summarise_run
-    from youden.run.fitting import fit
     from youden.run.partner_rules import changed_rules
+    from youden.run.pipeline import fit_run
 
     folder = RunFolder(run)
     table = None
@@ -75,7 +68,7 @@ def fit_command(
         table = open_labels(labels, pool.agent_ids, aliases=aliases_of(pool.agents))
     families = read_families(said["families"]) if "families" in said else None
     rules = changed_rules(folder, robust=said.get("robust"), trusted=said.get("trusted"), families=families)
-    fit(folder, target=said.get("target"), rules=rules, engine=engine, rates=rates)
+    fit_run(folder, target=said.get("target"), rules=rules, rates=rates)
     if table is not None:
         validate(folder, table)
     show.show_result(summarise_run(folder), as_json=as_json)

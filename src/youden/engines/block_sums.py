@@ -10,63 +10,46 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.engines.trial_blocks import ApartSums, Block
-from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores
+from youden.engines.trial_blocks import ApartSums, RateBlock
+from youden.nouns import Pairs, Plan, Rates, ScoreKind, ScoreRole, Scores, Split
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.pool import Bools, Floats, Ids, Positions
 from youden.protocol.scores import holdout_scores, train_scores
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.clusters import CentredCovariance, covariance_of_blocks
-from youden.stats.robust.linked_agents import pair_means_of_sums
+from youden.stats.partners import PairTotals
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import OwnRates, own_rates_of_sums
 
 
 class PairSums:
-    """Sums by ordered pair of agents, and how many pairs of cells were compared; blocks of other items add up."""
+    """What is known of ordered pairs of agents, and how many pairs of cells were compared; blocks of other items add up.
+
+    totals: of answers that may be learned from.
+    """
 
     def __init__(self, n_agents: int, *, own_rates: bool) -> None:
-        K = n_agents
-        self._twin, self._shape = own_rates, (K, K)
-        self._difference, self._items = np.zeros((K, K)), np.zeros((K, K))
-        self._total, self._times = np.zeros((K, K)), np.zeros((K, K))
-        self._squares, self._rows = np.zeros((K, K)), np.zeros((K, K))
-        self._whole, self._n_pairs, self._n_cells = 0.0, 0, 0
+        self._twin, self.totals = own_rates, PairTotals(n_agents)
+        self._difference, self._items = np.zeros((2, n_agents, n_agents))
+        self._n_pairs = self._n_cells = 0
 
-    def add(self, rates: Rates, *, learned: Bools, n_cells: int) -> None:
-        """A block's rates. learned: bool[M], what may be learned from; n_cells: cells of answered paired trials."""
+    def add(self, block: RateBlock, *, n_cells: int) -> None:
+        """n_cells: of answered paired trials in the block."""
+        rates = block.rates
         difference = rates.tpr - rates.fpr if self._twin else rates.tpr
         seen = ~np.isnan(difference)
         self._difference += _by_pair(rates, seen, difference)
         self._items += _by_pair(rates, seen)
-        # As `pair_means` has them: a pair without an FPR of its own counts with 0.
-        value = rates.tpr - np.nan_to_num(rates.fpr) if self._twin else rates.tpr
-        weight = rates.n_paired.astype(np.float64)
-        item = rates.item[learned]
-        self._whole += float((weight * value)[learned].sum())
-        n_item = np.maximum(np.bincount(item, weight[learned], rates.n_items), np.finfo(np.float64).tiny)
-        value = value - (np.bincount(item, (weight * value)[learned], rates.n_items) / n_item)[rates.item]
-        self._total += _by_pair(rates, learned, weight * value)
-        self._times += _by_pair(rates, learned, weight)
-        self._squares += _by_pair(rates, learned, weight * value**2)
-        self._rows += _by_pair(rates, learned)
+        self.totals.add(paired_answers(rates, block.split))
         self._n_pairs += n_pairs_of_cells(rates)
         self._n_cells += n_cells
 
-    @property
-    def partners(self) -> tuple[Floats, Floats]:
-        """As `partner_halves` takes them."""
-        return self._total, self._times
-
     def pairs(self, apart: Differences, ability: Floats) -> Pairs:
         """apart: who is told from whom; ability: float[K], of the additive fit."""
-        n = float(self._times.sum())
-        means = pair_means_of_sums(
-            self._total, self._times, self._squares, self._rows, middle=self._whole / n if n else 0.0
-        )
+        means, met = self.totals.means, self._items > 0
         seen = 2 * self._n_pairs / (self._n_cells * (len(ability) - 1)) if self._n_pairs else None
-        met = self._items > 0
         return Pairs(
-            agreement=np.divide(self._difference, self._items, out=np.full(self._shape, np.nan), where=met),
+            agreement=np.divide(self._difference, self._items, out=np.full(met.shape, np.nan), where=met),
             mean=means.mean,
             error=means.error,
             n=means.n,
@@ -75,6 +58,16 @@ class PairSums:
             partners_seen=seen,
             own_rates=self._twin,
         )
+
+
+def paired_answers(rates: Rates, split: Split | None = None) -> PairBlock:
+    """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
+    used = rates.n_paired > 0
+    if split is not None:
+        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
+    own = np.nan_to_num(rates.fpr[used]) if rates.independent == "twin" else np.zeros(int(used.sum()))
+    value, weight = rates.tpr[used] - own, rates.n_paired[used].astype(np.float64)
+    return PairBlock(rates.first[used], rates.second[used], rates.item[used], value, weight, own, rates.n_items)
 
 
 def _by_pair(rates: Rates, used: Bools, value: Floats | None = None) -> Floats:
@@ -98,8 +91,8 @@ class Tallied:
     """row, symmetric: training scores; holdout: scores of held-out cells, None where none is; apart: the independent arm.
 
     item_trials: int64[J], answered paired trials. n, total: float[K], answered paired trials of an agent and the sum of their
-    answers; n_seen_items: int64[K], items that hold one; squares: float[K], Σ_j n_ij². pairs: of every two agents.
-    seen: bool[K, J], cells of answered paired trials.
+    answers; squares: float[K], Σ_j n_ij². pairs: of every two agents. linked: bool[K, J], cells of answered paired trials that
+    may be learned from.
     """
 
     row: Scores
@@ -109,38 +102,40 @@ class Tallied:
     item_trials: Positions
     n: Floats
     total: Floats
-    n_seen_items: Positions
     squares: Floats
     pairs: PairSums
-    seen: Bools
+    linked: Bools
 
 
-def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
-    """Sum the blocks of a run."""
-    K, J = plan.n_agents, plan.n_items
-    row, symmetric = _Scores(plan, "row"), _Scores(plan, "symmetric")
-    held = _Scores(plan, "symmetric") if plan.split.n_holdout else None
-    item_trials = np.zeros(J, dtype=np.int64)
-    n, total, squares = np.zeros(K), np.zeros(K), np.zeros(K)
-    seen = np.zeros((K, J), dtype=np.bool_)
-    pairs = PairSums(plan.n_agents, own_rates=plan.independent == "twin")
+def tallied(found: Iterable[RateBlock], of: Plan | Rates, apart: ApartSums, split: Split | None) -> Tallied:
+    """Sum the blocks of a run. of: its plan, or the rates that it was imported as; split: None for an import."""
+    K, J = of.n_agents, of.n_items
+    row, symmetric, held = _Scores(of, "row"), _Scores(of, "symmetric"), None
+    if split is not None and split.n_holdout:
+        held = _Scores(of, "symmetric")
+    item_trials, linked = np.zeros(J, dtype=np.int64), np.zeros((K, J), dtype=np.bool_)
+    n, total, squares = np.zeros((3, K))
+    pairs = PairSums(K, own_rates=of.independent == "twin")
     for block in found:
-        rates, split = block.rates(), block.split
-        learned = rates if held is None else block.rates(clean=True)
+        rates = block.rates
         for part in (row, symmetric):
-            part.put(block, train_scores(learned, split, kind=part.kind))
-        if held is not None:
-            held.put(block, holdout_scores(rates, split))
-        times = block.cells()
+            part.put(block, train_scores(block.clean, block.split, kind=part.kind))
+        learned = times = cells_of(rates, rates.n_paired)
+        if held is not None and block.split is not None:
+            held.put(block, holdout_scores(rates, block.split))
+            train = block.split.train
+            used = train[rates.first, rates.item] & train[rates.second, rates.item]
+            learned = cells_of(rates, rates.n_paired * used)
         item_trials[block.items] = times.sum(axis=0) / 2
+        linked[:, block.items] = learned > 0
         n += times.sum(axis=1)
-        for side in ("first", "second"):
-            total += np.bincount(block.paired[side][block.used], block.paired["answer"][block.used], K)
-        seen[:, block.items] = times > 0
+        answered = rates.n_paired > 0
+        answers = (rates.tpr * rates.n_paired)[answered]
+        for side in (rates.first, rates.second):
+            total += np.bincount(side[answered], answers, K)
         squares += (times**2).sum(axis=1)
-        held_out = split.holdout[rates.first, rates.item] | split.holdout[rates.second, rates.item]
-        pairs.add(rates, learned=(rates.n_paired > 0) & ~held_out, n_cells=int(seen[:, block.items].sum()))
-    pooled = plan.independent == "pooled"
+        pairs.add(block, n_cells=int((times > 0).sum()))
+    pooled = of.independent == "pooled"
     less = apart.clean_rate if pooled else 0.0
     return Tallied(
         row=row.scores("train", less=less),
@@ -150,20 +145,26 @@ def tallied(found: Iterable[Block], plan: Plan, apart: ApartSums) -> Tallied:
         item_trials=item_trials,
         n=n,
         total=total,
-        n_seen_items=seen.sum(axis=1),
         squares=squares,
         pairs=pairs,
-        seen=seen,
+        linked=linked,
     )
+
+
+def cells_of(rates: Rates, values: Floats | Ids) -> Floats:
+    """Sums of a column, int or float[R], by agent, on either side, and item: float[K, B]."""
+    size = rates.n_agents * rates.n_items
+    sides = (side * np.int64(rates.n_items) + rates.item for side in (rates.first, rates.second))
+    return np.asarray(sum(np.bincount(side, values, size) for side in sides)).reshape(rates.n_agents, rates.n_items)
 
 
 class _Scores:
     """Scores that come in blocks of items, in their order."""
 
-    def __init__(self, plan: Plan, kind: ScoreKind) -> None:
-        self.plan, self.kind, self.parts = plan, kind, list[tuple[Ids, Ids, Floats, Floats]]()
+    def __init__(self, of: Plan | Rates, kind: ScoreKind) -> None:
+        self.of, self.kind, self.parts = of, kind, list[tuple[Ids, Ids, Floats, Floats]]()
 
-    def put(self, block: Block, scores: Scores) -> None:
+    def put(self, block: RateBlock, scores: Scores) -> None:
         at, value, weight = scores.cells
         self.parts.append((at.agent, at.item + np.int32(block.start), value, weight))
 
@@ -171,10 +172,8 @@ class _Scores:
         agent, item, value, weight = (np.concatenate(column) for column in zip(*self.parts, strict=True))
         self.parts.clear()
         value -= less
-        cells = ScoredCells(CellIndex(agent, item, self.plan.n_agents, self.plan.n_items), value, weight)
-        return Scores.of_cells(
-            cells, role=role, kind=self.kind, agent_ids=self.plan.agent_ids, item_ids=self.plan.item_ids
-        )
+        cells = ScoredCells(CellIndex(agent, item, self.of.n_agents, self.of.n_items), value, weight)
+        return Scores.of_cells(cells, role=role, kind=self.kind, agent_ids=self.of.agent_ids, item_ids=self.of.item_ids)
 
 
 class Means(NamedTuple):
@@ -188,18 +187,19 @@ class Means(NamedTuple):
     enough: bool
 
 
-def means(found: Iterable[Block], of: Tallied) -> Means:
+def means(found: Iterable[RateBlock], of: Tallied) -> Means:
     """Mean answers less the rate of false positives, with the covariance of `trial_covariance` over items."""
     n = len(of.n)
     mean = np.divide(of.total, of.n, out=np.full(n, np.nan), where=of.n > 0)
     own = rates_of_agents(of.apart)
-    enough = int((of.n_seen_items >= 2).sum()) >= 3
+    n_items = of.linked.sum(axis=1)
+    enough = int((n_items >= 2).sum()) >= 3
     covariance = CentredCovariance(np.full((n, n), np.nan), np.full(n, np.nan))
     if enough:
         whole = np.maximum(of.n, np.finfo(np.float64).tiny)
         covariance = covariance_of_blocks(
             _contributions(found, mean, whole),
-            n_clusters=of.n_seen_items,
+            n_clusters=n_items,
             share_squares=of.squares / whole**2,
             size=np.where(of.n > 0, 1 / whole, 1.0),
         )
@@ -214,13 +214,13 @@ def rates_of_agents(apart: ApartSums) -> OwnRates:
     )
 
 
-def _contributions(found: Iterable[Block], mean: Floats, whole: Floats) -> Iterator[tuple[Floats, Floats]]:
+def _contributions(found: Iterable[RateBlock], mean: Floats, whole: Floats) -> Iterator[tuple[Floats, Floats]]:
     """U and p of `item_contributions`, block by block."""
     K = int((~np.isnan(mean)).sum())
     effect = np.nan_to_num((K - 1) / (K - 2) * (mean - np.nanmean(mean)))
     for block in found:
-        paired, times = block.paired, block.cells()
-        residual = paired["answer"] - effect[paired["first"]] - effect[paired["second"]]
-        of_item = np.bincount(paired["item"][block.used], residual[block.used], block.n_items)
-        residual -= (of_item / np.maximum(times.sum(axis=0) / 2, 1))[paired["item"]]
-        yield block.cells(residual) / whole[:, None], times / whole[:, None]
+        rates, times = block.rates, cells_of(block.rates, block.rates.n_paired)
+        residual = np.nan_to_num(rates.tpr) - effect[rates.first] - effect[rates.second]
+        of_item = np.bincount(rates.item, residual * rates.n_paired, rates.n_items)
+        residual -= (of_item / np.maximum(times.sum(axis=0) / 2, 1))[rates.item]
+        yield cells_of(rates, residual * rates.n_paired) / whole[:, None], times / whole[:, None]

@@ -6,13 +6,13 @@ holds one block. What is counted over all rows in whatever order (calls, false p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from errno import ENOSPC
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,86 +37,18 @@ _NOT_ASKED = MISSING_REASONS.index("not_asked")
 _ROW = np.dtype([("item", "i4"), ("first", "i4"), ("second", "i4"), ("other", "i4"), ("answer", "f8")])
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Trials on the items from `start` up to, but not, `stop`, of a run with `plan`; items are numbered from 0.
-
-    paired, apart: columns item, first, second, answer (NaN is missing) and other (numbered as in the run); apart is empty but in
-    a plan of twins. repeated: whether a pair may have several paired trials on an item.
-    """
+class RateBlock(NamedTuple):
+    """Rates on the items from `start` on, which are numbered from 0. clean: the same rows by the trials that may be learned from
+    alone; split: the run's, of these items, None where nothing was held out on purpose."""
 
     start: int
-    stop: int
-    plan: Plan
-    paired: Columns
-    apart: Columns
-    repeated: bool
+    rates: Rates
+    clean: Rates
+    split: Split | None
 
     @property
     def items(self) -> slice:
-        return slice(self.start, self.stop)
-
-    @property
-    def n_items(self) -> int:
-        return self.stop - self.start
-
-    @property
-    def split(self) -> Split:
-        """The run's, of these items."""
-        split = self.plan.split
-        return replace(split, train=split.train[:, self.items], holdout=split.holdout[:, self.items])
-
-    @cached_property
-    def used(self) -> Bools | slice:
-        """Which paired trials are answered: bool[T], or all of them."""
-        unanswered = np.isnan(self.paired["answer"])
-        return ~unanswered if unanswered.any() else slice(None)
-
-    def cells(self, values: Floats | None = None) -> Floats:
-        """Sums over answered paired trials by agent, on either side, and item: float[K, B]. values: float[T] of all paired trials
-        in the block; None counts them."""
-        size = self.plan.n_agents * self.n_items
-        own = None if values is None else values[self.used]
-        total = sum(np.bincount(cell[self.used], own, size) for cell in self._cell)
-        return np.asarray(total, dtype=np.float64).reshape(self.plan.n_agents, self.n_items)
-
-    @cached_property
-    def _cell(self) -> tuple[Positions, Positions]:
-        first, second = (self.paired[name] * np.int64(self.n_items) for name in ("first", "second"))
-        return first + self.paired["item"], second + self.paired["item"]
-
-    def rates(self, *, clean: bool = False) -> Rates:
-        """As `tally` gives them, without `detail`: rates of its pairs, from the trials that may be learned from where `clean` is
-        said. `train_scores` looks at the first and the second cell itself."""
-        apart = self.apart if not clean else _clean(self.apart, self.plan.split, self.items)
-        if not (self.repeated or len(apart["answer"])):
-            return self._of_single_trials()
-        trials = Trials.concat([_paired(self.paired), _independent(apart)])
-        answer = np.append(self.paired["answer"], apart["answer"])
-        ids = self.plan.item_ids[self.items]
-        plan = replace(self.plan, trials=trials, n_items=self.n_items, item_ids=ids)
-        missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
-        return replace(tally(Verdicts(plan, answer, answer, missing, {})), detail=None)
-
-    def _of_single_trials(self) -> Rates:
-        """Each paired trial is its pair's only one."""
-        answer = self.paired["answer"]
-        n = (~np.isnan(answer)).astype(np.int32)
-        return Rates(
-            item=self.paired["item"],
-            first=self.paired["first"],
-            second=self.paired["second"],
-            tpr=answer,
-            fpr=np.full(len(answer), np.nan),
-            n_paired=n,
-            n_independent=np.zeros(len(n), dtype=np.int32),
-            n_missing=1 - n,
-            n_agents=self.plan.n_agents,
-            n_items=self.n_items,
-            independent=self.plan.independent,
-            agent_ids=self.plan.agent_ids,
-            item_ids=self.plan.item_ids[self.items],
-        )
+        return slice(self.start, self.start + self.rates.n_items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +77,22 @@ class ApartSums:
 
 class TrialsByItem:
     """A run's trials, read once. calls, yeses: over all rows; apart: of the independent arm. slots: int64[K] each, an agent's
-    paired trials in slots that hold an answer, and those of them that are answered; None where one has no slot."""
+    paired trials in slots that hold an answer, and those of them that are answered; None where one has no slot. asked_more:
+    whether suspected pairs were."""
 
     def __init__(self, rows: Rows, plan: Plan, place: Path, *, calls: CallCounts) -> None:
         self.plan, self._place, self.calls, self.yeses = plan, place, calls, YesCounts(plan.n_agents)
         self._step = max(1, -(-plan.n_items // _SHELVES))
-        self._repeated = False
+        self._repeated = self.asked_more = False
         K, apart = plan.n_agents, _ApartCounter(plan)
         slots, in_slots = np.zeros((2, 0), dtype=np.int64), True
         asked, answered = np.zeros((2, K), dtype=np.int64)
         for some in rows():
             calls.add(some)
-            paired = (some["arm"] == PAIRED) & (some["role"] != FOLLOW_UP)
+            more, paired = some["role"] == FOLLOW_UP, some["arm"] == PAIRED
+            if more.any():
+                self.asked_more, paired = True, paired & ~more
+                self._shelve("more", some, more)
             known = paired & (some["missing"] == 0)
             self._repeated |= "first_repeat" in some or bool((some["replicate"][paired] > 0).any())
             self._shelve("paired", some, paired)
@@ -177,24 +113,63 @@ class TrialsByItem:
         self.apart = apart.sums
         self.slots = (asked, answered) if in_slots and slots.any() else None
 
-    def blocks(self) -> Iterator[Block]:
-        """All trials, block by block, in the order of items; follow-ups are left out."""
-        J, twins = self.plan.n_items, self.plan.independent == "twin"
+    def blocks(self, *, with_more: bool = False) -> Iterator[RateBlock]:
+        """Rates as `tally` has them, without `detail`, block by block, in the order of items. with_more: with the follow-ups,
+        which are left out otherwise."""
+        J = self.plan.n_items
+        arms = ("paired", *(("apart",) if self.plan.independent == "twin" else ()), *(("more",) if with_more else ()))
         start, filled = 0, 0.0
         for at in range(0, J, self._step):
             items = min(self._step, J - at)
-            n = self._n_on("paired", at) + (self._n_on("apart", at) if twins else 0)
+            n = sum(self._n_on(arm, at) for arm in arms)
             more = max(self.plan.n_agents * items / CELLS_AT_ONCE, n / TRIALS_AT_ONCE)
             if filled and filled + more > 1:
-                yield self._block(start, at, twins=twins)
+                yield self._block(start, at, arms)
                 start, filled = at, 0.0
             filled += more
-        yield self._block(start, J, twins=twins)
+        yield self._block(start, J, arms)
 
-    def _block(self, start: int, stop: int, *, twins: bool) -> Block:
-        paired = self._read("paired", start, stop)
-        apart = self._read("apart", start, stop if twins else start)
-        return Block(start, stop, self.plan, paired, apart, self._repeated)
+    def _block(self, start: int, stop: int, arms: Sequence[str]) -> RateBlock:
+        split, items, of = self.plan.split, slice(start, stop), {arm: self._read(arm, start, stop) for arm in arms}
+        apart, paired = of.pop("apart", None), of["paired"]
+        if "more" in of:
+            paired = {name: np.append(column, of["more"][name]) for name, column in paired.items()}
+        rates = clean = self._rates(paired, apart, items, repeated=self._repeated or "more" in of)
+        if apart is not None and split.n_holdout:
+            kept = clean_independent(split, apart["first"], apart["item"] + start, apart["second"], apart["other"])
+            clean = self._rates(paired, {name: column[kept] for name, column in apart.items()}, items, repeated=True)
+        here = replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
+        return RateBlock(start, rates, clean, here)
+
+    def _rates(self, paired: Columns, apart: Columns | None, items: slice, *, repeated: bool) -> Rates:
+        """repeated: whether a pair may have several paired trials on an item."""
+        ids, answer = self.plan.item_ids[items], paired["answer"]
+        if repeated or apart is not None:
+            trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
+            if apart is not None:
+                # which other item stands in a trial no longer matters once rates are of pairs
+                none = np.zeros_like(apart["item"])
+                trials.append(Trials.independent(apart["item"], apart["first"], apart["second"], none))
+                answer = np.append(answer, apart["answer"])
+            plan = replace(self.plan, trials=Trials.concat(trials), n_items=len(ids), item_ids=ids)
+            missing = np.where(np.isnan(answer), _NOT_ASKED, 0).astype(np.int8)
+            return replace(tally(Verdicts(plan, answer, answer, missing, {})), detail=None)
+        n = (~np.isnan(answer)).astype(np.int32)
+        return Rates(
+            item=paired["item"],
+            first=paired["first"],
+            second=paired["second"],
+            tpr=answer,
+            fpr=np.full(len(answer), np.nan),
+            n_paired=n,
+            n_independent=np.zeros(len(n), dtype=np.int32),
+            n_missing=1 - n,
+            n_agents=self.plan.n_agents,
+            n_items=len(ids),
+            independent=self.plan.independent,
+            agent_ids=self.plan.agent_ids,
+            item_ids=ids,
+        )
 
     def _count_apart(self, some: Mapping[str, NDArray[Any]], apart: _ApartCounter) -> None:
         independent = some["arm"] == INDEPENDENT
@@ -284,25 +259,13 @@ def trials_by_item(rows: Rows, plan: Plan, beside: Path, *, calls: CallCounts) -
         with workplace(beside) as place:
             yield TrialsByItem(rows, plan, place, calls=calls)
     except OSError as error:
+        if error.errno not in (None, ENOSPC):  # numpy names none
+            raise
         raise RunFolderError(
             f"The fit could not go on in {beside}: {error}. It takes 24 bytes a trial there while it goes on. Make room on that "
-            "disk, or say --engine arrays; the run is as it was.",
+            "disk; the run is as it was.",
             slug="engine-full",
         ) from error
-
-
-def _paired(of: Columns) -> Trials:
-    return Trials.paired(of["item"], of["first"], of["second"])
-
-
-def _independent(of: Columns) -> Trials:
-    """Which other item stands in a trial no longer matters once rates are of pairs."""
-    return Trials.independent(of["item"], of["first"], of["second"], np.zeros_like(of["item"]))
-
-
-def _clean(apart: Columns, split: Split, items: slice) -> Columns:
-    kept = clean_independent(split, apart["first"], apart["item"] + items.start, apart["second"], apart["other"])
-    return {name: column[kept] for name, column in apart.items()}
 
 
 def clean_independent(split: Split, first: Ids, item: Ids, second: Ids, other: Ids) -> Bools:

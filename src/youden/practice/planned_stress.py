@@ -24,9 +24,10 @@ from youden.practice.experiment import Experiment, asked_under, name_of, plan_ex
 from youden.protocol.independent import characters, draw_probes, pooled
 from youden.protocol.plan import make_plan
 from youden.run.partner_rules import family_labels
-from youden.run.standings import PairedAnswers, links_of
+from youden.run.standings import AllAnswers, links_of
+from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.base.metrics import ranks
-from youden.stats.robust.partner_weights import group_balanced, reweighted
+from youden.stats.partners import PairTotals, group_balanced, reweighted
 from youden.streams import stream
 from youden.text.sentences import near
 
@@ -61,21 +62,20 @@ def abilities(
     plan = result.plan
     used = (plan.arm == PAIRED) & result.answered
     once = np.ones(int(used.sum()))
-    of = PairedAnswers(plan.first[used], plan.second[used], plan.item[used], result.answer[used], once)
+    first, second, item = plan.first[used], plan.second[used], plan.item[used]
+    block = PairBlock(first, second, item, result.answer[used], once, 0 * once, plan.n_items)
+    of = AllAnswers(lambda: [block], PairTotals.of([block], plan.n_agents))
     groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
-    groups["robust"] = links_of(of, plan.agent_ids, clones=clones).cluster
+    groups["robust"] = links_of(of.totals, plan.agent_ids, clones=clones).cluster
     if len(set(families.values())) > 1:
         groups["family-balanced"] = family_labels(families, plan.agent_ids)
-    return {name: _scored(of, group, n_items=plan.n_items) for name, group in groups.items()}
+    return {name: _scored(of, group) for name, group in groups.items()}
 
 
-def _scored(of: PairedAnswers, group: Ids, *, n_items: int) -> Floats:
+def _scored(of: AllAnswers, group: Ids) -> Floats:
     if len(np.unique(group)) < 2:
         return np.full(len(group), np.nan)
-    partners = group_balanced(group)
-    return reweighted(
-        of.first, of.second, of.item, of.value, weight=of.weight, partners=partners, n_items=n_items
-    ).ability
+    return reweighted(of.blocks, of.totals, group_balanced(group)).ability
 
 
 def land(before: Floats, after: Floats, *, weak: int, ids: tuple[str, ...]) -> Landing | None:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from youden import __version__
 from youden.data.folder.run_folder import RunFolder
-from youden.engines.block_sums import PairSums
+from youden.engines.block_sums import Tallied
 from youden.errors import StatisticsError
 from youden.nouns import (
     CallFacts,
@@ -25,34 +25,19 @@ from youden.nouns import (
     PartnerFacts,
     PartnerRules,
     Plan,
-    Rates,
     RunFacts,
     ScoreKind,
     Scores,
     Signature,
     Split,
-    StandingFacts,
-    StandingName,
-    Target,
-    Verdicts,
 )
-from youden.nouns.pool import Floats, Positions, or_none
-from youden.protocol.blocks import without_follow_ups
-from youden.protocol.scores import pooled_fpr, train_scores
-from youden.run.ability import Groups, choice_of, ranking_table
-from youden.run.extension import extension_facts
-from youden.run.ranking import Estimated, learn, ranking_warnings
-from youden.run.standings import (
-    MadeStanding,
-    answers_with_follow_ups,
-    ordered_by,
-    standing_findings,
-    standings_of,
-    with_standings,
-)
+from youden.nouns.pool import Ids, or_none
+from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
+from youden.run.standings import AllAnswers, ordered_by, standing_findings, standings_of, with_standings
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import rmse
 from youden.stats.curl.link_table import LinkCurls, measure_curl
+from youden.stats.partners import PairTotals
 from youden.stats.trials.partner_halves import partner_halves
 from youden.streams import own_stream
 
@@ -63,23 +48,17 @@ N_DEPENDENT = 3
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """The tables of a run's folder that follow from its answers, whichever engine summed them."""
+    """The tables of a run's folder that follow from its answers. symmetric, row: training scores; holdout: None where no cell
+    was held out."""
 
-    learned: Estimated
+    symmetric: Scores
     row: Scores
+    holdout: Scores | None
     ranking: pd.DataFrame
     items: pd.DataFrame
     curl: tuple[CurlCurve, ...]
     facts: RunFacts
     pairs: Pairs
-
-    @property
-    def symmetric(self) -> Scores:
-        return self.learned.scores
-
-    @property
-    def holdout(self) -> Scores | None:
-        return self.learned.holdout
 
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
         """All of them into the folder of a fit. run: its name."""
@@ -97,123 +76,69 @@ class Analysis:
 
 
 def analyse(
-    rates: Rates,
+    sums: Tallied,
+    answers: AllAnswers,
+    model: ClippedLinear,
+    found: Abilities,
     *,
-    split: Split | None = None,
-    result: Verdicts | None = None,
-    groups: Groups | None = None,
-    warnings: tuple[Finding, ...] = (),
-    target: Target = "items-like-these",
-    rules: PartnerRules | None = None,
-) -> Analysis:
-    """Scores, fit and ranking from rates; with `result`, the trials themselves rank a cyclic plan.
-
-    groups: agent id → group, shown and never used in a fit. target: what intervals are about. rules: whose word counts in the
-    rankings beside the plain one, and which of them heads the run.
-
-    Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
-    """
-    rules = rules or PartnerRules()
-    asked_more = answers_with_follow_ups(result)
-    calls = CallFacts.of(result) if result is not None else None
-    if result is not None:
-        result = without_follow_ups(result)
-    learned = learn(rates, split=split, result=result, target=target)
-    found = learned.found
-    made = standings_of(rates, found, split=split, rules=rules, component=learned.component, asked_more=asked_more)
-    if result is not None:
-        warnings = (*warnings, *ranking_warnings(result, message=learned.model.message_))
-    elif learned.model.message_:
-        warnings = (*warnings, Finding("fit", learned.model.message_))
-    standings = {one.name: one.facts for one in made}
-    return assembled(
-        learned,
-        row=train_scores(rates, split, kind="row"),
-        pairs=pair_sums(rates, split),
-        n_trials=np.bincount(rates.item, weights=rates.n_paired, minlength=rates.n_items).astype(int),
-        fpr=pooled_fpr(rates) if rates.detail is not None else None,
-        calls=calls,
-        warnings=(*warnings, *standing_findings(standings)),
-        rules=rules,
-        standings=standings,
-        made=made,
-        growth=extension_facts(result, found) if result is not None else None,
-        groups=groups,
-    )
-
-
-def pair_sums(rates: Rates, split: Split | None = None) -> PairSums:
-    """What is known of every two agents, from rates in memory."""
-    sums = PairSums(rates.n_agents, own_rates=rates.independent == "twin")
-    learned, seen = rates.n_paired > 0, ~np.isnan(rates.tpr)
-    if split is not None:
-        learned &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
-    cells = np.zeros((rates.n_agents, rates.n_items), dtype=np.bool_)
-    for agent in (rates.first[seen], rates.second[seen]):
-        cells[agent, rates.item[seen]] = True
-    sums.add(rates, learned=learned, n_cells=int(cells.sum()))
-    return sums
-
-
-def assembled(
-    of: Estimated,
-    *,
-    row: Scores,
-    pairs: PairSums,
-    n_trials: Positions,
-    fpr: float | None,
+    component: Ids,
+    split: Split | None,
     calls: CallFacts | None,
     warnings: Sequence[Finding],
     rules: PartnerRules,
-    standings: dict[StandingName, StandingFacts],
-    made: Sequence[MadeStanding] = (),
+    groups: Groups,
     growth: ExtensionFacts | None = None,
-    groups: Groups | None = None,
 ) -> Analysis:
-    """Ranking, items, curl and facts of what was estimated, once for all engines.
+    """Ranking, items, curl and facts of what was summed and estimated, once for all runs.
 
-    n_trials: int64[J], an item's answered paired trials. standings: what is said of the rankings beside the plain one; made:
-    those that there are, one of which `rules` may put at the head.
+    model: fitted to the symmetric scores; found: what ranks; component: int32[K], which agents are linked. groups: agent id →
+    group, shown and never used in a fit. rules: whose word counts in the rankings beside the plain one, and which heads the run.
+
+    Raises: StatisticsError where the ranking that the rules put at the head cannot be made.
     """
-    ids, model, found = of.scores.agent_ids, of.model, of.found
-    links = link_facts({"row": row, "symmetric": of.scores})
+    scores, ids = sums.symmetric, sums.symmetric.agent_ids
+    apart = told_apart(found, component=component)
+    made = standings_of(answers, found, ids, component=component, rules=rules)
+    standings = {one.name: one.facts for one in made}
+    links = link_facts({"row": sums.row, "symmetric": scores})
     heads = ((one.found, one.apart) for one in made if one.name == rules.ranked_by)
-    leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, of.apart))
-    ranking = with_standings(ranking_table(found, ids, apart=of.apart, groups=groups), made, ids)
-    cells = of.scores.cells
+    leading, head = next(((moved, apart) for moved, apart in heads if moved and apart), (found, apart))
+    ranking = with_standings(ranking_table(found, ids, apart=apart, groups=groups), made, ids)
+    cells = scores.cells
     return Analysis(
-        learned=of,
-        row=row,
+        symmetric=scores,
+        row=sums.row,
+        holdout=sums.holdout,
         ranking=ranking if rules.ranked_by == "plain" else ordered_by(ranking, rules.ranked_by),
         items=pd.DataFrame(
             {
-                "item": list(of.scores.item_ids),
+                "item": list(scores.item_ids),
                 "difficulty": model.difficulty_,
                 "n_agents": np.bincount(cells.at.item[cells.weight > 0], minlength=cells.at.n_items),
-                "n_trials": n_trials,
+                "n_trials": sums.item_trials,
             }
         ),
         curl=links.curves,
-        pairs=pairs.pairs(of.apart, model.ability_),
+        pairs=sums.pairs.pairs(apart, model.ability_),
         facts=RunFacts(
             version=FACTS_VERSION,
             ranking=found.ranking,
             interval=found.method,
-            level=of.apart.level,
+            level=apart.level,
             estimator="clipped-linear",
             status=model.status_,
             message=model.message_,
             kkt=model.kkt_,
             n_components=model.n_components_,
             r2=or_none(model.r2_),
-            fpr=fpr,
+            fpr=sums.apart.rate,
             calls=calls,
-            holdout=holdout_facts(model, of.holdout, of.split),
+            holdout=holdout_facts(model, sums.holdout, split),
             links=links.tables,
             links_missing=links.missing,
-            warnings=tuple(warnings),
+            warnings=(*warnings, *standing_findings(standings)),
             growth=growth,
-            partners=partner_facts(*pairs.partners, ids),
+            partners=partner_facts(answers.totals, ids),
             target=found.target,
             best=None if head.best is None else ids[head.best],
             told_apart=int(head.above.sum()),
@@ -226,11 +151,11 @@ def assembled(
     )
 
 
-def partner_facts(total: Floats, times: Floats, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
+def partner_facts(of: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
     """How far two random halves of the partners agree, on what may be learned from; None with fewer than 5 agents, and where
     halves could not be correlated."""
     try:
-        found = partner_halves(total, times, rng=own_stream(0))
+        found = partner_halves(of.total, of.times, rng=own_stream(0))
     except StatisticsError:
         return None
     if np.isnan(found.correlation):

@@ -1,53 +1,176 @@
-"""Which engine fits a run's folder, arrays in memory or blocks of items; and other tools' results as a fitted run."""
+"""A run's folder fitted, block by block: every table that follows from its answers; and other tools' results as a fitted run.
+
+A run is summed once, in blocks of items, whatever its design, its size and its rounds. Rounds of a search, a run that was
+extended, and intervals for these items alone, which are told by slots, also take the columns of all its trials together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import nan
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
+from youden.data.folder.trial_tables import TrialBlock, verdict_blocks
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.data.importers.pool_joiner import refuse_other, write_imported
-from youden.nouns import PartnerRules, Target
-from youden.run.in_blocks import fit_in_blocks, left_to_arrays
-from youden.run.partner_rules import remembered
-from youden.run.pipeline import fit_run, target_of
+from youden.engines.block_sums import Tallied, means, paired_answers, tallied
+from youden.engines.trial_blocks import ApartSums, RateBlock, Rows, TrialsByItem, trials_by_item
+from youden.nouns import Finding, PartnerRules, Target, Verdicts
+from youden.nouns.facts import CallCounts
+from youden.protocol.blocks import extensions_of
+from youden.protocol.designs.adaptive import Adaptive
+from youden.protocol.scores import pooled_fpr
+from youden.run.ability import METHODS, TRIALS, Abilities
+from youden.run.analysis import Analysis, analyse, judged_parts, sign
+from youden.run.estimators import abilities_of, answers_of, few_lost, fitted_abilities
+from youden.run.extension import extension_facts
+from youden.run.over_judges import JUDGES, answers_for, over_judges
+from youden.run.partner_rules import partner_rules
+from youden.run.ranking import warnings_of
+from youden.run.standings import AllAnswers
+from youden.run.what_moves import says_moves, write_moves
+from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.stats.additive.observed_cells import agent_components
+from youden.stats.additive.trial_fit import PairBlock
+from youden.stats.partners import PairTotals
 
-Engine = Literal["arrays", "blocks"]
-
-TRIALS_FOR_BLOCKS = 10_000_000
-"""Judged trials from which on a run is fitted in blocks where nobody names an engine."""
+TRIALS_WITH_RATES = 10_000_000
+"""Judged trials from which on rates.parquet, which nothing of a judged run needs, is written only where it is asked for."""
 
 
-def fit(
-    folder: RunFolder,
-    *,
-    target: Target | None = None,
-    rules: PartnerRules | None = None,
-    engine: Engine | None = None,
-    rates: bool = False,
-) -> Engine:
-    """Fit a run's folder as `fit_run` does, by `engine`, or by the one that its size asks for; returns which.
+def fit_judged(folder: RunFolder, *, target: Target, rules: PartnerRules, rates: bool = False) -> Analysis:
+    """Write every table of a judged run, from the files of its answers; its trials need not fit into memory.
 
-    blocks keep some items' trials in memory at a time, and write rates.parquet only where `rates` says so.
+    rates: write rates.parquet of a run of `TRIALS_WITH_RATES` trials and more, too.
 
-    Raises: as `fit_run`; ConfigError [engine-refused] for what blocks do not do; RunFolderError [engine-full].
+    Raises: RunFolderError, [engine-full] where the disk is full; StatisticsError, as `analyse`.
     """
-    engine = engine or _by_size(folder, target, rules)
-    if engine == "arrays":
-        fit_run(folder, target=target, rules=rules)
-    else:
-        fit_in_blocks(folder, target=target_of(folder, target), rules=rules, rates=rates)
-    return engine
+    plan, of = folder.judged_files()
+    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
+    run, K = folder.path.resolve().name, plan.n_agents
+    parts, counts = verdict_blocks(of, plan), CallCounts(plan, of.said.measured)
+    rows: Rows = partial(_again, parts)
+    result = None
+    if target == JUDGES:
+        result = answers_for(folder.read_verdicts(folder.read_plan()), target)
+        rows = partial(_rows_of, result, of.said.measured)
+    with trials_by_item(rows, plan, folder.path, calls=counts) as trials:
+        sums = tallied(trials.blocks(), plan, trials.apart, plan.split)
+        model = ClippedLinear().fit(sums.symmetric)
+        if result is None and _need_all(trials, target):
+            result = folder.read_verdicts(folder.read_plan())
+        found, component = _by_trials(trials, sums, result, target), model.component_
+        if found is not None:
+            component = agent_components(*np.nonzero(sums.linked), n_agents=K, n_items=plan.n_items)
+        else:
+            less = sums.apart.clean_rate if plan.independent == "pooled" else 0.0
+            answers = partial(_answers, trials.blocks, drawn=plan.independent == "twin", less=less)
+            found = fitted_abilities(model, sums.symmetric, answers, fpr=sums.apart.rate, target=target)
+        found = over_judges(found, result)
+        more = PairTotals.of(_paired(partial(trials.blocks, with_more=True)), K) if trials.asked_more else None
+        usd = nan if of.said.usd_tried is None else of.said.usd_tried
+        tables = analyse(
+            sums,
+            AllAnswers(partial(_paired, trials.blocks), sums.pairs.totals, more),
+            model,
+            found,
+            component=component,
+            split=plan.split,
+            calls=counts.facts(models=of.said.models, usd_tried=usd),
+            warnings=warnings_of(of.said.warnings, trials.yeses.alarms(), plan, message=model.message_),
+            rules=rules,
+            groups=groups,
+            growth=None if result is None else extension_facts(result, found),
+        )
+        with folder.fitting() as fresh:
+            if rates or len(of) < TRIALS_WITH_RATES:
+                fresh.write_rates_of_items(((block.start, block.rates) for block in trials.blocks()), plan)
+            if says_moves(plan, len(of)):
+                write_moves(fresh, result or folder.read_verdicts(folder.read_plan()), run)
+            signed = judged_parts(plan, of.said.judge, of.said.models, digest=of.said.plan_digest, n_trials=len(of))
+            tables.write(fresh, sign(tables.facts, signed), run=run)
+    return tables
 
 
-def _by_size(folder: RunFolder, target: Target | None, rules: PartnerRules | None) -> Engine:
-    if not all(map(folder.has, JUDGED)) or folder.n_judged() < TRIALS_FOR_BLOCKS:
-        return "arrays"
-    rules = rules or remembered(folder) or PartnerRules()
-    return "arrays" if left_to_arrays(folder.read_plan_alone(), target_of(folder, target), rules) else "blocks"
+def fit_imported(folder: RunFolder, *, target: Target, rules: PartnerRules) -> Analysis:
+    """The same of a run of which only rates are known. Raises: as `fit_judged`."""
+    rates = folder.read_rates()
+    blocks, K = [RateBlock(0, rates, rates, None)], rates.n_agents
+    # rates are less what they are less already: no arm is known
+    sums = tallied(blocks, rates, ApartSums(np.zeros(K), np.zeros(K), 0, 0.0, 0.0, 0, 0.0), None)
+    model = ClippedLinear().fit(sums.symmetric)
+    answers = partial(_answers, lambda: blocks, drawn=False, less=0.0)
+    found = fitted_abilities(model, sums.symmetric, answers, fpr=pooled_fpr(rates), target=target)
+    notes = [Finding("import", note) for note in folder.read_notes()]
+    tables = analyse(
+        sums,
+        AllAnswers(lambda: _paired(lambda: blocks), sums.pairs.totals),
+        model,
+        found,
+        component=model.component_,
+        split=None,
+        calls=None,
+        warnings=[*notes, Finding("fit", model.message_)] if model.message_ else notes,
+        rules=rules,
+        groups={agent.id: agent.group for agent in folder.read_pool().agents},
+    )
+    with folder.fitting() as fresh:
+        fresh.write_rates(rates)
+        tables.write(fresh, sign(tables.facts, {"imported_rates": rates.digest[:12]}), run=folder.path.resolve().name)
+    return tables
+
+
+def _in_slots(trials: TrialsByItem) -> bool:
+    """Whether plain means rank, as `abilities_of` decides it of a plan that is neither searched nor extended."""
+    return bool(trials.plan.split.train.all()) and trials.slots is not None and few_lost(*trials.slots)
+
+
+def _need_all(trials: TrialsByItem, target: Target) -> bool:
+    """Whether blocks of items do not tell it all: rounds of a search, placed agents, slots."""
+    searched, extended = trials.plan.design == Adaptive.name, bool(extensions_of(trials.plan).steps)
+    return searched or extended or (target == "these-items" and _in_slots(trials))
+
+
+def _again(parts: Sequence[TrialBlock]) -> Iterator[TrialBlock]:
+    return (part.again() for part in parts)
+
+
+def _rows_of(result: Verdicts, measured: Iterable[str]) -> list[Mapping[str, NDArray[Any]]]:
+    """All rows at once, as `verdict_blocks` has them."""
+    names = ("answer", "hard", "missing", *measured)
+    return [result.plan.trials.columns() | {name: getattr(result, name) for name in names}]
+
+
+def _by_trials(trials: TrialsByItem, sums: Tallied, result: Verdicts | None, target: Target) -> Abilities | None:
+    """Abilities where trials in slots rank, as `abilities_of`; None where a fit does."""
+    if result is not None:
+        return abilities_of(result, target=target)
+    if not _in_slots(trials):
+        return None
+    of = means(trials.blocks(), sums)
+    method = METHODS[target] if of.enough else "none: fewer than 3 agents have trials in 2 items"
+    if not sums.apart.n_trials:
+        method += "; FPR taken as 0: no independent trial answered"
+    return Abilities(of.ability, of.covariance, of.n_trials.astype(np.int32), of.fpr, TRIALS, method, target)
+
+
+def _answers(blocks: Callable[[], Iterable[RateBlock]], *, drawn: bool, less: float) -> Iterator[PairBlock]:
+    """What `answers_of` gives, block by block. less: the rate that is taken off where pairs have none of their own."""
+    for block in blocks():
+        for one in answers_of(block.clean, block.split, drawn=drawn)():
+            yield one._replace(value=one.value - less) if less else one
+
+
+def _paired(blocks: Callable[[], Iterable[RateBlock]]) -> Iterator[PairBlock]:
+    return (paired_answers(block.rates, block.split) for block in blocks())
 
 
 JUDGED = ("plan.parquet", "verdicts.parquet")
@@ -79,5 +202,5 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     folder.write_pool(PoolSummary.of_import(results.agents, results.rates.item_ids, source=str(path)))
     folder.write_rates(results.rates)
     folder.write_notes(results.notes)
-    fit_run(folder)
+    fit_imported(folder, target=folder.target, rules=partner_rules(folder, results.agents, None))
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)

@@ -29,7 +29,6 @@ from youden.nouns import (
     MAX_MISSING,
     CallFacts,
     Cost,
-    Finding,
     Json,
     PartnerRules,
     Plan,
@@ -312,54 +311,25 @@ def _books(planned: PlannedRun) -> Books | None:
 
 
 @step("fit")
-def fit_run(folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None) -> Analysis:
+def fit_run(
+    folder: RunFolder, *, target: Target | None = None, rules: PartnerRules | None = None, rates: bool = False
+) -> Analysis:
     """Tally, score, fit and rank what a run's folder holds, and write every table that follows.
 
     target: what intervals are about, remembered in config.yaml; None for what the folder says, and else items like these.
     rules: whose word counts in the rankings beside the plain one, remembered likewise; None for what the folder says.
+    rates: write rates.parquet however large the run is.
 
     Raises: StatisticsError where the rules cannot be kept, before anything is written;
     RunFolderError where neither verdicts.parquet nor rates.parquet is there.
     """
-    from youden.protocol.blocks import without_follow_ups
-    from youden.protocol.scores import tally
-    from youden.run.analysis import analyse, judged_parts, sign
-    from youden.run.over_judges import answers_for
-    from youden.run.what_moves import write_moves
+    from youden.run.fitting import fit_imported, fit_judged
 
-    agents = folder.read_pool().agents
-    groups = {agent.id: agent.group for agent in agents}
-    rules = partner_rules(folder, agents, rules)
+    rules = partner_rules(folder, folder.read_pool().agents, rules)
     target = target_of(folder, target)
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
-        plan = folder.read_plan()
-        result = answers_for(folder.read_verdicts(plan), target)
-        rates = tally(without_follow_ups(result))
-        parts = judged_parts(plan, result.judge, result.models, digest=plan.digest, n_trials=len(plan))
-        analysis = analyse(
-            rates,
-            split=plan.split,
-            result=result,
-            groups=groups,
-            target=target,
-            rules=rules,
-        )
-    else:
-        rates, result = folder.read_rates(), None
-        parts = {"imported_rates": rates.digest[:12]}
-        analysis = analyse(
-            rates,
-            groups=groups,
-            warnings=tuple(Finding("import", note) for note in folder.read_notes()),
-            target=target,
-            rules=rules,
-        )
-    with folder.fitting() as fresh:
-        fresh.write_rates(rates)
-        if result is not None:
-            write_moves(fresh, result, folder.path.resolve().name)
-        analysis.write(fresh, sign(analysis.facts, parts), run=folder.path.resolve().name)
-    return analysis
+        return fit_judged(folder, target=target, rules=rules, rates=rates)
+    return fit_imported(folder, target=target, rules=rules)
 
 
 def target_of(folder: RunFolder, wanted: Target | None) -> Target:

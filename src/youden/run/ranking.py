@@ -1,5 +1,4 @@
-"""What is estimated from a run's answers, each thing once, and the ranking it supports: abilities, the places they
-allow, and what a reader has to know.
+"""The ranking that answers in memory support: abilities, the places they allow, and what a reader has to know.
 
 Predictions, link tables and curl are not made here: `analyse` makes them for a run's folder.
 """
@@ -7,8 +6,6 @@ Predictions, link tables and curl are not made here: `analyse` makes them for a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -17,16 +14,15 @@ import numpy as np
 import pandas as pd
 
 from youden.data.folder.run_folder import RunFolder
-from youden.nouns import INDEPENDENT, Finding, Plan, Rates, RunFacts, Scores, Split, Target, Verdicts
+from youden.nouns import INDEPENDENT, Finding, Plan, Rates, RunFacts, Target, Verdicts
 from youden.nouns.pool import Ids
 from youden.protocol.blocks import without_follow_ups
-from youden.protocol.scores import holdout_scores, pooled_fpr, tally, train_scores
+from youden.protocol.scores import tally
 from youden.run.ability import Abilities, Groups, choice_of, ranking_table, told_apart
-from youden.run.estimators import abilities_of, answers_of, fit_rates, fitted_abilities
+from youden.run.estimators import abilities_of, fit_rates
 from youden.run.extended import learned_from
 from youden.run.over_judges import answers_for, over_judges
-from youden.run.standings import answers_with_follow_ups, standing_findings, standings_of, with_standings
-from youden.stats.additive.clipped_linear import ClippedLinear
+from youden.run.standings import AllAnswers, standing_findings, standings_of, with_standings
 from youden.stats.additive.observed_cells import agent_components, disconnected
 from youden.stats.trials.comparisons import Differences
 from youden.stats.trials.false_positives import Alarm, false_positive_alarms
@@ -61,12 +57,11 @@ def rank(
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
-    asked_more = answers_with_follow_ups(result)
-    result = answers_for(without_follow_ups(result), target)
-    rates = tally(result)
-    found, component, message = _ranked(result, rates, target)
+    result = answers_for(result, target)
+    answers, result = AllAnswers.of(result), without_follow_ups(result)
+    found, component, message = _ranked(result, target)
     apart = told_apart(found, component=component)
-    made = standings_of(rates, found, split=plan.split, component=component, asked_more=asked_more)
+    made = standings_of(answers, found, plan.agent_ids, component=component)
     table = ranking_table(found, plan.agent_ids, apart=apart, groups=groups)
     table = with_standings(table, made, plan.agent_ids)
     table.attrs["best"] = None if apart.best is None else plan.agent_ids[apart.best]
@@ -108,7 +103,7 @@ def read_run(path: str | PathLike[str]) -> Run:
 def differences_of(result: Verdicts, *, target: Target) -> Differences:
     """Who is told apart from whom in the ranking of `rank`. Raises: as `rank`."""
     result = answers_for(without_follow_ups(result), target)
-    found, component, _ = _ranked(result, tally(result), target)
+    found, component, _ = _ranked(result, target)
     return told_apart(found, component=component)
 
 
@@ -118,13 +113,13 @@ def differences_of_rates(rates: Rates, *, target: Target) -> Differences:
     return told_apart(found, component=model.component_)
 
 
-def _ranked(result: Verdicts, rates: Rates, target: Target) -> tuple[Abilities, Ids, str]:
+def _ranked(result: Verdicts, target: Target) -> tuple[Abilities, Ids, str]:
     """Abilities, the components of their agents, and what is wrong with these."""
     found = abilities_of(result, target=target)
     if found is not None:
         component = components_of(result)
         return over_judges(found, result), component, disconnected(component)
-    _, model, found = fit_rates(rates, result.plan.split, target=target)
+    _, model, found = fit_rates(tally(result), result.plan.split, target=target)
     return over_judges(found, result), model.component_, model.message_
 
 
@@ -170,47 +165,4 @@ def _alarm(alarm: Alarm, plan: Plan) -> Finding:
     )
     return Finding(
         "alarm", said, agents=agents, facts={"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Estimated:
-    """What is estimated from the answers, each thing once.
-
-    scores: symmetric ones, for training; found: what ranks; component: int32[K], which agents are linked; apart: who is told
-    apart.
-    """
-
-    split: Split | None
-    scores: Scores
-    holdout: Scores | None
-    model: ClippedLinear
-    found: Abilities
-    component: Ids
-
-    @cached_property
-    def apart(self) -> Differences:
-        return told_apart(self.found, component=self.component)
-
-
-def learn(
-    rates: Rates,
-    *,
-    split: Split | None = None,
-    result: Verdicts | None = None,
-    target: Target = "items-like-these",
-) -> Estimated:
-    """Scores, fit and abilities from rates; with `result`, the trials themselves rank a cyclic plan."""
-    scores = train_scores(rates, split)
-    model = ClippedLinear().fit(scores)
-    by_trials = abilities_of(result, target=target) if result is not None else None
-    found = by_trials or fitted_abilities(model, scores, answers_of(rates, split), fpr=pooled_fpr(rates), target=target)
-    component = components_of(result) if by_trials and result is not None else model.component_
-    return Estimated(
-        split=split,
-        scores=scores,
-        holdout=holdout_scores(rates, split) if split is not None and split.n_holdout else None,
-        model=model,
-        found=over_judges(found, result),
-        component=component,
     )

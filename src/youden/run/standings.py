@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from youden.engines.block_sums import paired_answers
 from youden.errors import StatisticsError
 from youden.nouns import (
     FOLLOW_UP,
@@ -22,8 +23,6 @@ from youden.nouns import (
     PartnerRules,
     Plan,
     Pool,
-    Rates,
-    Split,
     StandingFacts,
     StandingMove,
     StandingName,
@@ -31,14 +30,24 @@ from youden.nouns import (
     Verdicts,
 )
 from youden.nouns.facts import STANDING
-from youden.nouns.pool import Floats, Ids, Positions, freeze
+from youden.nouns.pool import Ids, Positions
 from youden.protocol.blocks import without_follow_ups
 from youden.protocol.independent import with_more
 from youden.protocol.scores import tally
 from youden.run.ability import Abilities, ranking_table, told_apart
 from youden.run.partner_rules import family_labels
-from youden.stats.robust.linked_agents import Linked, linked_pairs, pair_means
-from youden.stats.robust.partner_weights import Partners, all_partners, group_balanced, panel, reweighted
+from youden.stats.additive.trial_fit import Blocks
+from youden.stats.base.clusters import CentredCovariance
+from youden.stats.partners import (
+    Linked,
+    PairTotals,
+    Partners,
+    all_partners,
+    group_balanced,
+    linked_pairs,
+    panel,
+    reweighted,
+)
 from youden.stats.trials.comparisons import Differences, tied_places
 from youden.streams import stream
 
@@ -108,20 +117,6 @@ def leader_words(name: StandingName, plain: Differences, other: Differences, ids
     return ""
 
 
-@dataclass(frozen=True, eq=False)
-class PairedAnswers:
-    """What may be learned from, a row an ordered pair on an item: int32[T] each, value float[T], weight float[T], its answers."""
-
-    first: Ids
-    second: Ids
-    item: Ids
-    value: Floats
-    weight: Floats
-
-    def __post_init__(self) -> None:
-        freeze([self.first, self.second, self.item, self.value, self.weight])
-
-
 class MadeStanding(NamedTuple):
     """A ranking beside the plain one; found and apart are None where there is none, then `facts.message` says why."""
 
@@ -131,56 +126,47 @@ class MadeStanding(NamedTuple):
     facts: StandingFacts
 
 
-def paired_answers(rates: Rates, split: Split | None = None) -> PairedAnswers:
-    """Answers of pairs less their own FPR, where they have one; rows that touch a held-out cell are left out."""
-    used = rates.n_paired > 0
-    if split is not None:
-        used &= split.train[rates.first, rates.item] & split.train[rates.second, rates.item]
-    own_rate = rates.fpr if rates.independent == "twin" else np.zeros(len(rates))
-    value = rates.tpr - np.nan_to_num(own_rate)
-    return PairedAnswers(
-        rates.first[used], rates.second[used], rates.item[used], value[used], rates.n_paired[used].astype(np.float64)
-    )
-
-
-def answers_with_follow_ups(result: Verdicts | None) -> PairedAnswers | None:
-    """The answers of a run with those of pairs that were asked more; None where none was."""
-    if result is None or not result.plan.n_follow_ups:
-        return None
-    return paired_answers(tally(result), result.plan.split)
-
-
-def links_of(of: PairedAnswers, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> Linked:
+def links_of(of: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()) -> Linked:
     """Pairs that agree far beyond their abilities. clones: agents that are linked whatever the answers say."""
     known = np.zeros((len(agent_ids), len(agent_ids)), dtype=np.bool_)
     at = {agent: n for n, agent in enumerate(agent_ids)}
     for cluster in clones:
         members = [at[agent] for agent in cluster if agent in at]
         known[np.ix_(members, members)] = True
-    return linked_pairs(
-        pair_means(of.first, of.second, of.item, of.value, weight=of.weight, n_agents=len(agent_ids)), known=known
-    )
+    return linked_pairs(of.means, known=known)
+
+
+class AllAnswers(NamedTuple):
+    """A run's answers, block by block, each time `blocks` is called, and their sums. more: the sums with those of pairs that were
+    asked more, which links are told from; None where none was."""
+
+    blocks: Blocks
+    totals: PairTotals
+    more: PairTotals | None = None
+
+    @classmethod
+    def of(cls, result: Verdicts) -> AllAnswers:
+        """Of answers in memory."""
+        split, K = result.plan.split, result.plan.n_agents
+        block = paired_answers(tally(without_follow_ups(result)), split)
+        more = None
+        if result.plan.n_follow_ups:
+            more = PairTotals.of([paired_answers(tally(result), split)], K)
+        return cls(lambda: [block], PairTotals.of([block], K), more)
 
 
 def standings_of(
-    rates: Rates,
-    found: Abilities,
-    *,
-    component: Ids,
-    split: Split | None = None,
-    rules: PartnerRules | None = None,
-    asked_more: PairedAnswers | None = None,
+    answers: AllAnswers, found: Abilities, ids: Sequence[str], *, component: Ids, rules: PartnerRules | None = None
 ) -> tuple[MadeStanding, ...]:
     """The robust ranking always, the family-balanced and the trusted one where the rules name families or a panel.
 
-    asked_more: answers that links are told from, where suspected pairs were asked more than `rates` hold.
     One that cannot be made says why; `check_rules` refuses beforehand what the rules alone show to be impossible.
 
     Raises: StatisticsError where the ranking that the rules put at the head cannot be made: [everything-linked], [partners-none].
     """
-    rules, ids = rules or PartnerRules(), rates.agent_ids
-    fit = _Fit(paired_answers(rates, split), found, ids, component)
-    linked = links_of(asked_more or fit.answers, ids, clones=rules.clones)
+    rules = rules or PartnerRules()
+    fit = _Fit(answers, found, ids, component)
+    linked = links_of(answers.more or answers.totals, ids, clones=rules.clones)
     made = [fit.standing("robust", _names(linked.cluster, ids), lambda: _robust_partners(linked.cluster))]
     if rules.families:
         label = family_labels(rules.families, ids)
@@ -208,7 +194,7 @@ def _robust_partners(cluster: Ids) -> Partners:
 class _Fit:
     """What all rankings beside the plain one are made from."""
 
-    answers: PairedAnswers
+    answers: AllAnswers
     found: Abilities
     ids: Sequence[str]
     component: Ids
@@ -230,7 +216,7 @@ class _Fit:
         return MadeStanding(name, moved, apart, StandingFacts(groups, best, int(apart.above.sum()), moves, leader))
 
 
-def moved_abilities(of: PairedAnswers, found: Abilities, partners: Partners) -> Abilities:
+def moved_abilities(of: AllAnswers, found: Abilities, partners: Partners) -> Abilities:
     """`found`, moved by what the weights of `partners` change in an additive fit; errors grow as they do there.
 
     Raises: StatisticsError [partners-none], [cluster-agents].
@@ -239,18 +225,13 @@ def moved_abilities(of: PairedAnswers, found: Abilities, partners: Partners) -> 
     everybody = all_partners(n_agents)
     if np.array_equal(partners.weight, everybody.weight):
         return found
-    n_items = int(of.item.max(initial=-1)) + 1
-
-    def fit(counted: Partners) -> tuple[Floats, Floats, Floats]:
-        made = reweighted(of.first, of.second, of.item, of.value, weight=of.weight, partners=counted, n_items=n_items)
-        return made.ability, made.covariance.covariance, made.covariance.freedom
-
-    plain, plain_covariance, _ = fit(everybody)
-    other, covariance, freedom = fit(partners)
-    was = np.sqrt(np.diag(found.covariance.covariance) / np.diag(plain_covariance))
-    scaled = type(found.covariance)(covariance * was[:, None] * was, np.fmin(freedom, found.covariance.freedom))
+    plain, other = (reweighted(of.blocks, of.totals, counted) for counted in (everybody, partners))
+    was = np.sqrt(np.diag(found.covariance.covariance) / np.diag(plain.covariance.covariance))
+    scaled = CentredCovariance(
+        other.covariance.covariance * was[:, None] * was, np.fmin(other.covariance.freedom, found.covariance.freedom)
+    )
     return found._replace(
-        ability=found.ability + (other - plain),
+        ability=found.ability + (other.ability - plain.ability),
         covariance=scaled,
         method=f"{found.method}; partners weighted, errors in proportion",
         by_item=None,
@@ -303,7 +284,8 @@ def follow_up(result: Verdicts, pool: Pool, ask: Ask, *, share: float) -> Verdic
     rng, left = stream("follow-ups", result.plan.seed), int(share * len(result.plan))
     while left >= EACH:
         plan = result.plan
-        found = links_of(paired_answers(tally(result), plan.split), plan.agent_ids)
+        so_far = [paired_answers(tally(result), plan.split)]
+        found = links_of(PairTotals.of(so_far, plan.n_agents), plan.agent_ids)
         trials = _trials(plan, most_suspected(found, left // EACH), rng)
         if not len(trials):
             break

@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
-from youden.nouns import PAIRED, Verdicts
+from youden.nouns import PAIRED, Plan, Verdicts
 from youden.nouns.results import MovingPart, Part, WhatMoves
 from youden.run.ability import TrialMean
 from youden.run.over_judges import judges_of, learned, spread_of
@@ -37,10 +37,15 @@ def write_moves(folder: RunFolder, result: Verdicts, run: str) -> None:
     """What a fit says of the answers it ranked; nothing where they are too many to look at on the way, or too few."""
     plan = result.plan
     shown = 1 if plan.trials.first_repeat is None else int(plan.trials.first_repeat.max(initial=1))
-    on_an_item = min(plan.n_agents * shown, 2 * len(plan) // max(plan.n_items, 1) + 1)
-    if len(plan) * on_an_item**2 < MOST_NUMBERS:
+    if says_moves(plan, len(plan), shown=shown):
         with suppress(YoudenError):
             folder.write_moves(what_moves(result, run))
+
+
+def says_moves(plan: Plan, n_trials: int, *, shown: int = 1) -> bool:
+    """Whether so many trials are few enough. shown: responses that an agent shows of an item, at most."""
+    on_an_item = min(plan.n_agents * shown, 2 * n_trials // max(plan.n_items, 1) + 1)
+    return n_trials * on_an_item**2 < MOST_NUMBERS
 
 
 def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> WhatMoves:

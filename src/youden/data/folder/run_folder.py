@@ -162,7 +162,7 @@ class RunFolder:
 
     def read_plan_alone(self) -> Plan:
         """The plan without its trials."""
-        return trial_tables.read_plan_alone(self.file("plan.parquet"))
+        return trial_tables.read_plan_alone(self.file("plan.parquet")).plan
 
     def n_judged(self) -> int:
         """How many trials the verdicts answer, by what their files say of themselves."""
@@ -170,7 +170,8 @@ class RunFolder:
 
     def judged_files(self) -> JudgedFiles:
         """The plan without its trials, and the table of its verdicts, no row of which is read yet."""
-        return JudgedFiles(self.read_plan_alone(), trial_tables.read_verdict_table(self.file("verdicts.parquet")))
+        plan, digest = trial_tables.read_plan_alone(self.file("plan.parquet"))
+        return JudgedFiles(plan, trial_tables.read_verdict_table(self.file("verdicts.parquet"), of=digest))
 
     def judged_plan(self) -> str:
         """The digest of the plan whose answers verdicts.parquet holds."""

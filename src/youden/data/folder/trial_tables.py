@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,7 @@ class _PlanSaid(Said):
     agents: tuple[str, ...]
     items: tuple[str, ...]
     split: _Split
+    digest: str
 
 
 _IN_OTHER_WORDS = ("trials", "n_agents", "n_items", "agent_ids", "item_ids")
@@ -106,6 +107,7 @@ def write_plan(path: Path, plan: Plan) -> None:
             train=_packed(split.train),
             holdout=_packed(split.holdout),
         ),
+        digest=plan.digest,
     )
     write_table(
         path, encoded(_asked(plan.trials.columns()), plan.trials.columns(), _names(plan)), said, cuts=cuts_of(plan)
@@ -124,9 +126,17 @@ def _asked(names: Container[str]) -> Sequence[TableColumn]:
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
 
-def read_plan_alone(path: Path) -> Plan:
+class PlanAlone(NamedTuple):
+    """A plan without its trials, and the digest that it has with them."""
+
+    plan: Plan
+    digest: str
+
+
+def read_plan_alone(path: Path) -> PlanAlone:
     """The plan without its trials. Raises: RunFolderError."""
-    return _plan(path, read_said(path, PlanSaid), Trials.concat([]))
+    said = read_said(path, PlanSaid)
+    return PlanAlone(_plan(path, said, Trials.concat([])), said.digest)
 
 
 def _plan(path: Path, said: _PlanSaid, trials: Trials) -> Plan:
@@ -179,14 +189,8 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     """The verdicts on `plan`. Raises: RunFolderError, also where the file answers another plan."""
-    table = read_verdict_table(path)
+    table = read_verdict_table(path, of=plan.digest)
     said = table.said
-    if said.plan_digest != plan.digest or len(table) != len(plan):
-        raise RunFolderError(
-            f"{path} answers another plan: {len(table)} trials of plan {said.plan_digest[:12]}, while plan.parquet holds "
-            f"{len(plan)} of {plan.digest[:12]}. Judge this plan with `youden judge CONFIG`; the store keeps what is paid for.",
-            slug="run-other-plan",
-        )
     there = [column for column in ANSWERS if column not in _MEASURES or column.name in said.measured]
     answers = table.read(there, {"models": said.models})
     jury = [*takewhile(lambda column: column.name in table.names, map(vote_column, count(1)))]
@@ -201,9 +205,16 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     )
 
 
-def read_verdict_table(path: Path) -> Table[VerdictsSaid]:
-    """The verdicts at `path`, no row of which is read yet. Raises: RunFolderError."""
-    return read_table(path, VerdictsSaid)
+def read_verdict_table(path: Path, *, of: str) -> Table[VerdictsSaid]:
+    """The verdicts on the plan with the digest `of`, no row of which is read yet. Raises: RunFolderError, as `read_verdicts`."""
+    table = read_table(path, VerdictsSaid)
+    if table.said.plan_digest != of:
+        raise RunFolderError(
+            f"{path} answers another plan, {table.said.plan_digest[:12]}, than plan.parquet holds, {of[:12]}. Judge this plan "
+            "with `youden judge CONFIG`; the store keeps what is paid for.",
+            slug="run-other-plan",
+        )
+    return table
 
 
 def read_verdicts_said(path: Path) -> VerdictsSaid:

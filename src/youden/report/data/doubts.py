@@ -19,7 +19,7 @@ from youden.report.data.grids import binned, edges
 from youden.report.data.summary import Summary
 from youden.stats.base.clusters import effects_of_pairs
 from youden.stats.base.metrics import ranks
-from youden.stats.robust.linked_agents import Linked, PairMeans, linked_pairs
+from youden.stats.partners import Linked, PairMeans, linked_pairs
 
 FEWEST = 5
 """With fewer agents a rank correlation says nothing."""

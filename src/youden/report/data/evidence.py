@@ -12,7 +12,7 @@ from youden.errors import YoudenError
 from youden.nouns import Pool, Scores, Verdicts
 from youden.nouns.pool import Bools, Floats
 from youden.report.data.answer_blocks import Predictions, TrialSource, trials_on_disk
-from youden.stats.robust.linked_agents import PairMeans
+from youden.stats.partners import PairMeans
 
 
 @dataclass(frozen=True, eq=False)
