@@ -83,7 +83,7 @@ def test_in_ten_seconds_the_first_screen_says_who_is_best_how_sure_by_which_judg
         said = screen(browser)
         for expected in (
             "Take telegraphic. No other agent is better by more than",
-            "As good may be: key-figures",
+            "May be as good: key-figures",
             "Judged by lexical",
             "8,448 calls, $0.00",
             "12 agents",

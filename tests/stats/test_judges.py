@@ -235,7 +235,7 @@ def test_compare_says_whom_each_run_takes_and_whether_they_agree(tmp_path: Path)
         replace(facts, choice=replace(facts.choice, agents=(first,), as_good=(second,), within=0.02))
     )
     same = said(replace(facts.choice, agents=(first,), as_good=(third,), within=0.05))
-    assert f"By one: Take {first}. No other agent is better by more than 0.020 (95%). As good may be: {second}." in same
+    assert f"By one: Take {first}. No other agent is better by more than 0.020 (95%). May be as good: {second}." in same
     assert f"The choices agree: {first}." in same
     other = said(replace(facts.choice, agents=(second,), as_good=(first, third), within=0.05))
     assert f"The choices differ. By every run, as good may be: {first}, {second}." in other

@@ -153,7 +153,7 @@ def run_command(
     """Rank the agents of CONFIG, from its pool to report.html.
 
     The plan and its cost are shown before anything is asked. The same command resumes a run that was stopped. The last line says
-    who won, or what would tell, and where the report is, which says the rest.
+    who won, or what would settle it, and where the report is, which says the rest.
 
     Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
@@ -258,7 +258,7 @@ def judge_command(
     worker: bool,
     as_json: bool,
 ) -> None:
-    """Ask the judge what CONFIG plans and nobody answered yet.
+    """Ask the judge what CONFIG plans and has no answer yet.
 
     The plan and its cost are shown first. Answers go to the store as they come; the same command resumes where it was, also
     while a batch is under way at the provider. Writes verdicts.parquet into the run's folder.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="What labels are for: to find the best agent, or to know all of them.",
 )
 @options.of_labels
-@click.option("--show-agents", is_flag=True, help="Name the agents. Who labels is blind to them otherwise.")
+@click.option("--show-agents", is_flag=True, help="Name the agents. Without it, whoever labels does not see them.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws items, ids and the order."
 )
@@ -52,13 +52,13 @@ def label_command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Which answers of RUN to label next.
+    """Say which answers of RUN to label next.
 
     Writes a table for whoever labels: an id, the prompt, the answer, the other agents' answers to the item, and an empty column
     `label`, in random order and without agents' names. Whose answers they are, and with what probability each was drawn, stands
     in the .json beside it: keep both together. Fill in 0 or 1, grades, or win, tie and loss; leave out what you cannot tell.
 
-    Labels that are there (--labels) count: no answer is chosen twice. Given an agent, items are drawn at random.
+    Labels that are there (--labels) count: no answer is chosen twice. Of each agent, items are drawn at random.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.practice.quality import read_answers
@@ -92,7 +92,7 @@ def quality_command(
     scale: tuple[float, float] | None,
     as_json: bool,
 ) -> None:
-    """What labels would say of RUN's agents, from few of them.
+    """Estimate what labels would say of RUN's agents, from a few.
 
     Quality is what a label would say of an agent on average, by few labels and ability together.
 

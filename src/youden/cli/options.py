@@ -147,7 +147,7 @@ quiet = click.option("--quiet", is_flag=True, help="Print the ranking's table an
 verbose = click.option(
     "--verbose",
     is_flag=True,
-    help="Say all there is to the plan and the ranking, as the report does; else a few lines.",
+    help="Say everything about the plan and the ranking, as the report does. Without it: a few lines.",
 )
 
 retry_failed = click.option(

@@ -213,8 +213,8 @@ def doctor_command(judge: str | None, as_json: bool) -> int:
     asked.
 
     JUDGE is a name in configs/judges/, a path that ends in .yaml, or a model such as gpt-4o or anthropic/NAME. It is sent one
-    call: key, reachability, model served, parse, log-probabilities, price and latency. A model that turns a request for
-    log-probabilities down is sent a second call without it. Exit codes: 0 usable, warnings or not; 2 not usable.
+    call: key, reachability, model served, parse, log-probabilities, price and latency. A model that refuses
+    log-probabilities is sent a second call without them. Exit codes: 0 usable, warnings or not; 2 not usable.
     """
     if judge is None:
         _installed(as_json=as_json)
@@ -279,8 +279,8 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked.
 
     Where the config is there already it stays, and what came to POOL since is taken: new agents, items and responses. Nothing
-    goes; an answer that is another one now is said. A run that was judged keeps its pool: the grown one gets a folder of its own,
-    and the command by which it joins is named with its cost.
+    is removed, and answers that changed are named. A run that was judged keeps its pool: the grown one gets a folder of its own,
+    and the command by which it joins the run is named with its cost.
     """
     from youden.pools.first_config import find_pool, write_first_config
 

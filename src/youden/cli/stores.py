@@ -126,7 +126,7 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
 )
 @options.json
 def salvage_command(store: Path, out: Path, as_json: bool) -> None:
-    """Save the answers that stand whole in a damaged STORE.
+    """Save the answers that are whole in a damaged STORE.
 
     STORE is a verdicts.db. It is left as it is. Put NEW in its place (or name it under `store:`) and run the same again: what
     could not be saved is asked again.

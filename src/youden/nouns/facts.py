@@ -470,7 +470,7 @@ class ChoiceFacts:
         bound = "No other agent is better" if n == 1 else f"None of them is behind the best {n}"
         return (
             f"{first}. {bound} by more than {self.within:.3f} ({self.level:.0%}). "
-            f"As good may be: {', '.join(others[:3])}{more}."
+            f"May be as good: {', '.join(others[:3])}{more}."
         )
 
     @property
@@ -480,7 +480,7 @@ class ChoiceFacts:
         if len(self.agents) > 1:
             return said
         if self.as_good and self.regret is not None:
-            said += f" It is {self.regret:.3f} behind the best on average."
+            said += f" {self.agents[0]} is {self.regret:.3f} behind the best on average."
         return f"{said} Its ability, allowing for its having come first: {self.low:.3f} … {self.high:.3f}."
 
 
