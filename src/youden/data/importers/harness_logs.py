@@ -197,16 +197,9 @@ def _text(content: Json) -> str | None:
 
 def _prompt(given: Json) -> str | None:
     if isinstance(given, list):
-        return "\n\n".join(_iterate(given)) or None
+        said = (_text(inner(message, "content")) for message in given if inner(message, "role") == "user")
+        return "\n\n".join(filter(None, said)) or None
     return given if isinstance(given, str) else None
-
-
-def _iterate(messages: list[Json]) -> Iterator[str]:
-    for message in messages:
-        if inner(message, "role") == "user":
-            text = _text(inner(message, "content"))
-            if text:
-                yield text
 
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,20 +50,19 @@ def call_of(name: Json, arguments: Json) -> str:
     'call book(room="A 1", hours=2)'
     """
     given = _parsed(arguments)
-    if isinstance(given, dict):
-        said = ", ".join(f"{key}={as_text([value])[1:-1]}" for key, value in given.items())
-    else:
-        said = "" if given is None else as_text(given)
-    return f"call {as_text(name)}({said})"
+    named = (
+        [f"{key}={as_text([value])[1:-1]}" for key, value in given.items()]
+        if isinstance(given, dict)
+        else [as_text(given or "")]
+    )
+    return f"call {as_text(name)}({', '.join(named)})"
 
 
 def _parsed(value: Json) -> Json:
     """What a text spells, where it is JSON."""
-    try:
-        parsed: Json = orjson.loads(value) if isinstance(value, str) else value
-    except orjson.JSONDecodeError:
-        return value
-    return parsed
+    with suppress(orjson.JSONDecodeError):
+        value = orjson.loads(value) if isinstance(value, str) else value
+    return value
 
 
 @dataclass(frozen=True)
