@@ -2,17 +2,17 @@
 
 Judge A answers a cyclic plan of 2 % of the dense calls, judge B a balanced 500 of its trials (`protocol.subsample`), and both
 go through what `youden rejudge` and `youden compare` print (`study.judge_shifts`). A yes is D ≥ ½ of the public data; each
-judge turns it round with a chance of its own ('noise': A's, B's), or, where noise is 'graded', says yes with chance D (1, .25,
-0); 'hard steps' and 'mild steps' are two judges who see one grade and draw the line for a yes elsewhere, on recorded grades and
-on 'synthetic' ones. B's yes-chance for a trial is moved by a difference of each of its agents' own (normal, 'own_sd') and, where
-a preference is planted, by c for each agent of the family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent
-of the family; 'chance': c = .1 before chances are cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left).
-'twins' are two judges who say yes with the same chances: how often ρ's interval leaves out 1, and how often all of it lies
-below the ceiling told beside it.
-`python benchmarks/rejudge.py [--twins] [--simulations 40] [--first-seed 0] [--domain NAME] [--smoke] [--shared FOLDER] [--out
-FILE]` prints JSON, and each row with its standard errors on the way; `--domain` asks that domain's rows alone. Random
-families of 10, 5 and 3 of one seed lie in each other and see the same answers, so their rows err together: 40 simulations do
-not tell .05 from .15. The smoke asks a few simulations of a few rows.
+judge turns it round with a chance of its own ('noise': A's, B's), or, where noise is 'graded', says yes with chance D (1,
+.25, 0); 'hard steps' and 'mild steps' are two judges who see one grade and draw the line for a yes elsewhere, on recorded
+grades and on 'synthetic' ones; with 'laxer steps' the second one says yes more often. B's yes-chance for a trial is moved by
+a difference of each of its agents' own (normal, 'own_sd') and, where a preference is planted, by c for each agent of the
+family. 'yes-rate': c is such that the yes-rate rises by .1 with each agent of the family; 'chance': c = .1 before chances are
+cut at 1, so that less arrives ('arrives': the rise in yes-rate that is left). 'twins' are two judges who say yes with the
+same chances: how often ρ's interval leaves out 1, and how often all of it lies below the ceiling told beside it.
+`python benchmarks/rejudge.py [--twins] [--laxer] [--simulations 40] [--first-seed 0] [--domain NAME] [--smoke] [--shared
+FOLDER] [--out FILE]` prints JSON, and each row with its standard errors on the way; `--domain` asks that domain's rows alone.
+Random families of 10, 5 and 3 of one seed lie in each other and see the same answers, so their rows err together: 40
+simulations do not tell .05 from .15. The smoke asks a few simulations of a few rows.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Case:
 STEPS = {
     "hard steps": ((0.15, 0.75, 0.95), (0.02, 0.05, 0.95)),
     "mild steps": ((0.08, 0.45, 0.95), (0.03, 0.15, 0.95)),
+    "laxer steps": ((0.02, 0.05, 0.95), (0.15, 0.75, 0.95)),
 }
 """Chances of a yes to no, little and full gain: A's, B's. Both see the same grades and draw the line for a yes elsewhere."""
 BASE = [Case(domain=domain, plant=plant) for domain in ("PubMed", "SAMSum") for plant in ("yes-rate", "none", "chance")]
@@ -80,7 +81,7 @@ OTHERS = [
 THRESHOLDS = [
     Case(domain=domain, plant=plant, family=family, own_sd=0.0, noise=noise, place=place)
     for domain in (*DOMAINS, "synthetic")
-    for noise in STEPS
+    for noise in ("hard steps", "mild steps")
     for plant, family, place in (
         ("none", 10, "strongest"),
         ("none", 4, "weakest"),
@@ -92,6 +93,9 @@ THRESHOLDS = [
     )
 ]
 
+LAXER = [
+    Case(domain=domain, plant="none", family=5, own_sd=0.0, noise="laxer steps", place="weakest") for domain in DOMAINS
+]
 TWINS = [
     Case(domain=domain, plant="none", own_sd=0.0, noise=noise)
     for domain in DOMAINS
@@ -225,11 +229,12 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--domain", choices=[*DOMAINS, "synthetic"])
     parser.add_argument("--twins", action="store_true", help="two judges that are one, alone")
+    parser.add_argument("--laxer", action="store_true", help="the weakest five before a laxer second judge, alone")
     parser.add_argument("--smoke", action="store_true", help="a few simulations of the first rows")
     parser.add_argument("--shared", type=Path, default=SHARED)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    every = TWINS if arguments.twins else THRESHOLDS + BASE + OTHERS + TWINS
+    every = TWINS if arguments.twins else LAXER if arguments.laxer else THRESHOLDS + LAXER + BASE + OTHERS + TWINS
     cases, n = (BASE[:2] + THRESHOLDS[:1], 4) if arguments.smoke else (every, arguments.simulations)
     cases = [case for case in cases if arguments.domain in (None, case.domain)]
     worlds: dict[str, World] = {}
