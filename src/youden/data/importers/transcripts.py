@@ -50,12 +50,9 @@ def call_of(name: Json, arguments: Json) -> str:
     'call book(room="A 1", hours=2)'
     """
     given = _parsed(arguments)
-    named = (
-        [f"{key}={as_text([value])[1:-1]}" for key, value in given.items()]
-        if isinstance(given, dict)
-        else [as_text(given or "")]
-    )
-    return f"call {as_text(name)}({', '.join(named)})"
+    if isinstance(given, dict):
+        given = ", ".join(f"{key}={as_text([value])[1:-1]}" for key, value in given.items())
+    return f"call {as_text(name)}({as_text(given or '')})"
 
 
 def _parsed(value: Json) -> Json:
