@@ -68,7 +68,7 @@ class _PlanSaid(Said):
     agents: tuple[str, ...]
     items: tuple[str, ...]
     split: _Split
-    digest: str
+    digest: str | None = None
 
 
 _IN_OTHER_WORDS = ("trials", "n_agents", "n_items", "agent_ids", "item_ids")
@@ -127,10 +127,10 @@ def _asked(names: Container[str]) -> Sequence[TableColumn]:
 
 
 class PlanAlone(NamedTuple):
-    """A plan without its trials, and the digest that it has with them."""
+    """A plan without its trials, and the digest that it has with them; None where the file does not say it."""
 
     plan: Plan
-    digest: str
+    digest: str | None
 
 
 def read_plan_alone(path: Path) -> PlanAlone:
