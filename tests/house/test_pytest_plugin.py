@@ -62,6 +62,8 @@ class Suite:
     def __init__(self, pytester: pytest.Pytester, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pytester, self.server, self.monkeypatch = pytester, server, monkeypatch
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        # a test written anew in the same second, as long as before, would be taken for the compiled one
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
         write_pool(make_pool(5, 8), pytester.path / "pool")
         self.file = pytester.path / "cassettes" / "mine.jsonl"
 
