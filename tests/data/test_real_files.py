@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,36 +115,45 @@ def test_alpaca_eval_and_mt_bench_arrive_whole_under_the_leaderboards_names(shar
     assert (imported.left_out, bench.left_out) == ({}, {})
 
 
-@pytest.mark.long
-def test_real_promptfoo_files_of_three_kinds_hold_the_same(tmp_path: Path) -> None:
+def promptfoo_results(place: Path, *words: str) -> list[dict[str, Any]]:
+    """The results of an eval by the real promptfoo, which is left in out.json, out.jsonl and out.csv."""
     folder = Path(tool("YOUDEN_PROMPTFOO", "promptfoo"))
     for name in ("promptfooconfig.yaml", "says.js"):
-        shutil.copy(TOOLS / "promptfoo" / name, tmp_path)
-    quiet = {"PROMPTFOO_CONFIG_DIR": str(tmp_path / "home")}
+        shutil.copy(TOOLS / "promptfoo" / name, place)
+    quiet = {"PROMPTFOO_CONFIG_DIR": str(place / "home")}
     quiet |= {f"PROMPTFOO_DISABLE_{what}": "1" for what in ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")}
-    words = [
-        "eval",
-        "--no-cache",
-        "--no-progress-bar",
-        "--no-table",
-        "-o",
-        "out.json",
-        "-o",
-        "out.jsonl",
-        "-o",
-        "out.csv",
-    ]
-    ran = subprocess.run(
-        [folder, *words], cwd=tmp_path, env=os.environ | quiet, capture_output=True, timeout=300, check=False
-    )
-    assert (tmp_path / "out.csv").is_file(), ran.stderr
-    results = json.loads((tmp_path / "out.json").read_bytes())["results"]["results"]
-    answered = sum((result.get("response") or {}).get("output") is not None for result in results)
+    outs = [word for ending in ("json", "jsonl", "csv") for word in ("-o", f"out.{ending}")]
+    command = [folder, "eval", "--no-cache", "--no-progress-bar", "--no-table", *words, *outs]
+    ran = subprocess.run(command, cwd=place, env=os.environ | quiet, capture_output=True, timeout=300, check=False)
+    assert (place / "out.csv").is_file(), ran.stderr
+    results: list[dict[str, Any]] = json.loads((place / "out.json").read_bytes())["results"]["results"]
+    return results
+
+
+def outputs(results: list[dict[str, Any]]) -> list[str]:
+    return [said["output"] for one in results if (said := one.get("response") or {}).get("output") is not None]
+
+
+@pytest.mark.long
+def test_real_promptfoo_files_of_three_kinds_hold_the_same(tmp_path: Path) -> None:
+    results = promptfoo_results(tmp_path)
+    answered = len(outputs(results))
     whole = load("promptfoo", tmp_path / "out.json")
     assert count(whole) == (6, 3, answered)
     assert whole.left_out == {"the call failed": 2} == {"the call failed": len(results) - answered}
     for ending in ("jsonl", "csv"):
         assert cells(load("promptfoo", tmp_path / f"out.{ending}")) == cells(whole)
+
+
+@pytest.mark.long
+def test_a_real_promptfoo_eval_with_three_repeats_gives_every_response(tmp_path: Path) -> None:
+    said = outputs(promptfoo_results(tmp_path, "--repeat", "3"))
+    imported = load("promptfoo", tmp_path / "out.json")
+    pool = imported.pool
+    found = [text for block in pool.blocks for text in block.ravel() if text is not None]
+    assert sorted(found) == sorted(said)
+    assert (count(imported)[:2], pool.n_responses, len(said)) == ((6, 3), 48, 48)
+    assert any("48 responses are repeats, all kept: 3 of one agent to one item" in note for note in imported.notes)
 
 
 @pytest.mark.long

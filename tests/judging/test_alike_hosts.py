@@ -30,7 +30,7 @@ os.getpid = lambda: 7
 platform.node = lambda: "node"
 os.readlink = lambda path, **k: "pid:[4026531836]" if "ns/pid" in str(path) else link(path, **k)
 pathlib.Path.read_text = lambda self, *a, **k: f"start-{number}" if self.name == "boot_id" else text(self, *a, **k)
-time.time = lambda: of_day() + 3600 * hours * (time.monotonic() - began > 3)
+time.time = lambda: of_day() + 3600 * hours * (time.monotonic() - began > 3 and not os.path.exists("clocks-hold"))
 def gone(*_):
     raise ProcessLookupError
 os.kill = gone
@@ -39,7 +39,7 @@ from youden.cli import main
 main()
 """
 STEPS = (0.0, 1.0, -1.0, 1.0, -1.0)
-"""Hours by which each host's clock is set after 3 s."""
+"""Hours by which each host's clock is set after 3 s, or once there is no file `clocks-hold` where it runs."""
 
 
 def write_cap(run: Bench, usd: float) -> None:
@@ -79,9 +79,11 @@ async def test_hosts_alike_in_all_but_their_start_pay_once_and_keep_the_cap_what
         run = await bench(tmp_path, server, size=SIZE)
         write_cap(run, cap := 60.0)
         server.goes_on.clear()
+        (hold := tmp_path / "clocks-hold").touch()
         hosts = await all_hosts(run, place)
         # a leader that finds workers who spent it all and ended begins anew, with a cap of its own
         await until(lambda: n_members(place) == HOSTS)
+        hold.unlink()
         server.goes_on.set()
         assert set(await ended(run, hosts)) == {1}
         n_first = server.n_requests

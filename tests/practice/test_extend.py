@@ -270,7 +270,7 @@ def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
         "write_verdicts",
         pytest.param("write_pool", marks=pytest.mark.slow),
         "write_config",
-        pytest.param("write_rates", marks=pytest.mark.slow),
+        pytest.param("write_rates_of_items", marks=pytest.mark.slow),
     ],
 )
 def test_killed_between_its_files_the_same_command_goes_on_and_pays_for_nothing_twice(

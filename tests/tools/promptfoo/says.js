@@ -1,4 +1,5 @@
-// A provider without a network: it says its words about the prompt, and fails where it is told to.
+// A provider without a network: it says its words about the prompt, never twice the same, and fails where it is told to.
+let calls = 0;
 module.exports = class {
   constructor(options) {
     this.config = options.config;
@@ -8,6 +9,6 @@ module.exports = class {
   }
   async callApi(prompt) {
     if (this.config.fails && prompt.includes("bread")) return { error: "as told" };
-    return { output: `${this.config.says}, "${prompt}"\nline two, é` };
+    return { output: `${this.config.says}, "${prompt}"\nline two, é, call ${++calls}` };
   }
 };
