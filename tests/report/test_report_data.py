@@ -65,7 +65,7 @@ def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_b
     alone = ChoiceFacts(("a",), 0.0, 0.95, (), 0.7, 0.9)
     assert said(ROWS, choice=alone) == (
         "Take a: it is told apart from every other agent, with an error of at most 5%. "
-        "Its ability, allowing for its having come first: 0.700 … 0.900."
+        "Its ability is 0.700 … 0.900, with the luck of coming first taken off."
     )
     assert said(ROWS, choice=replace(alone, within=0.0123, as_good=tuple("bcdef"))).startswith(
         "Take a. No other agent is better by more than 0.012 (95%). May be as good: b, c, d and 2 more. Its ability"

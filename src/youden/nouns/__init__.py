@@ -6,27 +6,19 @@ Arrays are read-only; what can run to millions is held as columns, not objects.
 from youden.nouns.cells import Pairs
 from youden.nouns.facts import (
     AgentMove,
-    Agreement,
     CallFacts,
-    CellAgreement,
     ChoiceFacts,
-    Disagreement,
     ExtensionFacts,
     HoldoutFacts,
-    LabelFacts,
     LinkFacts,
     PartnerFacts,
     PartnerRules,
-    QualityFacts,
-    QualityLine,
-    QualityRow,
     RankedBy,
     RankingRow,
     RunFacts,
     StandingFacts,
     StandingMove,
     StandingName,
-    Validation,
 )
 from youden.nouns.finding import Finding
 from youden.nouns.judging import (
@@ -39,6 +31,16 @@ from youden.nouns.judging import (
     Progress,
     Request,
     Verdicts,
+)
+from youden.nouns.label_facts import (
+    Agreement,
+    CellAgreement,
+    Disagreement,
+    LabelFacts,
+    QualityFacts,
+    QualityLine,
+    QualityRow,
+    Validation,
 )
 from youden.nouns.planning import (
     Asked,
