@@ -153,7 +153,7 @@ def test_the_way_on_is_a_command_that_tells_more(youden: Youden, tmp_path: Path,
         (tmp_path / "mine.csv").write_text("".join(lines[:20] + lines[21:]), encoding="utf-8")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", trials=20)
     ended = youden("run", "mine.yaml")
-    found = re.search(r"no winner yet: .*; about ([\d,]+) calls: `youden (.*)`; report", ended.err)
+    found = re.search(r"no winner yet: .*; about ([\d,]+) more calls would tell: `youden (.*)`; report", ended.err)
     assert found, ended.err
     grown = youden(*shlex.split(found[2]))
     assert grown.code == 0, grown.err

@@ -65,7 +65,7 @@ def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_b
     alone = ChoiceFacts(("a",), 0.0, 0.95, (), 0.7, 0.9)
     assert said(ROWS, choice=alone) == (
         "Take a: it is told apart from every other agent, with an error of at most 5%. "
-        "Its ability is 0.700 … 0.900, with the luck of coming first taken off."
+        "Its ability is 0.700 … 0.900, allowing for the luck of coming first."
     )
     assert said(ROWS, choice=replace(alone, within=0.0123, as_good=tuple("bcdef"))).startswith(
         "Take a. No other agent is better by more than 0.012 (95%). May be as good: b, c, d and 2 more. Its ability"
@@ -74,7 +74,7 @@ def test_the_headline_says_which_agent_to_take_and_how_much_better_another_may_b
 
 def test_what_the_choice_loses_on_average_stands_beside_the_bound() -> None:
     open_ = ChoiceFacts(("a",), 0.0123, 0.95, ("b",), 0.7, 0.9, {"a": 0.6, "b": 0.4}, 0.0042)
-    assert "May be as good: b. a is 0.004 behind the best on average. Its ability" in said(ROWS, choice=open_)
+    assert "May be as good: b. On average a is 0.004 behind the best. Its ability" in said(ROWS, choice=open_)
     assert "on average" not in said(ROWS, choice=replace(open_, within=0.0, as_good=()))
 
 

@@ -273,10 +273,9 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     """Write a first config for POOL, and say what comes next.
 
     POOL is what you have: CSV, TSV, Excel, JSON or Parquet with a row a response or a column an agent, a folder of them, a
-    folder of texts for each agent, or a pool; without it the one in this folder is taken. What was taken for what is said in
-    three lines, and a table becomes a pool in pools/. The config says in comments what was found, what the run costs, and what
-    else it may say.
-    The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked.
+    folder of texts for each agent, or a pool; without it the one in this folder is taken. Three lines say what was taken for
+    what, and a table becomes a pool in pools/. The config says in comments what was found, what the run costs, and what else it
+    may say. The judge is gpt-4o-mini where its key is set, else lexical. Nothing is asked.
 
     Where the config is there already it stays, and what came to POOL since is taken: new agents, items and responses. Nothing
     is removed, and answers that changed are named. A run that was judged keeps its pool: the grown one gets a folder of its own,

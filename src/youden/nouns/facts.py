@@ -300,7 +300,7 @@ class PartnerFacts:
     agents: tuple[tuple[str, float], ...]
 
 
-CHANCE = "the chance that it is the best; too high for the first where many are level"
+CHANCE = "the chance that it is the best; told too high for the first where many are level"
 
 
 @dataclass(frozen=True)
@@ -344,8 +344,8 @@ class ChoiceFacts:
         if len(self.agents) > 1:
             return said
         if self.as_good and self.regret is not None:
-            said += f" {self.agents[0]} is {self.regret:.3f} behind the best on average."
-        return f"{said} Its ability is {self.low:.3f} … {self.high:.3f}, with the luck of coming first taken off."
+            said += f" On average {self.agents[0]} is {self.regret:.3f} behind the best."
+        return f"{said} Its ability is {self.low:.3f} … {self.high:.3f}, allowing for the luck of coming first."
 
 
 @dataclass(frozen=True)

@@ -218,15 +218,17 @@ def way_on(folder: RunFolder, choice: ChoiceFacts | None, *, usd_per_call: float
     slots, items = _told_apart_by(folder, plan, two)
     if slots is None:
         if items is None or items > _OUT_OF_SIGHT * plan.n_items:
-            return f"{said}; they may well be equally good: {_OUT_OF_SIGHT} times as many items might not tell"
-        return f"{said}; about {items:,} items more tell: `youden extend {run} --items POOL`"
-    focus = plan.n_agents > 2 * len(
-        two
-    )  # a call places an agent that is focused on; a slot of K calls gives everybody two
+            return (
+                f"{said}; they may well be equally good: {_OUT_OF_SIGHT} times as many items might not tell them apart"
+            )
+        return f"{said}; about {items:,} more items would tell: `youden extend {run} --items POOL`"
+    # A call places an agent that is focused on; a slot of K calls gives everybody two.
+    focus = plan.n_agents > 2 * len(two)
     calls = slots * 2 * (len(two) if focus else plan.n_agents)
     usd = f", ${usd_per_call * calls:,.2f}" if usd_per_call else ""
     names = shlex.join(word for name in two for word in ("--focus", name))
-    return f"{said}; about {calls:,} calls{usd}: `youden extend {run} --calls {calls}{f' {names}' if focus else ''}`"
+    command = f"youden extend {run} --calls {calls}{f' {names}' if focus else ''}"
+    return f"{said}; about {calls:,} more calls{usd} would tell: `{command}`"
 
 
 def _told_apart_by(folder: RunFolder, plan: Plan, two: Sequence[str]) -> tuple[int | None, int | None]:

@@ -179,8 +179,8 @@ class Summary:
             else ""
         )
         return (
-            f"Chance to be the best: {', '.join(f'{agent} {chance:.2f}' for agent, chance in shown)}{rest}. These are too high "
-            "for whoever stands first where many agents are nearly level."
+            f"Chance to be the best: {', '.join(f'{agent} {chance:.2f}' for agent, chance in shown)}{rest}. Where many agents "
+            "are nearly level, the chance of the first is told too high."
         )
 
     @property
@@ -192,8 +192,8 @@ class Summary:
         named = ", ".join(f"{agent} ({moved:.1f} places)" for agent, moved in found.agents)
         return (
             f"Two random halves of the partners rank agents alike at ρ = {found.correlation:.2f} (mean of {found.n_splits} "
-            "splits; it also holds what few answers leave to chance)."
-            + (f" Most depends on who else was in the pool for {named}." if named else "")
+            "splits; some of what differs is the chance of few answers)."
+            + (f" Who else was in the pool matters most for {named}." if named else "")
         )
 
     @property
