@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from commands import Youden, write_config, write_pool
 from judged import dense_plan
 from pools import make_pool
 from youden import __version__
+from youden.cli import COMMANDS
+from youden.data.folder.run_config import RunConfig
 from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import JUDGES, backend_of
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
+from youden.run_keys import KEYS
 
 HEAVY = ("pandas", "openai", "litellm", "scipy", "pyarrow", "aiohttp")
 
@@ -37,8 +41,25 @@ def test_import_youden_loads_nothing_heavy() -> None:
     assert loaded_by("import youden", of=(*HEAVY, "numpy")) == set()
 
 
-def test_help_loads_nothing_heavy() -> None:
-    assert loaded_by(HELP, of=(*HEAVY, "numpy")) == set()
+def test_help_of_every_command_loads_nothing_heavy() -> None:
+    helps = [HELP, *(HELP.replace("'--help'", f"'{name}', '--help'") for name in COMMANDS)]
+    assert loaded_by("\n".join(helps), of=(*HEAVY, "numpy", "pydantic", "rich")) == set()
+
+
+def test_a_key_that_does_not_fit_is_said_without_numpy(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("pool: x\ncalls: many\n", encoding="utf-8")
+    command = HELP.replace("'--help'", f"'run', {str(tmp_path / 'wrong.yaml')!r}")
+    assert (
+        loaded_by(f"import sys\nsys.stderr = sys.stdout\n{command}\nsys.stderr = sys.__stderr__", of=("numpy",))
+        == set()
+    )
+
+
+def test_an_option_has_the_type_of_its_key() -> None:
+    types = get_type_hints(RunConfig, include_extras=True)
+    for name, key in KEYS.items():
+        if key.help and key.kind not in (str, list, Path):
+            assert types[name] in (key.kind, key.kind | None), name
 
 
 def test_no_class_subscripts_one_of_clicks_which_all_but_its_newest_versions_refuse() -> None:

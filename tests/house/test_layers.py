@@ -34,6 +34,7 @@ RANK = {
     "extras": 0,
     "registry": 0,
     "resources": 0,
+    "run_keys": 0,
     "streams": 0,
     "telemetry": 0,
     "unpacking": 0,

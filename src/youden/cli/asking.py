@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from youden.run.precision import Expected
 
 
-@click.command("plan", cls=run_options.Command)
+@click.command("plan")
 @options.config
 @run_options.of_config(*run_options.PLANNING)
 @click.option(
@@ -130,7 +130,7 @@ def _expected(expected: Expected) -> dict[str, Json]:
     return said
 
 
-@click.command("run", cls=run_options.Command)
+@click.command("run")
 @options.config
 @run_options.of_config(*run_options.PLANNING, "max_missing", "robust", "trusted", "families")
 @run_options.asking
@@ -202,7 +202,7 @@ def run_command(
         progress.log(planned.folder)
 
 
-@click.command("judge", cls=run_options.Command)
+@click.command("judge")
 @options.config
 @click.argument("answers", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option(

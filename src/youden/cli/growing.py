@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 10
 
 
-@click.command("extend", cls=run_options.Command)
+@click.command("extend")
 @options.run
 @click.option("--agents", type=click.Path(), help="A pool with the new agents; those already in the run are left out.")
 @click.option("--items", type=click.Path(), help="A pool with the new items, answered by all the run's agents.")
@@ -294,7 +294,7 @@ def _show(gate: Gate) -> None:
     show.note(f"signature: {gate.signature}")
 
 
-@click.command("rejudge", cls=run_options.Command)
+@click.command("rejudge")
 @options.run
 @click.option(
     "--judge", required=True, help="The second judge: a name in configs/judges/, or a path that ends in .yaml."

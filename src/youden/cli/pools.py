@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ANSWERS = "answers.db"
 
 
-@click.command("generate", cls=run_options.Command)
+@click.command("generate")
 @click.argument("agents", type=click.Path(path_type=Path))
 @click.argument("items", required=False)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The pool's folder to make.")

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from youden.cli import show
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
     from youden.data.folder.run_folder import RunFolder
 
 PLAIN_AFTER_SECONDS = 10.0
@@ -95,6 +96,8 @@ class Bar:
         now = self._clock()
         self._tally, self._said, self._wait = Tally(printable(what), total, now), now, PLAIN_AFTER_SECONDS
         if self._console.is_interactive:
+            from rich.progress import BarColumn, Progress, TextColumn
+
             columns = (BarColumn(bar_width=BAR), TextColumn("{task.description}", markup=False))
             self._bar = Progress(*columns[self._narrow :], console=self._console, transient=True)
             self._task = self._bar.add_task(self._line(self._tally), total=total)
@@ -170,6 +173,8 @@ def _duration(seconds: float) -> str:
 @contextmanager
 def progress_bar() -> Iterator[Bar]:
     """A bar on standard error that is always taken down; none in a log, whatever FORCE_COLOR says."""
+    from rich.console import Console
+
     bar = Bar(Console(file=sys.stderr, force_interactive=None if sys.stderr.isatty() else False))
     try:
         yield bar

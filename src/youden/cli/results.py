@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from youden.study.judged_runs import MatchItems
 
 
-@click.command("fit", cls=run_options.Command)
+@click.command("fit")
 @options.run
 @options.labels
 @run_options.of_config("target", "robust", "trusted", "families")

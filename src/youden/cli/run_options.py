@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from youden.cli import options
 from youden.cli.options import Number, words
+from youden.run_keys import KEYS
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -28,48 +30,30 @@ PLANNING = ("judge", "calls", "max_cost", "out", "seed", "store", "target", "tri
 """Config keys that `plan`, `judge` and `run` take on the command line."""
 
 
-class _Key(click.Option):
-    """Stands for the option of a config's key until it is needed."""
-
-
-class Command(click.Command):
-    """A command with `of_config`: its options are made when they are needed, for to load the config's types takes a while."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        if any(isinstance(one, _Key) for one in self.params):
-            from youden.data.folder.run_config import RunConfig
-
-            types = RunConfig.model_json_schema()["properties"]
-            self.params = [_option(one, types) if isinstance(one, _Key) else one for one in self.params]
-        return super().get_params(ctx)
-
-
-def _option(stands: _Key, types: Mapping[str, Any]) -> click.Option:
+def _option(name: str, help: str | None) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """The option of a config's key, of the type that it has there; with a help of the command's own, if it has one."""
-    from youden.data.folder.run_config import KEYS
-
-    name = str(stands.name)
     key, word = KEYS[name], f"--{name.replace('_', '-')}"
-    said = types[name].get("anyOf", [types[name]])[0]
-    flag = said["type"] == "boolean"
-    kind: Any = click.Choice(said["enum"]) if "enum" in said else click.Path(path_type=Path) if key.path else None
-    if said["type"] in ("integer", "number"):
-        low, high = (said.get(end, said.get(f"exclusive{end.capitalize()}")) for end in ("minimum", "maximum"))
-        apart = {"min_open": "exclusiveMinimum" in said, "max_open": "exclusiveMaximum" in said}
-        kind = (click.IntRange if said["type"] == "integer" else Number)(low, high, **apart)
-    return click.Option(
-        [f"{word}/--no-{word[2:]}" if flag else word],
+    base, *limits = get_args(key.kind) if get_origin(key.kind) is Annotated else (key.kind,)
+    kind: Any = click.Path(path_type=Path) if base is Path else None
+    if get_origin(base) is Literal:
+        kind = click.Choice(get_args(base))
+    elif base in (int, float):
+        ends = {end: value for limit in limits for end, value in asdict(limit).items()}
+        low, high = ends.get("ge", ends.get("gt")), ends.get("le", ends.get("lt"))
+        kind = (click.IntRange if base is int else Number)(low, high, min_open="gt" in ends, max_open="lt" in ends)
+    return click.option(
+        f"{word}/--no-{word[2:]}" if base is bool else word,
         type=kind,
-        is_flag=flag,
+        is_flag=base is bool,
         default=None,
-        callback=words if said["type"] == "array" else None,
+        callback=words if base is list else None,
         metavar=key.metavar,
-        help=stands.help or key.help,
+        help=help or key.help,
     )
 
 
 def of_config(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Adds the options of these config keys to a `Command`; those that were given arrive as one `said`, value by key.
+    """Adds the options of these config keys; those that were given arrive as one `said`, value by key.
 
     helps: keys with a help of this command's own.
     """
@@ -83,7 +67,7 @@ def of_config(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Callable
 
         command: Callable[..., R] = wrapped
         for key in reversed(names):
-            command = click.option(f"--{key.replace('_', '-')}", cls=_Key, help=helps.get(key))(command)
+            command = _option(key, helps.get(key))(command)
         return command
 
     return decorate
@@ -95,7 +79,6 @@ def run_config(path: Path, said: Said) -> RunConfig:
     What it names is looked for before the libraries of a run are loaded, which takes a second.
     """
     from youden.data.folder.run_config import load_run_config, with_usual_store
-    from youden.judging.config.judge_files import load_judge_config
 
     if said.get("robust") and "trusted" in said:
         raise click.UsageError("--robust and --trusted would both head the ranking. Give one of them.")
@@ -110,6 +93,8 @@ def run_config(path: Path, said: Said) -> RunConfig:
         budget: dict[str, Json] = {"calls": None, "percent": None, "trials": None, "width": None}
         changes = budget | changes | ({} if "width" in said else {"width_share": None})
     config = with_usual_store(load_run_config(path, changes), options.usual_store())
+    from youden.judging.config.judge_files import load_judge_config
+
     load_judge_config(config.judge)
     from youden.data.pools.pool_reader import locate_pool
     from youden.protocol.designs import DESIGNS

@@ -12,15 +12,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Drawn
 
 from youden.text.printable import printable
 from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from youden.nouns import Cost, Finding, Json, Plan, Validation
     from youden.report.data.summary import Summary
     from youden.run.precision import Expected
@@ -39,19 +37,23 @@ def note(text: str) -> None:
 COLUMNS = 80
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """The reader had enough: `main` ends quietly."""
-        raise BrokenPipeError
-
-
 def console() -> Console:
     """Standard output; 80 columns wide where it is no terminal."""
-    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            """The reader had enough: `main` ends quietly."""
+            raise BrokenPipeError
+
+    return Output(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
 
 
 def draw(of: Table) -> None:
     """A table on standard output."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Drawn
+
     terminal = console()
     drawn = Drawn(title=safe(of.title), title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for head, side in zip(of.heads, of.sides, strict=True):
@@ -74,6 +76,8 @@ def warn(warnings: Iterable[Finding | str]) -> None:
 
 def safe(text: str | None) -> str:
     """Other people's text, without markup or control characters."""
+    from rich.markup import escape
+
     return "–" if text is None else escape(printable(text))
 
 

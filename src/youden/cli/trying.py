@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NONE_PASSES = 1
 
 
-@click.command("calibrate", cls=run_options.Command)
+@click.command("calibrate")
 @options.pool_or_config
 @click.option(
     "--judge", "judges", multiple=True, help="A name in configs/judges/, or a path that ends in .yaml; may be repeated."
@@ -140,7 +140,7 @@ def _missing(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "0"
 
 
-@click.command("stress", cls=run_options.Command)
+@click.command("stress")
 @click.argument("source", metavar="POOL|RUN", type=click.Path(path_type=Path))
 @click.option(
     "--attack", "attacks", multiple=True, metavar="NAME", help="Only this one; may be repeated. [default: all]"

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.rate_tables import PairsSaid, RatesSaid
-from youden.data.folder.run_config import KEYS, RunConfig
+from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import FILE, VERSION, LedgerFile, PoolFile
 from youden.data.folder.run_folder import SignatureFile
 from youden.data.folder.table_columns import COLUMNS, REPEATS, VOTE, ranking_columns, vote_column
@@ -27,6 +27,7 @@ from youden.nouns import Json, QualityFacts, RankingRow, RunFacts, Validation
 from youden.nouns.columns import TableColumn, columns_of
 from youden.nouns.facts import CHANCE
 from youden.nouns.results import WhatMoves
+from youden.run_keys import KEYS
 from youden.text.yaml_text import read_yaml
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

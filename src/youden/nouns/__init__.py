@@ -22,7 +22,6 @@ from youden.nouns.facts import (
 )
 from youden.nouns.finding import Finding
 from youden.nouns.judging import (
-    MAX_MISSING,
     MISSING_REASONS,
     Completion,
     Judge,
@@ -56,7 +55,6 @@ from youden.nouns.planning import (
     Rounds,
     Slotted,
     Split,
-    SplitRule,
 )
 from youden.nouns.pool import Agent, Item, Json, Pool
 from youden.nouns.results import (
@@ -67,9 +65,9 @@ from youden.nouns.results import (
     ScoreRole,
     Scores,
     Signature,
-    Target,
 )
 from youden.nouns.trials import FOLLOW_UP, INDEPENDENT, PAIRED, PLACING, PLAN, PROBE, ROLES, TWIN, Trials
+from youden.run_keys import MAX_MISSING, SplitRule, Target
 
 __all__ = [
     "FOLLOW_UP",

@@ -16,8 +16,9 @@ from youden.nouns.finding import Finding
 from youden.nouns.judging import MISSING_REASONS, Verdicts
 from youden.nouns.planning import Plan
 from youden.nouns.pool import Bools, Json, or_none
-from youden.nouns.results import ScoreKind, Target
+from youden.nouns.results import ScoreKind
 from youden.nouns.trials import PAIRED
+from youden.run_keys import Target
 
 StandingName = Literal["robust", "family", "trusted"]
 STANDINGS: tuple[StandingName, ...] = get_args(StandingName)

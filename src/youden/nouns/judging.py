@@ -20,10 +20,6 @@ MISSING_REASONS = ("answered", "unparsed", "refused", "truncated", "failed", "no
 """What `Verdicts.missing` counts: 0 is an answer, everything else is no answer and why."""
 
 
-MAX_MISSING = 0.01
-"""Share of trials without an answer above which a run stops, where nobody says otherwise."""
-
-
 @dataclass(frozen=True)
 class Message:
     """One message of a chat request."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from youden.nouns.pool import Bools, Codes, Ids, Json, freeze
 from youden.nouns.trials import ASKED, FOLLOW_UP, PAIRED, PROBE, Trials
+from youden.run_keys import SplitRule
 
 ExtensionKind = Literal["agents", "items", "repeats", "calls"]
 
@@ -110,7 +111,6 @@ class Extensions:
         return [tuple(range(a, b)) for a, b in pairwise(ends) if b > a]
 
 
-SplitRule = Literal["shared", "own"]
 IndependentRule = Literal["twin", "pooled"]
 
 

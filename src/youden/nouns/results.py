@@ -15,12 +15,10 @@ from youden.errors import StatisticsError
 from youden.nouns.cells import CellIndex, ScoredCells
 from youden.nouns.planning import IndependentRule
 from youden.nouns.pool import Floats, Ids, Json, freeze
+from youden.run_keys import Target
 
 ScoreKind = Literal["row", "symmetric"]
 ScoreRole = Literal["train", "holdout"]
-Target = Literal["items-like-these", "these-items", "items-and-judges"]
-"""What intervals describe: more items like these; these items alone, all their comparisons asked; or more items, and more judges
-like those that answered."""
 ABOUT: dict[Target, str] = {
     "items-like-these": "more items like these",
     "these-items": "these items alone, as if every comparison had been asked this judge once",

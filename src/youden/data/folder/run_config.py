@@ -8,16 +8,19 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from youden.errors import ConfigError
-from youden.nouns import MAX_MISSING, ExtensionKind, Json, SplitRule, Target
 from youden.resources import find, roots
+from youden.run_keys import KEYS, MAX_MISSING, FromOne, FromZero, HalfWidth, Share, SplitRule, Target, Usd
 from youden.text.printable import is_device, shown
 from youden.text.yaml_text import YamlError, misfit, read_yaml
+
+if TYPE_CHECKING:
+    from youden.nouns import ExtensionKind, Json
 
 POOLS = ("agents", "items", "repeats")
 """What in an extension names a pool."""
@@ -125,78 +128,6 @@ _OF_A_DESIGN = (
 )
 
 
-class Key(NamedTuple):
-    """What is told of a key beside its type and default.
-
-    means: what it may say, for whoever said something else. help: what it does as an option of the command line, "" where it is
-    none; metavar: of the value there. path: whether that value is a file or folder.
-    """
-
-    means: str = ""
-    help: str = ""
-    metavar: str | None = None
-    path: bool = False
-
-
-KEYS = {
-    "judge": Key(help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."),
-    "calls": Key(
-        "calls of both arms as a whole number, such as 4000", "Calls in all, in place of the config's budget.", "N"
-    ),
-    "percent": Key("percent of the dense calls, above 0 and up to 100, such as 2"),
-    "trials": Key(
-        "paired trials an agent as a whole number, such as 100",
-        "Trials an agent, in place of the config's budget.",
-        "N",
-    ),
-    "width": Key(
-        "a half width between 0 and 1, such as 0.05",
-        "Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
-        "W",
-    ),
-    "width_share": Key("a share of the agents above 0 and up to 1, such as 0.9"),
-    "top": Key("as a whole number how many of the best agents are to be named, such as 3"),
-    "within": Key("how far from the best the one named may be, between 0 and 2, such as 0.02"),
-    "holdout": Key("a share of the cells below 1, such as 0.2"),
-    "target": Key(
-        help="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury on "
-        "more items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]"
-    ),
-    "seed": Key("a whole number from 0 on", "Draws the comparisons. [default: the config's, else 0]"),
-    "robust": Key(
-        "true or false",
-        "Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
-    ),
-    "trusted": Key(
-        "a list of agents, such as [a, b]",
-        "Rank by the trials of these agents, separated by commas, with everybody. It holds against rings. Where nobody cheats, "
-        "it costs up to .09 of the rank correlation. The run remembers it.",
-        "AGENTS",
-    ),
-    "families": Key(
-        "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
-        "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "
-        "which an agent's own family does not score it and the others weigh alike. The run remembers it.",
-        "FILE",
-        path=True,
-    ),
-    "suspected": Key("a share of the calls from 0 to 1, such as 0.05"),
-    "store": Key(
-        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
-        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
-        metavar="PLACE",
-    ),
-    "max_cost": Key("USD from 0 on, such as 2.00", "The most that this command may spend.", "USD"),
-    "max_missing": Key(
-        "a share of the answers from 0 to 1, such as 0.01",
-        f"Stop when more than this share of answers is missing. [default: {MAX_MISSING}]",
-        "SHARE",
-    ),
-    "out": Key(help="The run's folder. [default: runs/NAME]", path=True),
-}
-"""What is told of the keys of `RunConfig`: errors, an editor's schema and the options of commands come from here."""
-
-
 class ExtensionStep(BaseModel):
     """One step by which a run grew: agents, items or repeats of another pool (a path), or more calls, on all or on some agents.
 
@@ -208,7 +139,7 @@ class ExtensionStep(BaseModel):
     agents: _Text | None = None
     items: _Text | None = None
     repeats: _Text | None = None
-    calls: Annotated[int, Field(ge=1)] | None = None
+    calls: FromOne | None = None
     focus: list[_Text] = Field(default_factory=list)
 
     @model_validator(mode="after")
@@ -239,7 +170,7 @@ class DrawnAs(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     pool: _Text
-    budget: Annotated[int, Field(ge=1)] | None = None
+    budget: FromOne | None = None
 
 
 class RayWorkers(BaseModel):
@@ -250,7 +181,7 @@ class RayWorkers(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    workers: Annotated[int, Field(ge=1)] | None = None
+    workers: FromOne | None = None
     num_cpus: Annotated[float, Field(ge=0)] = 1.0
     num_gpus: Annotated[float, Field(ge=0)] = 0.0
     resources: dict[_Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
@@ -291,31 +222,31 @@ class RunConfig(BaseModel):
     pool: _Text
     judge: _Text | dict[str, JsonValue] = "lexical"
     design: _Text = "cyclic"
-    calls: Annotated[int, Field(ge=1)] | None = None
+    calls: FromOne | None = None
     percent: Annotated[float, Field(gt=0, le=100)] | None = None
-    trials: Annotated[int, Field(ge=1)] | None = None
-    width: Annotated[float, Field(gt=0, lt=1)] | None = None
+    trials: FromOne | None = None
+    width: HalfWidth | None = None
     width_share: Annotated[float, Field(gt=0, le=1)] | None = None
-    top: Annotated[int, Field(ge=1)] | None = None
+    top: FromOne | None = None
     within: Annotated[float, Field(gt=0, lt=2)] | None = None
     options: dict[str, JsonValue] = Field(default_factory=dict)
     independent: Annotated[str, Field(pattern=r"^(twin|pooled(:\d+)?)$")] | None = None
-    n_independent: Annotated[int, Field(ge=0)] | None = None
+    n_independent: FromZero | None = None
     holdout: Annotated[float, Field(ge=0, lt=1)] | None = None
     rule: SplitRule = "shared"
     target: Target = "items-like-these"
-    holdout_partners: Annotated[int, Field(ge=1)] = 3
-    seed: Annotated[int, Field(ge=0)] = 0
+    holdout_partners: FromOne = 3
+    seed: FromZero = 0
     robust: bool = False
     trusted: list[_Text] = Field(default_factory=list)
-    suspected: Annotated[float, Field(ge=0, le=1)] = 0.0
+    suspected: Share = 0.0
     families: dict[str, _Text] = Field(default_factory=dict)
     clones: list[list[_Text]] = Field(default_factory=list)
     extensions: list[ExtensionStep] = Field(default_factory=list)
     trials_of: _Text | None = None
     store: _Text | None = None
-    max_cost: Annotated[float, Field(ge=0)] | None = None
-    max_missing: Annotated[float, Field(ge=0, le=1)] = MAX_MISSING
+    max_cost: Usd | None = None
+    max_missing: Share = MAX_MISSING
     out: _Text | None = None
     drawn: DrawnAs | None = None
     ray: RayWorkers = RayWorkers()

@@ -1,0 +1,106 @@
+"""What may be said of a run, a row a key: its type, what it means, and its option on the command line.
+
+Here stands what both a config and `--help` need, so that `--help` loads none of a run's libraries.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from annotated_types import Ge, Gt, Le, Lt
+
+Target = Literal["items-like-these", "these-items", "items-and-judges"]
+"""What intervals describe: more items like these; these items alone, all their comparisons asked; or more items, and more judges
+like those that answered."""
+SplitRule = Literal["shared", "own"]
+
+MAX_MISSING = 0.01
+"""Share of trials without an answer above which a run stops, where nobody says otherwise."""
+
+FromOne = Annotated[int, Ge(1)]
+FromZero = Annotated[int, Ge(0)]
+Usd = Annotated[float, Ge(0)]
+Share = Annotated[float, Ge(0), Le(1)]
+HalfWidth = Annotated[float, Gt(0), Lt(1)]
+
+
+class Key(NamedTuple):
+    """What is told of a key beside its default.
+
+    means: what it may say, for whoever said something else. help: what it does as an option of the command line, "" where it is
+    none; metavar, kind: of the value there, a `Path` where it is a file or folder.
+    """
+
+    means: str = ""
+    help: str = ""
+    metavar: str | None = None
+    kind: Any = str
+
+
+KEYS = {
+    "judge": Key(help="Another judge: a name, a path that ends in .yaml, or a model such as gpt-4o."),
+    "calls": Key(
+        "calls of both arms as a whole number, such as 4000",
+        "Calls in all, in place of the config's budget.",
+        "N",
+        FromOne,
+    ),
+    "percent": Key("percent of the dense calls, above 0 and up to 100, such as 2"),
+    "trials": Key(
+        "paired trials an agent as a whole number, such as 100",
+        "Trials an agent, in place of the config's budget.",
+        "N",
+        FromOne,
+    ),
+    "width": Key(
+        "a half width between 0 and 1, such as 0.05",
+        "Ask in rounds until nine in ten agents have an interval of ± W. For another share: `width_share` in the config.",
+        "W",
+        HalfWidth,
+    ),
+    "width_share": Key("a share of the agents above 0 and up to 1, such as 0.9"),
+    "top": Key("as a whole number how many of the best agents are to be named, such as 3"),
+    "within": Key("how far from the best the one named may be, between 0 and 2, such as 0.02"),
+    "holdout": Key("a share of the cells below 1, such as 0.2"),
+    "target": Key(
+        help="What intervals describe: how agents would do on more items like these, on these items alone, or for a jury on "
+        "more items and more judges like these. The run remembers it. [default: what the run says, else items-like-these]",
+        kind=Target,
+    ),
+    "seed": Key("a whole number from 0 on", "Draws the comparisons. [default: the config's, else 0]", kind=FromZero),
+    "robust": Key(
+        "true or false",
+        "Rank by the robust standing: agents that agree far beyond their abilities count as one. The run remembers it.",
+        kind=bool,
+    ),
+    "trusted": Key(
+        "a list of agents, such as [a, b]",
+        "Rank by the trials of these agents, separated by commas, with everybody. It holds against rings. Where nobody cheats, "
+        "it costs up to .09 of the rank correlation. The run remembers it.",
+        "AGENTS",
+        list,
+    ),
+    "families": Key(
+        "agents and their families, such as {a: gpt, b: llama}; a table goes with --families FILE",
+        "Families of agents: CSV, JSONL or Parquet with the columns agent and family. Beside the plain ranking stands one in "
+        "which an agent's own family does not score it and the others weigh alike. The run remembers it.",
+        "FILE",
+        Path,
+    ),
+    "suspected": Key("a share of the calls from 0 to 1, such as 0.05"),
+    "store": Key(
+        help="Where answers are kept: a path, or postgresql://USER@HOST/DATABASE for many hosts. "
+        "[default: the config's, else YOUDEN_STORE, else verdicts.db in the run's folder]",
+        metavar="PLACE",
+    ),
+    "max_cost": Key("USD from 0 on, such as 2.00", "The most that this command may spend.", "USD", Usd),
+    "max_missing": Key(
+        "a share of the answers from 0 to 1, such as 0.01",
+        f"Stop when more than this share of answers is missing. [default: {MAX_MISSING}]",
+        "SHARE",
+        Share,
+    ),
+    "out": Key(help="The run's folder. [default: runs/NAME]", kind=Path),
+}
+"""What is told of the keys of `RunConfig`: errors, an editor's schema and the options of commands come from here."""
