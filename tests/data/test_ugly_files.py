@@ -353,6 +353,14 @@ def test_what_came_to_the_spreadsheet_of_a_judged_run_joins_it_by_the_commands_t
     assert brought(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
 
 
+@pytest.mark.parametrize(("n", "said"), [(1, "1 cell has no response"), (2, "2 cells have no response")])
+def test_cells_without_a_response_are_counted_in_good_english(
+    youden: Youden, tmp_path: Path, n: int, said: str
+) -> None:
+    _sheet(tmp_path, AGENTS[:4], 12, **{f"{AGENTS[0]} {j}": "" for j in range(n)})
+    assert said in youden("init", "sheet.csv").out
+
+
 def test_an_import_of_a_table_guesses_what_it_is_not_told_and_says_what_it_took(youden: Youden, tmp_path: Path) -> None:
     spreadsheet(tmp_path)
     begun = youden("init", "answers.csv")

@@ -124,7 +124,7 @@ def test_answers_come_in_any_order_and_number_of_times_and_what_is_missing_is_co
     short = youden("judge", "c.yaml", "--import", str(other), str(one))
     assert short.code == 1
     assert "141 rows read: 85 answers taken, 55 were there already and stay" in short.err
-    assert "1 rows cannot be read" in short.err
+    assert "1 row cannot be read" in short.err
     assert "not known here" in short.err
     assert "25 of the 110 trials have no answer yet" in short.err
     assert not (here / "runs/c/verdicts.parquet").exists()
@@ -295,8 +295,8 @@ def test_failures_are_kept_as_those_of_calls_and_asked_again_where_that_may_help
     (answers,) = answer(here / "x", decide=lambda n, body: odd.get(n) or decide(n, body))
     short = youden("judge", "c.yaml", "--import", str(answers), "--max-missing", "0.1")
     assert short.code == 1
-    assert "1 of the 110 trials have no answer yet" in short.err
-    assert "1 rows say that the engine could not ask" in short.err
+    assert "1 of the 110 trials has no answer yet" in short.err
+    assert "1 row says that the engine could not ask" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
     whole = youden("judge", "c.yaml", "--import", *map(str, answer(here / "rest")), "--max-missing", "0.1", "--json")
     assert whole.code == 0, whole.err
@@ -524,7 +524,7 @@ def test_a_line_without_end_fills_no_memory(youden: Youden, here: Path, monkeypa
     rewrite(answers, lambda lines: ["x" * 2000 + result_line("f" * 64, {"model": "m"}, Reply("YES")), *lines])
     ended = youden("judge", "c.yaml", "--import", str(answers))
     assert ended.code == 0, ended.err
-    assert "1 rows cannot be read" in ended.err
+    assert "1 row cannot be read" in ended.err
     assert "refused" not in ended.err
 
 

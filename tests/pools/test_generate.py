@@ -356,7 +356,7 @@ def test_calls_that_are_turned_down_leave_cells_empty_up_to_a_share(
     made = json.loads(ended.out)
     assert made["failed"] == 1
     assert made["missing"] >= 1
-    assert "1 calls got no answer" in ended.err
+    assert "1 call got no answer" in ended.err
     strict = youden(*words_for("free.yaml"), "--max-missing", "0")
     assert strict.code == 1
     assert "[too-many-missing]" in strict.err

@@ -76,14 +76,28 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
 
 
 def test_the_terminal_shows_only_agents_that_moved(youden: Youden, here: Path, server: WireServer) -> None:
-    joined = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    joined = youden("extend", "runs/r", "--agents", "new", "--calls", "60", "--verbose")
     assert joined.code == 0, joined.err
     assert "What moved" not in joined.out, "places that newcomers changed are no move"
     server.behave = lambda _n, _body: Reply("NO")
-    focused = youden("extend", "runs/r", "--calls", "20", "--focus", "a1")
+    focused = youden("extend", "runs/r", "--calls", "20", "--focus", "a1", "--verbose")
     assert focused.code == 0, focused.err
     table = focused.out.split("What moved")[1]
     assert re.findall(r"^(a\d) +\d", table, re.MULTILINE) == ["a1"]
+
+
+def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, here: Path) -> None:
+    ended = youden("extend", "runs/r", "--agents", "new", "--calls", "60")
+    assert ended.code == 0, ended.err
+    said = [line for line in ended.err.splitlines() if not line.startswith("r:")]
+    assert said[0].startswith("plan: cyclic, ")
+    assert "report: runs/r/report.html" in said[-1]
+    assert "2 agents joined: a5, a6. No ability of the 5 agents that were there moved." in ended.out
+    headline, moved = ended.out.splitlines()[0], ended.out.splitlines()[-1]
+    assert headline.startswith("Take ")
+    assert moved.startswith("2 agents joined")
+    assert len(said) + len([headline, moved]) <= 6
+    assert youden("extend", "runs/r", "--calls", "20", "--quiet").err == ""
 
 
 def test_a_dry_run_asks_nothing_and_changes_nothing(youden: Youden, here: Path, server: WireServer) -> None:

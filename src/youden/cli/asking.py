@@ -20,6 +20,7 @@ import click
 from youden.cli import options, progress, run_options, show
 from youden.cli.options import Number
 from youden.cli.progress import progress_bar
+from youden.text.sentences import counted
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
@@ -107,7 +108,8 @@ def _exported(
         show.note(f"nothing is left to ask, so {folder} was not written; go on with: youden judge {config} --import")
     else:
         show.note(
-            f"{done.requests:,} requests exported to {folder} in {len(done.files)} files; bring their answers back with: "
+            f"{counted(done.requests, 'request')} exported to {folder} in {counted(len(done.files), 'file')}; "
+            "bring their answers back with: "
             f"youden judge {config} --import ANSWERS"
         )
         if stage.words():
@@ -136,9 +138,7 @@ def _expected(expected: Expected) -> dict[str, Json]:
 @run_options.asking
 @options.labels
 @progress.option
-@options.verbose
-@options.quiet
-@options.json
+@options.shown
 def run_command(
     *,
     config: Path,
@@ -146,9 +146,7 @@ def run_command(
     asking: run_options.Terms,
     labels: Path | None,
     to_mlflow: bool,
-    verbose: bool,
-    quiet: bool,
-    as_json: bool,
+    how: options.Shown,
 ) -> None:
     """Rank the agents of CONFIG, from its pool to report.html.
 
@@ -159,11 +157,9 @@ def run_command(
     items. It rewards restating what others can be matched to (obscure or bureaucratic styles stand high, terse references low),
     and is no proof of correctness.
     """
-    if verbose and quiet:
-        raise click.UsageError("--verbose and --quiet cannot go together. Give one of them.")
     chosen = run_options.run_config(config, said)
     from youden.run.pipeline import fit_run, judge_run, plan_run
-    from youden.run.precision import expected_of_run, way_on
+    from youden.run.precision import expected_of_run
 
     if to_mlflow:
         progress.check()
@@ -174,11 +170,11 @@ def run_command(
 
         table = open_labels(labels, planned.plan.agent_ids, aliases=aliases_of(planned.pool.agents))
     expected = expected_of_run(planned.plan, planned.folder, kind=planned.judge.answers)
-    if verbose or as_json:
+    if how in ("verbose", "json"):
         show.show_plan(planned.plan, planned.cost, planned.judge.name, expected=expected)
-    elif not quiet:
-        show.show_plan_line(planned.plan, planned.cost, planned.judge.name, expected=expected)
-    with nullcontext() if quiet else progress_bar() as bar:
+    elif how == "short":
+        show.show_plan_line(planned.plan, planned.cost, planned.judge.name, half_width=expected.usual_half_width)
+    with nullcontext() if how == "quiet" else progress_bar() as bar:
         result = judge_run(planned, asking(progress=bar))
     why = f"{result.plan.notes[-1]}; " if result.plan.rounds is not None else ""
     from youden.pools.look.likeness import clones_of
@@ -190,14 +186,7 @@ def run_command(
     if table is not None:
         validate(planned.folder, table)
     summary = write_report(planned.folder).summary
-    calls = summary.calls
-    each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
-    ends = why + way_on(planned.folder, summary.facts.choice, usd_per_call=each)
-    if verbose or as_json:
-        show.show_result(summary, as_json=as_json)
-        show.note(ends)
-    else:
-        show.show_in_short(summary, ends, str(planned.folder.path / "report.html"), quiet=quiet)
+    show.show_asked(planned.folder, summary, how, why=why)
     if to_mlflow:
         progress.log(planned.folder)
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -52,7 +53,7 @@ MOST_SHOWN = 10
 @run_options.of_config("judge", "max_cost", "max_missing", "target")
 @run_options.asking
 @options.dry_run
-@options.json
+@options.shown
 def extend_command(
     *,
     run: Path,
@@ -65,7 +66,7 @@ def extend_command(
     said: run_options.Said,
     asking: run_options.Terms,
     dry_run: bool,
-    as_json: bool,
+    how: options.Shown,
 ) -> None:
     """Extend RUN by agents, items, repeats or more calls.
 
@@ -92,9 +93,12 @@ def extend_command(
     alone = width is not None and pools == (None, None, None) and calls is None
     step = None if alone else ExtensionStep(agents=agents, items=items, repeats=repeats, calls=calls, focus=list(focus))
     planned = plan_extension(run_options.run_config(run / "config.yaml", said), step, width=width)
-    show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
-    if planned.half_width is not None:
-        show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
+    if how in ("verbose", "json") or dry_run:
+        show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
+        if planned.half_width is not None:
+            show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
+    elif how == "short":
+        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=planned.half_width)
     shown: dict[str, Json] = {
         "run": str(planned.run.folder.path),
         "cost": asdict(planned.cost),
@@ -102,29 +106,31 @@ def extend_command(
         "half_width": planned.half_width,
     }
     if dry_run:
-        if as_json:
+        if how == "json":
             show.print_json({**shown, "dry_run": True})
         return
-    with progress_bar() as bar:
+    with nullcontext() if how == "quiet" else progress_bar() as bar:
         fitted = extend_run(planned, kept, asking(progress=bar))
     extensions = fitted.facts.growth
     summary = write_report(planned.run.folder).summary
     wide = too_wide(planned, fitted, width) if width is not None else ()
+    warnings = []
     if wide:
         names = typed(word for agent in wide for word in ("--focus", agent))
-        show.note(
-            f"warning: {len(wide)} of {len(planned.joined)} intervals are wider than ± {width:g}; more calls narrow them: "
+        warnings.append(
+            f"{len(wide)} of {len(planned.joined)} intervals came out wider than ± {width:g}; more calls narrow them: "
             f"youden extend {typed([str(run)])} --calls N {names}"
         )
-    if as_json:
+    if how == "json":
         moved = None if extensions is None else {**asdict(extensions), "words": list(summary.moved)}
+        show.warn(warnings)
         show.print_json({**shown, "dry_run": False, "growth": moved})
         return
-    show.show_result(summary, as_json=False)
-    if extensions is not None:
+    show.show_asked(planned.run.folder, summary, how, moved=summary.moved, warnings=warnings)
+    if how == "verbose" and extensions is not None:
         _draw(extensions)
-    for line in summary.moved:
-        click.echo(show.safe(line))
+        for line in summary.moved:
+            click.echo(printable(line))
 
 
 def _not_together(*pools: str | None, calls: int | None, width: float | None, focus: tuple[str, ...]) -> str | None:

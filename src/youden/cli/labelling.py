@@ -16,6 +16,7 @@ import click
 
 from youden.cli import options, show
 from youden.text.printable import printable
+from youden.text.sentences import counted
 
 if TYPE_CHECKING:
     from youden.nouns import QualityFacts
@@ -75,7 +76,7 @@ def label_command(
     else:
         click.echo(printable(str(out)))
         show.note(
-            f"{sum(written.given.values())} answers of {len(written.given)} agents; whose they are: {written.key}"
+            f"{counted(sum(written.given.values()), 'answer')} of {counted(len(written.given), 'agent')}; whose: {written.key}"
         )
     show.note(f"fill in the column label, then: youden quality {shlex.quote(str(run))} {words}")
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import wraps
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -117,6 +118,28 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 R = TypeVar("R")
+Shown = Literal["short", "quiet", "verbose", "json"]
+"""How much a command prints of a run's ranking."""
+
+
+def shown(function: Callable[..., R]) -> Callable[..., R]:
+    """Adds --verbose, --quiet and --json, which arrive as one `how`."""
+
+    @click.option(
+        "--verbose",
+        is_flag=True,
+        help="Say everything about the plan and the ranking, as the report does. Without it: a few lines.",
+    )
+    @click.option("--quiet", is_flag=True, help="Print the ranking's table and nothing else.")
+    @json
+    @wraps(function)
+    def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **rest: object) -> R:
+        if verbose and quiet:
+            raise click.UsageError("--verbose and --quiet cannot go together. Give one of them.")
+        how: Shown = "json" if as_json else "verbose" if verbose else "quiet" if quiet else "short"
+        return function(how=how, **rest)
+
+    return wrapped
 
 
 def _with_charts(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -142,13 +165,6 @@ html = click.option(
 )
 json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be asked and what it would cost; ask nothing.")
-
-quiet = click.option("--quiet", is_flag=True, help="Print the ranking's table and nothing else.")
-verbose = click.option(
-    "--verbose",
-    is_flag=True,
-    help="Say everything about the plan and the ranking, as the report does. Without it: a few lines.",
-)
 
 retry_failed = click.option(
     "--retry-failed", is_flag=True, help="Ask again what was refused, cut off, unparsed or rejected."

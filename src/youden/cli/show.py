@@ -19,6 +19,8 @@ from youden.text.tables import Table, two_sided
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from youden.cli.options import Shown
+    from youden.data.folder.run_folder import RunFolder
     from youden.nouns import Cost, Finding, Json, Plan, Validation
     from youden.report.data.summary import Summary
     from youden.run.precision import Expected
@@ -155,12 +157,11 @@ def _held_out(plan: Plan) -> str:
     return f"; {plan.split.fraction:.0%} of the cells held out as '{plan.design}' does, `holdout: 0` ranks by all"
 
 
-def show_plan_line(plan: Plan, cost: Cost, judge: str, *, expected: Expected | None = None) -> None:
-    """The same in one line, on standard error."""
+def show_plan_line(plan: Plan, cost: Cost, judge: str, *, half_width: float | None = None) -> None:
+    """The same in one line, on standard error. half_width: about what intervals will have."""
     usd = "at an unknown price" if cost.usd is None else f"${cost.usd if cost.usd_left is None else cost.usd_left:,.2f}"
     stored = f" ({cost.stored:,} stored)" if cost.stored else ""
-    half_width = {} if expected is None else expected.half_width
-    width = f", about ± {half_width[1.0][1]:.3f}" if 1.0 in half_width else ""
+    width = "" if half_width is None else f", about ± {half_width:.3f}"
     note(
         f"plan: {plan.design}, {cost.calls:,} calls{stored} to {judge}, {100 * cost.calls / plan.n_dense_calls:.1f} % of dense, "
         f"{usd}{width}{_held_out(plan)}"
@@ -197,26 +198,58 @@ def show_labels(found: Validation) -> None:
         note(f"labels: {line}")
 
 
-MOST_WARNINGS = 3
+MOST_SAID = 3
 
 
-def show_in_short(data: Summary, way_on: str, report: str, *, quiet: bool) -> None:
-    """A fitted run in few lines: its ranking and choice on standard output, three warnings at most and the way on beside it."""
+def _show_in_short(data: Summary, way_on: str, report: str, *, moved: Sequence[str], warnings: Sequence[str]) -> None:
     from youden.report.data.warnings import together
 
-    if quiet:
-        show_ranking(data)
-        return
-    lines = [line.short for _, line in together(data.warnings, headline=data.headline)]
-    more = len(lines) - MOST_WARNINGS
-    for at, line in enumerate(lines[:MOST_WARNINGS], 1):
-        note(f"warning: {line}" + (f" (and {more} more: see the report)" if at == MOST_WARNINGS and more > 0 else ""))
+    lines = [*warnings, *(line.short for _, line in together(data.warnings, headline=data.headline))]
+    for line in _first(lines, MOST_SAID - bool(moved)):
+        note(f"warning: {line}")
     click.echo(printable(data.headline))
     show_ranking(data)
+    if moved:
+        click.echo(printable(" ".join(_first(moved, MOST_SAID))))
     if data.labels is not None:
         show_labels(data.labels)
     parts = data.signature.split("|")
     note(f"{way_on}; report: {report} ({parts[0]}, {parts[-1]})")
+
+
+def _first(lines: Sequence[str], most: int) -> list[str]:
+    """The first `most` lines; the last one says how many more there are."""
+    said, more = list(lines[:most]), len(lines) - most
+    return [*said[:-1], f"{said[-1]} (and {more} more: see the report)"] if more > 0 else said
+
+
+def show_asked(
+    folder: RunFolder,
+    data: Summary,
+    how: Shown,
+    *,
+    why: str = "",
+    moved: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+) -> None:
+    """A run that was asked and fitted now: its ranking and choice on standard output, warnings and the way on beside it.
+
+    why: it ended; moved: what an extension moved, which takes the line of a warning where little is said; warnings: before those
+    of the fit.
+    """
+    from youden.run.precision import way_on
+
+    calls = data.calls
+    each = None if calls is None or calls.usd is None else calls.usd / max(calls.n_calls, 1)
+    ends = why + way_on(folder, data.facts.choice, usd_per_call=each)
+    if how == "quiet":
+        show_ranking(data)
+    elif how == "short":
+        _show_in_short(data, ends, str(folder.path / "report.html"), moved=moved, warnings=warnings)
+    else:
+        warn(warnings)
+        show_result(data, as_json=how == "json")
+        note(ends)
 
 
 def show_result(data: Summary, *, as_json: bool) -> None:

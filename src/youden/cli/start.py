@@ -159,7 +159,6 @@ def demo_command(out: Path, as_json: bool) -> None:
     from youden.report.pages.writing import write_report
     from youden.resources import find
     from youden.run.pipeline import fit_run, judge_run, plan_run
-    from youden.run.precision import way_on
     from youden.study.known_groups import run_group_aucs
 
     config = run_options.run_config(find("configs", CONFIG, own=False), {"out": out})
@@ -173,8 +172,7 @@ def demo_command(out: Path, as_json: bool) -> None:
     if as_json:
         show.show_result(summary, as_json=True)
         return
-    page = planned.folder.path / "report.html"
-    show.show_in_short(summary, way_on(planned.folder, summary.facts.choice, usd_per_call=0.0), str(page), quiet=False)
+    show.show_asked(planned.folder, summary, "short")
     click.echo()
     for group in run_group_aucs(planned.folder, COMPARED):
         auc = group.auc
@@ -191,7 +189,7 @@ def demo_command(out: Path, as_json: bool) -> None:
         "passage's own, and words are all that `lexical` compares."
     )
     click.echo(
-        f"\nThe run is in {planned.folder.path}; open {page}.\n"
+        f"\nThe run is in {planned.folder.path}; open {planned.folder.path / 'report.html'}.\n"
         "Next, a judge that reads: with OPENAI_API_KEY set,\n"
         "  youden plan configs/runs/field-notes.yaml --judge gpt-4o-mini --out runs/read     (what it would cost)\n"
         "  youden run configs/runs/field-notes.yaml --judge gpt-4o-mini --max-cost 1 --out runs/read\n"
@@ -305,7 +303,8 @@ def init_command(pool: Path | None, judge: str | None, out: Path | None, as_json
     usd = "at an unknown price" if cost.usd is None else f"about ${cost.usd:,.2f}"
     size = f"{begun.pool.n_agents:,} agents × {begun.pool.n_items:,} items"
     if (made := begun.imported) is not None:
-        account = [*made.account, *([f"{made.pool.n_missing:,} cells have no response"] if made.pool.n_missing else [])]
+        n = made.pool.n_missing
+        account = [*made.account, *([f"{counted(n, 'cell', 'has', 'have')} no response"] if n else [])]
         click.echo(printable(f"took {made.taken}"))
         click.echo(printable(f"read {size}; {'; '.join([*made.assumed, *account]) or 'nothing left out'}"))
     if begun.grown is not None:

@@ -18,6 +18,7 @@ import click
 from youden.cli import options, show
 from youden.cli.options import Suggesting
 from youden.text.printable import shown
+from youden.text.sentences import counted
 
 FELL_SHORT = 1
 
@@ -52,8 +53,8 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
         show.print_json({"file": str(out), **asdict(done)})
     else:
         show.note(
-            f"{done.n_answers:,} answers and {done.n_failures:,} failures in {out}; "
-            f"{done.n_unanswered:,} requests of {source} are unanswered"
+            f"{counted(done.n_answers, 'answer')} and {counted(done.n_failures, 'failure')} in {out}; "
+            f"{counted(done.n_unanswered, 'request')} of {source} unanswered"
         )
 
 
@@ -109,7 +110,7 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
         show.note(
             f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
             f"{len(problems):,} problems"
-            + ("" if source is None else f"; {len(missing):,} requests of {source} are missing")
+            + ("" if source is None else f"; {counted(len(missing), 'request')} of {source} missing")
         )
     if problems:
         raise InputError(
@@ -137,7 +138,7 @@ def salvage_command(store: Path, out: Path, as_json: bool) -> None:
     if as_json:
         show.print_json(asdict(saved))
     else:
-        show.note(f"{saved.n_answers:,} answers saved from {store} in {out}")
+        show.note(f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}")
 
 
 @click.group("store", cls=Suggesting)
@@ -198,7 +199,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
         show.print_json({"store": opened.name, "batches": [asdict(one) for one in found]})
         return
     for one in found:
-        show.note(f"{one.batch or one.id}: {one.n_requests:,} requests to {one.model} at {one.address}")
+        show.note(f"{one.batch or one.id}: {counted(one.n_requests, 'request')} to {one.model} at {one.address}")
     show.note(f"{len(found):,} batches are under way")
 
 

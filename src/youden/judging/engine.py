@@ -371,8 +371,8 @@ def _about_cuts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
     if not n:
         return ()
     said = (
-        f"{n:,} of {len(run.plan):,} trials were judged on shortened texts (truncate: {questions.truncate}; the model's "
-        f"context is {questions.context:,} tokens)."
+        f"{n:,} of {len(run.plan):,} trials {'was' if n == 1 else 'were'} judged on shortened texts "
+        f"(truncate: {questions.truncate}; the model's context is {questions.context:,} tokens)."
     )
     return (Finding("shortened", said, facts={"n": n, "of": len(run.plan)}),)
 

@@ -41,6 +41,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.observed_cells import agent_components
 from youden.stats.additive.trial_fit import PairBlock
 from youden.stats.partners import PairTotals
+from youden.text.sentences import counted
 
 TRIALS_WITH_RATES = 10_000_000
 """Judged trials from which on rates.parquet, which nothing of a judged run needs, is written only where it is asked for."""
@@ -195,7 +196,8 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     if path.is_file():
         pool = import_agents(path)
         write_imported(pool, out)
-        return ImportedRun("pool", pool.n_agents, pool.n_items, (f"{pool.n_missing} cells have no response",))
+        missing = f"{counted(pool.n_missing, 'cell', 'has', 'have')} no response"
+        return ImportedRun("pool", pool.n_agents, pool.n_items, (missing,))
     results = import_results(path)
     folder = RunFolder(out)
     refuse_other(out, run=JUDGED, again="pool.json")

@@ -86,6 +86,11 @@ class Expected:
     source: str
     domains: str
 
+    @property
+    def usual_half_width(self) -> float | None:
+        """At the plan's own trials, in the usual domain; None where nothing is expected."""
+        return self.half_width[1.0].mean if 1.0 in self.half_width else None
+
 
 def run_parts(result: Verdicts) -> VarianceParts:
     """Both parts of the variance of a plan in slots, from its answers. Raises: StatisticsError."""

@@ -50,6 +50,7 @@ from youden.stats.partners import (
 )
 from youden.stats.trials.comparisons import Differences, tied_places
 from youden.streams import stream
+from youden.text.sentences import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +93,8 @@ def standing_line(name: StandingName, facts: StandingFacts, *, heads: bool) -> s
         return f"{title} every agent holds its place."
     named = ", ".join(f"{move.agent} {move.plain} → {move.place}" for move in facts.moves[:MOVES_NAMED])
     rest = len(facts.moves) - MOVES_NAMED
-    return f"{title} {len(facts.moves)} agents hold another place: {named}{f' and {rest} more' if rest > 0 else ''}."
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{title} {counted(len(facts.moves), 'agent', 'holds', 'hold')} another place: {named}{more}."
 
 
 def leader_words(name: StandingName, plain: Differences, other: Differences, ids: Sequence[str]) -> str:

@@ -88,13 +88,16 @@ def items_compared(n_items: int, n_compared: int, *, by: str = "") -> str:
     return said if n_compared == n_items else f"{said}, of which {n_compared:,} were compared{by}"
 
 
-def counted(n: int, noun: str) -> str:
-    """The number and its noun.
+def counted(n: int, noun: str, one: str = "", several: str = "") -> str:
+    """The number and its noun, and what is said of one thing or of several.
 
     >>> counted(1, "agent"), counted(2, "agent")
     ('1 agent', '2 agents')
+    >>> counted(1, "cell", "has", "have"), counted(0, "cell", "has", "have")
+    ('1 cell has', '0 cells have')
     """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    said = f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    return f"{said} {one if n == 1 else several}" if one else said
 
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}"

@@ -23,6 +23,7 @@ from youden.data.importers.tool_exports import table_of_columns
 from youden.data.pools.spool import shown
 from youden.errors import ImportFormatError
 from youden.nouns import Json, Pool
+from youden.text.sentences import counted
 
 PLAIN = (".csv", ".tsv", ".jsonl", ".parquet")
 SEPARATED = (".csv", ".tsv", ".tab")
@@ -113,7 +114,7 @@ def read_any(*paths: Path, told: Mapping[str, str] | None = None, known: Pool | 
             columns.add(row, joiner, place=place)
     found = joiner.pool()
     n_rows = sum(len(rows) for _, rows in tables)
-    files_said = f"{n_rows:,} rows" if alone else f"{n_rows:,} rows of {len(tables)} tables"
+    files_said = counted(n_rows, "row") if alone else f"{counted(n_rows, 'row')} of {counted(len(tables), 'table')}"
     return replace(found, taken=f"{files_said}: {'; '.join(taken)}")
 
 

@@ -183,7 +183,7 @@ class Joiner:
         if self._prompts:
             place, first = next(iter(self._prompts.items()))
             account.append(
-                f"{len(self._prompts):,} responses came with another prompt than their item's first one; they are kept "
+                f"{counted(len(self._prompts), 'response')} came with another prompt than their item's first one; they are kept "
                 f"(first: '{first}', {place})"
             )
         if self.merges:

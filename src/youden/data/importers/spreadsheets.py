@@ -157,4 +157,4 @@ def fill_down(rows: Rows, column: str, say: Say) -> None:
     last: Json = None
     for _, row in rows:
         last = row[column] = last if row.get(column) is None else row[column]
-    say(f"{empty:,} empty cells of {column!r} taken for the one above them", rows[0][0])
+    say(f"{counted(empty, 'empty cell')} of {column!r} taken for the one above them", rows[0][0])

@@ -20,6 +20,7 @@ from youden.errors import BudgetError, ShortRunError, TooManyMissingError, Youde
 from youden.judging.call.budget import Budget
 from youden.judging.call.failures import CallError
 from youden.nouns import Plan
+from youden.text.sentences import counted
 
 T = TypeVar("T")
 
@@ -162,8 +163,9 @@ class AnswersMissingError(ShortRunError):
         self.n_missing = n_missing
         more = "" if plan.rounds is None else f" of round {len(plan.rounds.starts)}"
         super().__init__(
-            f"{n_missing:,} of the {len(plan):,} trials{more} have no answer yet, so no verdicts are written. Export what is "
-            "left with `youden plan CONFIG --export DIR` and import its answers, or ask it with `youden judge CONFIG`.",
+            f"{n_missing:,} of the {len(plan):,} trials{more} {'has' if n_missing == 1 else 'have'} no answer yet, so no "
+            "verdicts are written. Export what is left with `youden plan CONFIG --export DIR` and import its answers, or ask it "
+            "with `youden judge CONFIG`.",
             slug="answers-missing",
         )
 
@@ -187,7 +189,7 @@ def out_of_money(budget: Budget, *, n_done: int, n: int, what: str = "trials") -
 def awaited(n: int, *, store: str) -> ShortRunError:
     """So many answers are left to the batches that `store` knows of."""
     return ShortRunError(
-        f"{n:,} answers are awaited from batches that were sent and are not merged yet, so they are not asked for again. "
+        f"{counted(n, 'answer', 'is', 'are')} awaited from batches that were sent and not merged yet, and not asked for again. "
         f"The same command with `--mode batch` waits for them. `youden store batches {store}` shows the batches; with "
         "`--forget BATCH` it gives one up, whose requests are then asked, and paid, once more.",
         slug="batch-awaited",

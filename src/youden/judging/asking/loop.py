@@ -23,6 +23,7 @@ from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.store.answers import LINGER, MOST_UNWRITTEN, Store
 from youden.judging.store.team import BEAT, Team
 from youden.nouns import Completion
+from youden.text.sentences import counted
 
 
 def at_risk(config: JudgeConfig) -> int:
@@ -107,7 +108,8 @@ class Loop:
         """Give up the claims on what was not asked; those in a store that cannot be written end by themselves."""
         if self._n_cut:
             self._log.say(
-                "cut", f"{self._n_cut:,} calls were cut off: they may cost, and the same command asks them again"
+                "cut",
+                f"{counted(self._n_cut, 'call', 'was', 'were')} cut off: that may cost, and the same command asks again",
             )
         with suppress(YoudenError):
             self._store.flush()
@@ -116,7 +118,8 @@ class Loop:
     def say_stopping(self, grace: float) -> None:
         """Tell who watches what happens now."""
         n = self._n_in_flight
-        self._log.say("stopping", f"stopping: {n:,} calls in flight get up to {grace:g} s to be answered and stored")
+        what = f"{counted(n, 'call')} in flight may take up to {grace:g} s to be answered and stored"
+        self._log.say("stopping", f"stopping: {what}")
 
     async def _dispatch(self) -> None:
         try:

@@ -36,6 +36,7 @@ from youden.judging.outside.lines import LineReader, Row, remember
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK, Served
 from youden.nouns import Completion, Plan, Pool
+from youden.text.sentences import counted
 from youden.unpacking import open_parquet, unpacked
 
 ROWS = 1000
@@ -222,18 +223,18 @@ class Taken:
     def words(self) -> Iterator[str]:
         """All that is worth saying, in sentences."""
         yield (
-            f"{self.rows:,} rows read: {self.new:,} answers taken, {self.there:,} were there already and stay, "
+            f"{counted(self.rows, 'row')} read: {counted(self.new, 'answer')} taken, {self.there:,} were there already and stay, "
             f"{self.failed:,} failures"
         )
         if self.unknown:
             names = f"{', '.join(self.named)}{' …' if self.unknown > len(self.named) else ''}"
-            yield f"{self.unknown:,} rows refused: their keys are of no request of this plan ({names})"
+            yield f"{counted(self.unknown, 'row')} refused, of no request of this plan ({names})"
         if self.unread:
-            yield f"{self.unread:,} rows cannot be read: cut off, or no result"
+            yield f"{counted(self.unread, 'row')} cannot be read: cut off, or no result"
         if self.unasked:
-            yield f"{self.unasked:,} rows say that the engine could not ask, and are left out; the first: {self.why}"
+            yield f"{counted(self.unasked, 'row', 'says', 'say')} that the engine could not ask: left out; the first: {self.why}"
         if self.doubted:
-            yield f"{self.doubted:,} answers say they used tokens as cannot be; their use is taken as unknown"
+            yield f"{counted(self.doubted, 'answer', 'says it', 'say they')} used tokens as cannot be: taken as unknown"
 
 
 def import_answers(

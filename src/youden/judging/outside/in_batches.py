@@ -30,6 +30,7 @@ from youden.judging.store.answers import Store
 from youden.judging.store.claims import Job, new_id
 from youden.judging.store.plan_answers import Known, look_up
 from youden.nouns import Completion
+from youden.text.sentences import counted
 
 NOT_FOUND = 404
 
@@ -38,7 +39,7 @@ def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: 
     """A step that failed for good. job: the batch it was about, None for one that was surely not begun. noted_in: the store."""
     if job is not None and job.batch is not None and error.status == NOT_FOUND:
         return JudgeError(
-            f"{config.address} does not know the batch {job.batch} of {len(job.keys):,} requests ({error.reason}). "
+            f"{config.address} does not know the batch {job.batch} of {counted(len(job.keys), 'request')} ({error.reason}). "
             f"Use the account that sent it; to give its answers up: `youden store batches {noted_in} --forget {job.batch}`. Then "
             "run the same again.",
             slug="batch-unknown",
@@ -48,7 +49,8 @@ def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: 
         if job is None or job.batch is not None:
             return ended
         return JudgeError(
-            f"{ended.message} An earlier try may have begun this batch of {len(job.keys):,} requests, so it stays noted; to give "
+            f"{ended.message} An earlier try may have begun this batch of {counted(len(job.keys), 'request')}, "
+            "so it stays noted; to give "
             f"it up and send them once more: `youden store batches {noted_in} --forget {job.id}`.",
             slug=ended.slug,
         )
@@ -60,8 +62,9 @@ def ending(error: CallError, *, config: JudgeConfig, job: Job | None, noted_in: 
         )
     worst = "" if math.isnan(job.usd) else f" and can cost up to {job.usd:.6g} USD"
     return ShortRunError(
-        f"Nobody knows what became of {len(job.keys):,} requests in the batch {job.batch or job.id} at {config.address}: "
-        f"{error.reason} They stay noted{worst}, and are not sent again; what was answered is kept. Run the same again to look "
+        f"Nobody knows what became of {counted(len(job.keys), 'request')} in the batch {job.batch or job.id} at "
+        f"{config.address}: {error.reason} They stay noted{worst}, and are not sent again; what was answered is kept. Run the "
+        "same again to look "
         f"again, or give them up and pay for them once more: `youden store batches {noted_in} --forget {job.batch or job.id}`.",
         slug="batch-unreachable",
     )
@@ -71,7 +74,7 @@ def refused(job: Job, state: BatchState, *, judge: str) -> JudgeError:
     """A batch that was not taken as a whole."""
     reasons = "; ".join(f"{error.code}: {error.message}" for error in state.errors[:3]) or "no reason given"
     return JudgeError(
-        f"The provider of '{judge}' did not take the batch {job.batch} of {len(job.keys):,} requests: {reasons}. "
+        f"The provider of '{judge}' did not take the batch {job.batch} of {counted(len(job.keys), 'request')}: {reasons}. "
         "Nothing of it was asked or paid. Correct the judge's config, or wait where a limit is named, and run the same again.",
         slug="batch-refused",
     )
@@ -170,7 +173,7 @@ class InBatches:
             job = replace(left, usd=self._budget.cap) if unpriced else left
             self._budget.take(job.usd)
             if job.batch is not None:
-                self._tell(f"batch {job.batch}: {len(job.keys):,} requests were sent earlier")
+                self._tell(f"batch {job.batch}: {counted(len(job.keys), 'request', 'was', 'were')} sent earlier")
                 found.append(job)
             elif (begun := await self._begun(job, perhaps_before=True)) is not None:
                 found.append(begun)
@@ -240,7 +243,7 @@ class InBatches:
         except CallError as error:
             self._lose(job, error, begun=not error.free)
             return None
-        self._tell(f"batch {batch}: {len(job.keys):,} requests sent")
+        self._tell(f"batch {batch}: {counted(len(job.keys), 'request')} sent")
         return self._jobs.started(job, batch)
 
     def _lose(self, job: Job, error: CallError, *, begun: bool) -> None:

@@ -153,7 +153,7 @@ class PlanAnswers:
         served: list[Json] = [*self.served.names()]
         if self.n_missing:
             n, of = self.n_missing, len(self._plan)
-            said = f"{n} of {of} trials have no answer ({self.missing_in_words()}): missing, not a no."
+            said = f"{n} of {of} trials {'has' if n == 1 else 'have'} no answer ({self.missing_in_words()}): missing, not a no."
             warnings = (*warnings, Finding("missing", said, facts={"n": n, "of": of}))
         return Verdicts(
             plan=self._plan,

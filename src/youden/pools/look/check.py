@@ -146,9 +146,10 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
             f"{len(looked.items):,} random items of {pool.n_items:,}."
         )
     n_prompts = sum(bool(item.prompt) for item in pool.items)
-    if n_prompts < pool.n_items:
+    if n_bare := pool.n_items - n_prompts:
+        have = "has" if n_bare == 1 else "have"
         notes.append(
-            f"{pool.n_items - n_prompts:,} of {pool.n_items:,} items have no prompt: who copies them or lists their words was "
+            f"{n_bare:,} of {pool.n_items:,} items {have} no prompt: who copies them or lists their words was "
             "not looked at, and what answers share because the prompt says it cannot be told from what they take from each other."
         )
     about_agents = agent_findings(looked, length)

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from youden.nouns import Finding, Pool
 from youden.nouns.pool import Bools, Floats
 from youden.pools.look.checked import LookedAt, listed
+from youden.text.sentences import counted
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
 
 NEAR = 0.5
@@ -182,7 +183,7 @@ def find_addressing(pool: Pool) -> list[Finding]:
     return [
         Finding(
             "addresses-judge",
-            f"{int(said.sum()):,} responses speak to a judge, by {listed(agents)} (on {listed(items)}).",
+            f"{counted(int(said.sum()), 'response', 'speaks', 'speak')} to a judge, by {listed(agents)} (on {listed(items)}).",
             "A judge that obeys says yes to paired and independent pairs alike, or no to both: such an agent's score moves to 0, "
             "and its partners' with it.",
             "Judged texts are fenced and declared material, but no fence is sure: read these responses, and leave them out if "

@@ -20,6 +20,7 @@ from youden.nouns.pool import Floats
 from youden.pools.look.checked import LookedAt, listed
 from youden.pools.look.repeated import repeat_findings
 from youden.streams import own_stream
+from youden.text.sentences import counted
 
 STANDS_IN = re.compile(
     r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\])\s*",
@@ -252,7 +253,7 @@ def _gaps(pool: Pool) -> list[Finding]:
         findings.append(
             Finding(
                 "gaps",
-                f"{len(few)} agents answer less than half of the items: {listed(few)}.",
+                f"{counted(len(few), 'agent', 'answers', 'answer')} less than half of the items: {listed(few)}.",
                 "They are compared on fewer items than the rest: where those are easy, a mean score takes that for ability. "
                 "Their intervals are wide.",
                 "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
@@ -265,7 +266,7 @@ def _gaps(pool: Pool) -> list[Finding]:
         findings.append(
             Finding(
                 "items-alone",
-                f"{len(alone)} items are answered by fewer than two agents: {listed(alone)}.",
+                f"{counted(len(alone), 'item', 'is', 'are')} answered by fewer than two agents: {listed(alone)}.",
                 "They give no pair, so they add nothing to the ranking; items that do not line up between files look like this.",
                 "See whether the ids mean the same in all files, or drop the items.",
                 items=alone,
@@ -297,7 +298,7 @@ def _blank(pool: Pool) -> list[Finding]:
     return [
         Finding(
             "blank",
-            f"{int(blank.sum()):,} responses are empty or white space, most of them by {listed(named)}.",
+            f"{counted(int(blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by {listed(named)}.",
             "A blank response is judged like any other: its paired calls get a no, so it counts against the agent.",
             "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
             agents=named,
@@ -320,7 +321,8 @@ def _stand_ins(pool: Pool) -> list[Finding]:
     return [
         Finding(
             "stand-ins",
-            f"{found.total():,} responses look like what a program writes in place of one: {named}, by {listed(tuple(agents))}.",
+            f"{counted(found.total(), 'response', 'looks', 'look')} like what a program writes in place of one: "
+            f"{named}, by {listed(tuple(agents))}.",
             "They are judged like any other response: their paired calls get a no, or a yes where two agents have the same.",
             "Leave these rows out, which makes the cells missing, or import the answers again.",
             agents=tuple(agents),
@@ -337,8 +339,8 @@ def _long(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
     return [
         Finding(
             "long",
-            f"{int(long.sum()):,} responses are longer than {LONG_CHARACTERS:,} characters (the longest {length.max():,}), by "
-            f"{listed(agents)}.",
+            f"{counted(int(long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
+            f"(the longest {length.max():,}), by {listed(agents)}.",
             "They may not fit a judge's context; such calls are not asked and count as missing, and those that fit cost most.",
             "See whether they are responses at all; shorten them, or set `context` in the judge's config.",
             agents=agents,
@@ -395,7 +397,8 @@ def _damaged(pool: Pool) -> list[Finding]:
     return [
         Finding(
             "damaged",
-            f"{int(bad.sum()):,} responses hold a replacement character (U+FFFD) or a null, by {listed(agents)}.",
+            f"{counted(int(bad.sum()), 'response', 'holds', 'hold')} a replacement character (U+FFFD) or a null, "
+            f"by {listed(agents)}.",
             "The file was once read in the wrong encoding; damaged words match nobody's and pull these agents down.",
             "Import the original file again in its own encoding.",
             agents=agents,

@@ -34,6 +34,7 @@ from youden.nouns.pool import Objects
 from youden.pools.make.agents import SOURCE, AgentsFile, AgentSpec
 from youden.pools.make.generation import Generation, about
 from youden.streams import own_stream
+from youden.text.sentences import counted
 from youden.text.transforms import apply_steps
 
 SCHEMA = 1
@@ -373,7 +374,8 @@ def _result(generation: Generation, made: Responses, models: Models, *, max_miss
     if n_missing > max_missing * blocks.size:
         why = "; ".join(models.reasons)
         raise too_many_missing(n_missing, blocks.size, why=why, max_missing=max_missing, what="responses")
-    notes = (f"{models.n_failed} calls got no answer: {'; '.join(models.reasons)}",) if models.n_failed else ()
+    failed = f"{counted(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}"
+    notes = (failed,) if models.n_failed else ()
     return Generated(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
 

@@ -30,7 +30,7 @@ def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -
         found.append(
             Finding(
                 "missing",
-                f"{calls.n_missing:,} of {calls.n_calls:,} calls have no answer.",
+                f"{calls.n_missing:,} of {calls.n_calls:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
                 todo="Open them below (kind: no answer), correct the judge's prompt or limits, and run the same command again.",
                 facts={"n": calls.n_missing, "of": calls.n_calls},
             )

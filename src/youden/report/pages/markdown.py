@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from youden.nouns import Finding
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
-from youden.text.sentences import quoted
+from youden.text.sentences import counted, quoted
 from youden.text.tables import as_markdown
 
 MAX_AGENTS = 30
@@ -32,7 +32,7 @@ def render_markdown(data: ReportData) -> str:
         as_markdown(run.table(bar_cells=BAR, most=MAX_AGENTS)),
     ]
     if len(run.ranking) > MAX_AGENTS:
-        lines += ["", f"… and {len(run.ranking) - MAX_AGENTS} agents more."]
+        lines += ["", f"… and {counted(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
     lines += ["", *(f"{quoted(line)} " for line in run.standings)]
     if run.calls is not None:
         lines += [
@@ -42,7 +42,7 @@ def render_markdown(data: ReportData) -> str:
         if run.calls.n_reused:
             cost = None if data.cost is None else data.cost.reused_usd
             then = "" if cost is None else f"; they cost ${cost:,.4f} then"
-            lines += [f"{run.calls.n_reused:,} answers were asked before this run{then}. "]
+            lines += [f"{counted(run.calls.n_reused, 'answer', 'was', 'were')} asked before this run{then}. "]
     if run.holdout is not None:
         lines += [
             f"Held-out cells: RMSE {run.holdout.rmse:.3f} on {run.holdout.n_cells:,} cells ({run.holdout.rule}). "
