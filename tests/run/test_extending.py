@@ -19,7 +19,7 @@ from youden.nouns import INDEPENDENT, PAIRED, PLACING, PROBE, Plan, Pool, Verdic
 from youden.nouns.pool import Floats
 from youden.practice.extend import extension_words
 from youden.protocol.blocks import before_last_extension, complete_part, extensions_of
-from youden.protocol.extending import add_agents, add_calls, add_items
+from youden.protocol.extending import add_agents, add_calls, add_items, trials_against_anchors
 from youden.protocol.plan import make_plan
 from youden.run.ability import Abilities
 from youden.run.estimators import abilities_of, anchors_of
@@ -321,3 +321,70 @@ def test_what_one_set_of_items_cannot_take_goes_to_the_next() -> None:
     plan = add_items(add_calls(first_plan(), OLD, calls=100_000), part_of(WHOLE, K, J + 6), calls=2 * K)
     later = add_calls(plan, part_of(WHOLE, K, J + 6), calls=10 * K)
     assert len(later) - len(plan) == 10 * K
+
+
+def searched(within: float | None, *, calls: int = 120, rounds: int = 2) -> tuple[Verdicts, Abilities]:
+    """A run that three agents joined, and on which the best of all was looked for among the first two and the last."""
+    plan, focus = add_agents(first_plan(), MORE_AGENTS, calls=80), (0, 1, K + 2)
+    for _ in range(rounds):
+        plan = add_calls(plan, MORE_AGENTS, calls=calls, focus=focus, top=1, within=within)
+    ability = np.linspace(0.3, -0.3, K + 4)
+    ability[K + 2] = 0.32
+    result = answers(plan, ability=ability)
+    found = abilities_of(result)
+    assert found is not None
+    return result, found
+
+
+def test_contenders_of_a_search_meet_the_same_partners_and_the_first_agents_keep_the_scale() -> None:
+    result, found = searched(0.02)
+    before = abilities_of(complete_part(result))
+    assert before is not None
+    np.testing.assert_array_equal(found.ability[2:K], before.ability[2:K])
+    assert found.n_trials[[0, 1, K + 2]].min() > 2 * found.n_trials[2:K].max()
+    joined = (K, K + 1, K + 2)
+    trials = trials_against_anchors(
+        np.ones((K + 3, J), dtype=np.bool_),
+        np.random.default_rng(0),
+        scored=joined,
+        n_anchors=K,
+        n_paired=6 * 30,
+        asked=set(),
+        pairs="ordered",
+        items=np.arange(J, dtype=np.int32),
+        start=0,
+        together=True,
+    )
+    for slot in range(30):
+        rows = trials.slot == slot
+        first = np.isin(trials.first[rows], joined)
+        assert sorted(trials.first[rows][first]) == sorted(trials.second[rows][~first]) == list(joined)
+        assert len(set(trials.second[rows][first])) == len(set(trials.first[rows][~first])) == 1
+
+
+def test_looks_at_a_search_in_a_grown_run_share_one_error_and_are_the_same_from_its_files() -> None:
+    _, found = searched(0.02, rounds=3)
+    search = found.search
+    assert search is not None
+    assert (search.top, search.within, len(search.looks)) == (1, 0.02, 4)
+    shares = [look.share for look in search.looks]
+    assert sum(shares) == pytest.approx(search.looks[-1].spent)
+    assert sum(shares) <= 1
+    ends = np.array([look.end for look in search.looks])
+    assert (ends[1:] <= ends[:-1]).all()
+    _, shorter = searched(0.02, rounds=2)
+    assert shorter.search is not None
+    np.testing.assert_array_equal(shorter.search.looks[-1].end, search.looks[-2].end)
+
+
+def test_a_search_that_spends_its_calls_is_looked_at_once() -> None:
+    _, found = searched(None)
+    assert found.search is not None
+    assert [look.share for look in found.search.looks] == [1.0]
+
+
+def test_a_search_is_over_once_others_join() -> None:
+    result, _ = searched(0.02)
+    found = abilities_of(answers(add_items(result.plan, MORE_ITEMS)))
+    assert found is not None
+    assert found.search is None

@@ -25,8 +25,11 @@ from youden.text.printable import printable, typed
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
+    from youden.data.folder.run_config import RunConfig
     from youden.nouns import ExtensionFacts, Json, Target
+    from youden.practice.extend import PlannedExtension
     from youden.practice.gate import Gate
+    from youden.practice.searching import Goal
 
 MOST_SHOWN = 10
 
@@ -50,6 +53,18 @@ MOST_SHOWN = 10
     metavar="W",
     help="As many calls as give the new agents intervals of ± W; alone, nine in ten of the run's own.",
 )
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Look for the N best: spend --calls on fewer and fewer contenders.",
+)
+@click.option(
+    "--within",
+    type=Number(min=0, min_open=True, max=2, max_open=True),
+    metavar="D",
+    help="Look for the best until the one named is at most D from it, with --calls at most.",
+)
 @run_options.of_config("judge", "max_cost", "max_missing", "target")
 @run_options.asking
 @options.dry_run
@@ -63,6 +78,8 @@ def extend_command(
     calls: int | None,
     focus: tuple[str, ...],
     width: float | None,
+    top: int | None,
+    within: float | None,
     said: run_options.Said,
     asking: run_options.Terms,
     dry_run: bool,
@@ -74,31 +91,37 @@ def extend_command(
     run's own, on the items that those were judged on, and get abilities on the same scale. An ability moves only by answers
     about that agent. New items and more calls bring trials for all agents, the very ones that a larger budget would have
     drawn; --focus spends the calls on the agents it names. New trials show the responses first that were shown least.
+    --top and --within look for the best among all that are in the run, in rounds.
 
     Calls and cost are shown first. The folder changes only when the new answers are there; until then the same command resumes.
     After that config.yaml makes the whole run again, and the same --calls buy as many more. The report says what moved, and
     whether an agent of the run drifted.
     """
-    from youden.data.folder.run_config import ExtensionStep
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.extend import extend_run, plan_extension, too_wide
+    from youden.practice.extend import extend_run, too_wide
+    from youden.practice.searching import Goal, plan_round, search_run
     from youden.report.pages.writing import write_report
 
     pools = (agents, items, repeats)
-    if wrong := _not_together(*pools, calls=calls, width=width, focus=focus):
+    goal = Goal(top or 1, within, calls) if top or within else None
+    if goal is not None:
+        wrong = _not_searched(*pools, goal=goal, width=width, focus=focus)
+    else:
+        wrong = _not_together(*pools, calls=calls, width=width, focus=focus)
+    if wrong:
         raise click.UsageError(wrong)
     kept = RunFolder(run).read_config()
     if "target" in said:
         kept = kept.model_copy(update={"target": said["target"]})
-    alone = width is not None and pools == (None, None, None) and calls is None
-    step = None if alone else ExtensionStep(agents=agents, items=items, repeats=repeats, calls=calls, focus=list(focus))
-    planned = plan_extension(run_options.run_config(run / "config.yaml", said), step, width=width)
-    if how in ("verbose", "json") or dry_run:
-        show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
-        if planned.half_width is not None:
-            show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
-    elif how == "short":
-        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=planned.half_width)
+    once = run_options.run_config(run / "config.yaml", said)
+    step: dict[str, Json] = {"agents": agents, "items": items, "repeats": repeats, "calls": calls, "focus": list(focus)}
+    planned = plan_round(once, goal) if goal else _planned(once, step, width=width)
+    if isinstance(planned, str):
+        show.note(f"nothing is asked: {planned}")
+        if how == "json":
+            show.print_json({"run": str(run), "dry_run": dry_run, "ended": planned})
+        return
+    _show_plan(planned, "verbose" if dry_run else how)
     shown: dict[str, Json] = {
         "run": str(planned.run.folder.path),
         "cost": asdict(planned.cost),
@@ -110,27 +133,42 @@ def extend_command(
             show.print_json({**shown, "dry_run": True})
         return
     with nullcontext() if how == "quiet" else progress_bar() as bar:
-        fitted = extend_run(planned, kept, asking(progress=bar))
-    extensions = fitted.facts.growth
-    summary = write_report(planned.run.folder).summary
-    wide = too_wide(planned, fitted, width) if width is not None else ()
-    warnings = []
-    if wide:
-        names = typed(word for agent in wide for word in ("--focus", agent))
-        warnings.append(
-            f"{len(wide)} of {len(planned.joined)} intervals came out wider than ± {width:g}; more calls narrow them: "
-            f"youden extend {typed([str(run)])} --calls N {names}"
+        terms = asking(progress=bar)
+        fitted, ended = (
+            (extend_run(planned, kept, terms), "") if goal is None else search_run(planned, goal, kept, terms)
         )
+    summary = write_report(planned.run.folder).summary
+    warnings = [] if width is None else _wide(too_wide(planned, fitted, width), planned.joined, width=width, run=run)
     if how == "json":
-        moved = None if extensions is None else {**asdict(extensions), "words": list(summary.moved)}
+        growth = fitted.facts.growth
+        moved = None if growth is None else {**asdict(growth), "words": list(summary.moved)}
         show.warn(warnings)
-        show.print_json({**shown, "dry_run": False, "growth": moved})
+        show.print_json({**shown, "dry_run": False, "growth": moved} | ({"ended": ended} if goal else {}))
         return
-    show.show_asked(planned.run.folder, summary, how, moved=summary.moved, warnings=warnings)
-    if how == "verbose" and extensions is not None:
-        _draw(extensions)
+    folder = planned.run.folder
+    show.show_asked(folder, summary, how, why=ended and f"search: {ended}; ", moved=summary.moved, warnings=warnings)
+    if how == "verbose" and fitted.facts.growth is not None:
+        _draw(fitted.facts.growth)
         for line in summary.moved:
             click.echo(printable(line))
+
+
+def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
+    """What will be asked, and how sure those will be that join."""
+    if how in ("verbose", "json"):
+        show.show_plan(planned.asked, planned.cost, planned.run.judge.name)
+        if planned.half_width is not None:
+            show.note(f"plan: {_expected(planned.half_width, n_joined=len(planned.joined))}")
+    elif how == "short":
+        show.show_plan_line(planned.asked, planned.cost, planned.run.judge.name, half_width=planned.half_width)
+
+
+def _planned(once: RunConfig, step: dict[str, Json], *, width: float | None) -> PlannedExtension:
+    """By the step, or where it names nothing, by the width alone."""
+    from youden.data.folder.run_config import ExtensionStep
+    from youden.practice.extend import plan_extension
+
+    return plan_extension(once, ExtensionStep.model_validate(step) if any(step.values()) else None, width=width)
 
 
 def _not_together(*pools: str | None, calls: int | None, width: float | None, focus: tuple[str, ...]) -> str | None:
@@ -143,6 +181,28 @@ def _not_together(*pools: str | None, calls: int | None, width: float | None, fo
     if focus and n_pools:
         return "--focus goes with --calls alone."
     return None
+
+
+def _not_searched(*pools: str | None, goal: Goal, width: float | None, focus: tuple[str, ...]) -> str | None:
+    """What is wrong with options of a search, in words."""
+    if any(pools) or focus or width is not None:
+        return (
+            "--top and --within look among the run's own agents. Let others join first; leave out --focus and --width."
+        )
+    if goal.calls is None and goal.within is None:
+        return "--top spends --calls, or asks until --within. Give one of them."
+    return None
+
+
+def _wide(wide: tuple[str, ...], joined: tuple[str, ...], *, width: float, run: Path) -> list[str]:
+    """What narrows the intervals of those that joined and came out wider than asked for."""
+    if not wide:
+        return []
+    names = typed(word for agent in wide for word in ("--focus", agent))
+    return [
+        f"{len(wide)} of {len(joined)} intervals came out wider than ± {width:g}; more calls narrow them: "
+        f"youden extend {typed([str(run)])} --calls N {names}"
+    ]
 
 
 def _expected(half_width: float, *, n_joined: int) -> str:

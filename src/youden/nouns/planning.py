@@ -70,7 +70,8 @@ class Rounds:
 class Extension:
     """One extension. agents, items: how many the pool has from then on; pool: its digest.
 
-    calls, focus: what was asked for; focus holds positions of agents.
+    calls, focus: what was asked for; focus holds positions of agents. top, within: of a round that looks for so many of the
+    best, until they are known to be so near, None for until its calls are spent; top is None of any other step.
     """
 
     kind: ExtensionKind
@@ -79,6 +80,8 @@ class Extension:
     pool: str
     calls: int | None = None
     focus: tuple[int, ...] = ()
+    top: int | None = None
+    within: float | None = None
 
 
 @dataclass(frozen=True)

@@ -106,12 +106,7 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
 
     Raises: RunFolderError [extend-unjudged]; ConfigError [extend-width]; as `plan_run`.
     """
-    folder = RunFolder(config.folder)
-    if not folder.has("verdicts.parquet"):
-        raise RunFolderError(
-            f"{folder.path} has no answers yet that could be extended. Run it first: {folder.command()}",
-            slug="extend-unjudged",
-        )
+    folder = refuse_unjudged(config)
     if config.trials_of is not None:
         raise ConfigError(
             f"{folder.path} asks a part of the trials of {config.trials_of}. Extend that run, and judge a part of it again.",
@@ -141,6 +136,17 @@ def plan_extension(config: RunConfig, step: ExtensionStep | None, *, width: floa
         calls = 2 * paired if planned.asked.independent == "twin" else paired + apart
         planned = _planned(config, step.model_copy(update={"calls": calls}))
     return planned
+
+
+def refuse_unjudged(config: RunConfig) -> RunFolder:
+    """The run's folder, which holds answers. Raises: RunFolderError [extend-unjudged]."""
+    folder = RunFolder(config.folder)
+    if not folder.has("verdicts.parquet"):
+        raise RunFolderError(
+            f"{folder.path} has no answers yet that could be extended. Run it first: {folder.command()}",
+            slug="extend-unjudged",
+        )
+    return folder
 
 
 def _is_unfinished(folder: RunFolder, config: RunConfig, step: ExtensionStep, *, width: float | None) -> bool:

@@ -41,13 +41,15 @@ def trials_against_anchors(
     pairs: PairRule,
     items: Ids,
     start: int,
+    together: bool = False,
 ) -> Trials:
     """In every slot, on one item, each scored agent stands once first and once second, against two different anchors.
 
     Items come in the order `items`, round and round; anchors in one random order at a random shift a slot, so that a scored agent
     meets all of them about as often. A comparison (item, first, second) in `asked` is not asked again, nor, where `pairs` is
     unordered, its reverse: the next anchor takes its place. Slots are numbered from `start`, and drawn while they fit
-    `n_paired`; fewer where everything was asked.
+    `n_paired`; fewer where everything was asked. together: the scored ones meet the same two anchors in a slot, so that neither
+    sets them apart.
 
     eligible: bool[K, J]. scored: positions of agents. n_anchors: the anchors are agents 0 … n_anchors − 1; a scored one is never
     compared with itself.
@@ -65,7 +67,7 @@ def trials_against_anchors(
         for place, agent in enumerate(scored):
             if not eligible[agent, item]:
                 continue
-            at = shift + place * n_anchors // len(scored)
+            at = shift if together else shift + place * n_anchors // len(scored)
             others = (k for k in _cycle(order, at) if k != agent and eligible[k, item])
             second = next((k for k in others if (item, agent, k) not in taken), None)
             others = (k for k in _cycle(order, at + n_anchors // 2) if k not in (agent, second) and eligible[k, item])
@@ -150,17 +152,27 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     )
 
 
-def add_calls(plan: Plan, pool: Pool, *, calls: int, focus: tuple[int, ...] = ()) -> Plan:
+def add_calls(
+    plan: Plan,
+    pool: Pool,
+    *,
+    calls: int,
+    focus: tuple[int, ...] = (),
+    top: int | None = None,
+    within: float | None = None,
+) -> Plan:
     """`plan` with more slots, the very ones a larger budget would have drawn; with `focus`, slots of those agents alone.
 
-    calls: of both arms (a pooled independent arm is not asked again, so all of them are paired).
+    calls: of both arms (a pooled independent arm is not asked again, so all of them are paired). top, within: of a search, see
+    `Extension`; its `focus` meets the same partners.
 
     Raises: PlanError [grow-adaptive], [grow-cells], [grow-calls], [grow-all] where everything was asked.
     """
     extender = _Extender(plan, pool)
     budget = calls // 2 if plan.independent == "twin" else calls
     if focus:
-        return extender.made("calls", [extender.anchored(focus, budget)], budget, calls=calls, scored=focus)
+        drawn = [extender.anchored(focus, budget, together=top is not None)]
+        return extender.made("calls", drawn, budget, calls=calls, scored=focus, search=(top, within))
     return extender.made("calls", extender.turns(budget, extender.all_items()), budget, calls=calls)
 
 
@@ -222,7 +234,9 @@ class _Extender:
         whole = N_POOLED if asked is None else asked
         return -(-whole * n_scored // self.extensions.anchors) if n_scored < self.pool.n_agents else 0
 
-    def anchored(self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None) -> Trials:
+    def anchored(
+        self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
+    ) -> Trials:
         """Slots that place `scored`, on items they were asked about least first."""
         plan = self.plan
         sides = np.isin(plan.first, scored) | np.isin(plan.second, scored)
@@ -243,6 +257,7 @@ class _Extender:
             pairs=self.pairs,
             items=order[np.argsort(times[order], kind="stable")],
             start=start,
+            together=together,
         )
         self.next_slot = int(trials.slot.max(initial=start - 1)) + 1
         return trials.marked(PLACING, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
@@ -311,6 +326,7 @@ class _Extender:
         *,
         calls: int | None,
         scored: tuple[int, ...] = (),
+        search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
         """The plan with what was drawn after its own. Raises: PlanError [grow-all] where that is nothing."""
         plan, pool = self.plan, self.pool
@@ -322,7 +338,7 @@ class _Extender:
             )
         apart = self.apart(paired, kind, scored)
         focus = scored if kind == "calls" else ()
-        step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus)
+        step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
         extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
         more = Trials.concat([paired, apart])
         number = np.full(len(more), len(extensions.steps), dtype=np.int32)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from youden.nouns import PAIRED, Plan, Rates, Scores, Split, Target, Verdicts
 from youden.nouns.cells import CellIndex
-from youden.nouns.pool import Positions
-from youden.protocol.blocks import complete_part, extensions_of, without_follow_ups
+from youden.nouns.pool import Bools, Positions
+from youden.protocol.blocks import after_steps, answers_to, complete_part, extensions_of, without_follow_ups
 from youden.protocol.designs.adaptive import Adaptive, adaptive_of
 from youden.protocol.scores import pooled_fpr, tally, train_differences, train_scores
 from youden.run.ability import CELLS, FITTED, LEVEL, TRIALS, Abilities, ByItem, Look, Search, TrialMean
@@ -194,7 +195,7 @@ def abilities_of(
     """
     result = without_follow_ups(result)
     if extensions_of(result.plan).steps:
-        return extended_abilities(result, anchors_of(result, target=target))
+        return _searched_on(result, anchors_of(result, target=target))
     if result.plan.design == Adaptive.name and (found := _searched(result, before, target=target)) is not None:
         return found
     if not balanced(result.plan):
@@ -269,9 +270,11 @@ def _searched(result: Verdicts, before: Search | None, *, target: Target) -> Abi
         if (found := trial_fit(blocks, n_agents=plan.n_agents, n_items=plan.n_items)) is None:
             return None
         made = _of_fit(found, level, rate, target, with_items=True)
-        looks[last:] = [
-            _look(plan, design, last, differences(made.ability, made.covariance, level=LEVEL), looks[:last])
-        ]
+        told = differences(made.ability, made.covariance, level=LEVEL)
+        asked = (plan.slot >= 0) & (step <= last)
+        turn = plan.trials.told(asked & (step == last), plan.n_agents) > 0
+        come = min(1.0, int(asked.sum()) / design.budget(plan.split.train))
+        looks[last:] = [_look(told, looks[:last], top=design.top, within=design.within, turn=turn, come=come)]
     search = Search(design.top, design.within, tuple(looks))
     lucky = LUCK * (looks[-1].carried - looks[-1].carried.mean())
     order = np.argsort(-made.ability, kind="stable")
@@ -304,34 +307,58 @@ def _by_slots(result: Verdicts, used: Positions, rate: float) -> Iterator[PairBl
         )
 
 
-def _look(plan: Plan, design: Adaptive, last: int, told: Differences, before: Sequence[Look]) -> Look:
-    """A look after the round `last`, and how much of the error that all looks may have together the next one has.
+def _look(
+    told: Differences, before: Sequence[Look], *, top: int, within: float | None, turn: Bools, come: float
+) -> Look:
+    """A look after a round, and how much of the error that all looks may have together the next one has.
 
     In a search until its budget is spent, what the share of that has grown by (Lan and DeMets (1983), Biometrika 70); in one
     until a bound is there, most of what is left where the next round is expected to bring it, little of it before.
+    turn: bool[K], whose turn the round was; come: the share of the budget that is spent.
     """
-    shape, turn = told.error.shape, plan.trials.told((plan.slot >= 0) & (plan.trials.step == last), plan.n_agents) > 0
     carried = before[-1].carried if before else np.zeros(len(turn))
     if before and turn.any():
         carried = carried + np.where(turn, before[-1].luck[turn].mean(), 0.0)
-    spent, lowest = (before[-1].spent, before[-1].end) if before else (0.0, np.full(shape, np.inf))
-    n_spent = int(((plan.slot >= 0) & (plan.trials.step <= last)).sum())
-    come = min(1.0, n_spent / design.budget(plan.split.train))
+    spent, lowest = (before[-1].spent, before[-1].end) if before else (0.0, np.full(told.error.shape, np.inf))
     share = before[-1].next_share if before else LITTLE
-    if design.within is None or come > NEARLY:
+    if within is None or come > NEARLY:
         share = come - spent
     share = max(share, LEAST_SHARE)
     if not comparable(told):
         return Look(spent, share, share, lowest, np.zeros(len(turn)), carried)
-    lowest = np.minimum(lowest, upper_ends(told, top=design.top, share=share))
+    lowest = np.minimum(lowest, upper_ends(told, top=top, share=share))
     spent, left = spent + share, max(1 - spent - share, LEAST_SHARE)
     next_share = MOST * left
-    if (
-        design.within is not None
-        and not wanting(told, lowest, top=design.top, share=next_share, goal=design.within).ends
-    ):
+    if within is not None and not wanting(told, lowest, top=top, share=next_share, goal=within).ends:
         next_share = LITTLE * left
     return Look(spent, share, next_share, lowest, luck(told, turn), carried)
+
+
+def _searched_on(result: Verdicts, anchors: Abilities) -> Abilities:
+    """Abilities of an extended run, with the looks of the search that its last steps are.
+
+    Without a bound that is asked for there is one look, at the end; else one before the first step of the search, and one after
+    each. Steps go on with a search as long as they look for as many.
+    """
+    found, steps = extended_abilities(result, anchors), extensions_of(result.plan).steps
+    if (top := steps[-1].top) is None:
+        return found
+    goals = [step.within for step in takewhile(lambda step: step.top == top and step.within, reversed(steps))]
+    looks: list[Look] = []
+    for within, n in zip((*goals[::-1], steps[-1].within), range(len(steps) - len(goals), len(steps) + 1), strict=True):
+        one = found
+        if n < len(steps):
+            plan = after_steps(result.plan, n)
+            one = anchors if n == 0 else extended_abilities(answers_to(plan, result, slice(len(plan))), anchors)
+        looks.append(first_look(one, top=top, within=within, before=looks))
+    return found._replace(search=Search(top, steps[-1].within, tuple(looks)))
+
+
+def first_look(found: Abilities, *, top: int, within: float | None, before: Sequence[Look] = ()) -> Look:
+    """The look at an extended run with which a search for the `top` best begins, or after those `before`."""
+    told = differences(found.ability, found.covariance, level=LEVEL)
+    nobody = np.zeros(len(found.ability), dtype=np.bool_)
+    return _look(told, before, top=top, within=within, turn=nobody, come=0.0 if within else 1.0)
 
 
 def standing_of(result: Verdicts, *, target: Target = "items-like-these", before: Search | None = None) -> Abilities:

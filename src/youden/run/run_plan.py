@@ -152,7 +152,8 @@ def _extended(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Pool])
         if kind != "calls":
             plan = _ADD[kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
-            plan = add_calls(plan, pool, calls=step.calls, focus=tuple(_place(name, plan) for name in step.focus))
+            focus = tuple(_place(name, plan) for name in step.focus)
+            plan = add_calls(plan, pool, calls=step.calls, focus=focus, top=step.top, within=step.within)
     return plan
 
 
@@ -257,7 +258,8 @@ def _is_part_of(plan: Plan, run: str) -> bool:
 def _same_step(step: Extended, extension: ExtensionStep, pool: Pool, plan: Plan) -> bool:
     if (step.kind, step.pool) != (extension.joins[0], pool.digest):
         return False
-    return (step.calls, [plan.agent_ids[agent] for agent in step.focus]) == (extension.calls, extension.focus)
+    was = step.calls, [plan.agent_ids[agent] for agent in step.focus], step.top, step.within
+    return was == (extension.calls, extension.focus, extension.top, extension.within)
 
 
 def _shown(value: object) -> str:
@@ -282,13 +284,16 @@ def refuse_another_run(folder: RunFolder, found: RunPlan, judge: JudgeConfig) ->
 
 
 def _look_among_them(config: RunConfig, folder: RunFolder, kept: Plan) -> str:
-    """Where the best is to be looked for in a run that asked everybody alike: who may be it, and how to ask them more."""
+    """Where the best is to be looked for in a run that asked everybody alike: who may be it, and how to search on."""
     if config.asked_design[0] != Adaptive.name or kept.design == Adaptive.name or not folder.has("fit.json"):
         return ""
     from youden.run.precision import way_on
 
+    goal = ["--within", f"{config.within:g}"] if config.within else ["--calls", "N"]
+    goal += ["--top", str(config.top)] if config.top else []
+    command = shlex.join(["youden", "extend", str(folder.path), *goal])
     said = way_on(folder, folder.read_facts().choice, usd_per_call=None)
-    return f"What it says so far: {said}. To search from the start, give"
+    return f"Search on in it: `{command}`. What it says so far: {said}. To search from the start, give"
 
 
 def _join_them(config: RunConfig, folder: RunFolder, kept: Plan, pool: Pool) -> str:

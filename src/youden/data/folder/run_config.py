@@ -132,6 +132,7 @@ class ExtensionStep(BaseModel):
     """One step by which a run grew: agents, items or repeats of another pool (a path), or more calls, on all or on some agents.
 
     calls: of both arms; beside a pool None for as many as the run's own agents, items or repeats have on average.
+    top, within: of a round of a search, see `Extension`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -141,6 +142,8 @@ class ExtensionStep(BaseModel):
     repeats: _Text | None = None
     calls: FromOne | None = None
     focus: list[_Text] = Field(default_factory=list)
+    top: Annotated[int, Field(ge=1)] | None = None
+    within: Annotated[float, Field(gt=0, lt=2)] | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -151,6 +154,8 @@ class ExtensionStep(BaseModel):
             raise ValueError("an extension adds agents, items, repeats or calls; name one of them")
         if self.focus and n_pools:
             raise ValueError("focus goes with calls alone")
+        if (self.top or self.within) and not (self.top and self.focus):
+            raise ValueError("within goes with top, and both with focus")
         return self
 
     @property

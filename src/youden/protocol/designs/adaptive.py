@@ -101,6 +101,23 @@ class NextRound(NamedTuple):
     more: str = ""
 
 
+def contenders(ability: Floats, top: int, come: float) -> Bools:
+    """Those nearest to the edge of the top, of all agents at first, of one more than the top at last: bool[K].
+
+    ability: float[K]; come: how much of the rounds has come, from 0 to 1.
+    """
+    known, K = np.nan_to_num(ability, nan=-2.0), len(ability)
+    edge = np.sort(known)[::-1][top - 1 : top + 1].mean()
+    n = ceil(round(K * ((top + 1) / K) ** come, 6))
+    active = np.zeros(K, dtype=np.bool_)
+    active[np.argsort(np.abs(known - edge), kind="stable")[:n]] = True
+    return active
+
+
+ROUNDS = 5
+"""Rounds of a search that spends its calls, if nobody says how many."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Adaptive:
     """A pilot of cyclic slots, then at most `n_rounds` rounds on fewer and fewer contenders for the `top` places.
@@ -141,7 +158,7 @@ class Adaptive:
     @property
     def n_rounds(self) -> int:
         """Rounds at most: `rounds`, or 5, or 40 until a bound, which hardly ever takes ten."""
-        return self.rounds or (5 if self.within is None else 40)
+        return self.rounds or (ROUNDS if self.within is None else 40)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> Drawn:
         """The pilot. Raises: PlanError [budget-adaptive], [nothing-shared]."""
@@ -181,7 +198,7 @@ class Adaptive:
         n_rounds, budget = len(rounds.starts), self.budget(eligible)
         n_spent = int((plan.slot >= 0).sum())
         if active is None:
-            active = self._contenders(ability, n_rounds)
+            active = contenders(ability, self.top, n_rounds / self.n_rounds)
             until = int(budget * (self.pilot + (1 - self.pilot) * n_rounds / self.n_rounds))
         else:
             until = min(budget, n_spent + more * int(active.sum()))
@@ -196,15 +213,6 @@ class Adaptive:
         m = eligible.sum(axis=0, dtype=np.int64)
         most = int((m * (m - 1)).sum())
         return most if self.n_paired is None else min(self.n_paired, most)
-
-    def _contenders(self, ability: Floats, n_rounds: int) -> Bools:
-        """Those nearest to the edge of the top: bool[K]."""
-        known, K = np.nan_to_num(ability, nan=-2.0), len(ability)
-        edge = np.sort(known)[::-1][self.top - 1 : self.top + 1].mean()
-        n = ceil(round(K * ((self.top + 1) / K) ** (n_rounds / self.n_rounds), 6))
-        active = np.zeros(K, dtype=np.bool_)
-        active[np.argsort(np.abs(known - edge), kind="stable")[:n]] = True
-        return active
 
     def _blocks(
         self, plan: Plan, active: Bools, eligible: Bools, rng: np.random.Generator, *, start: int, n: int

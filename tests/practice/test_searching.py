@@ -1,0 +1,106 @@
+"""`youden extend --top` and `--within`: a run that grew is searched on, in rounds that each leave its folder whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+import yaml
+
+from commands import Youden, write_config
+from pools import make_pool
+from wire_server import Reply, WireServer
+from youden.data.folder.run_folder import RunFolder
+from youden.data.pools.pool_reader import write_pool
+
+K, J = 6, 12
+
+
+@pytest.fixture
+def here(tmp_path: Path, one_server: WireServer, youden: Youden) -> Path:
+    """A judged run that two agents joined; the judge says yes more often where two texts' agents have small numbers."""
+    whole = make_pool(K + 2, J)
+    strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
+
+    def behave(_n: int, body: dict[str, object]) -> Reply:
+        said = json.dumps(body)
+        agents = sorted(agent for text, agent in strength.items() if json.dumps(text)[1:-1] in said)
+        return Reply("YES" if crc32(said.encode()) % 20 + sum(agents) < 16 else "NO")
+
+    one_server.behave, one_server.n_requests = behave, 0
+    write_pool(replace(whole, agents=whole.agents[:K], texts=whole.texts[:K]), tmp_path / "old")
+    write_pool(replace(whole, agents=whole.agents[K:], texts=whole.texts[K:]), tmp_path / "new")
+    judge = {"backend": "wire", "model": "m", "base_url": one_server.url, "api_key_env": None, "backoff": 0.001}
+    write_config(tmp_path / "r.yaml", pool="old", calls=140, n_independent=20, judge=judge | {"price": 0})
+    assert youden("judge", "r.yaml").code == 0
+    assert youden("fit", "runs/r").code == 0
+    assert youden("extend", "runs/r", "--agents", "new").code == 0
+    return tmp_path
+
+
+def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
+    youden: Youden, here: Path, one_server: WireServer
+) -> None:
+    folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
+    dry = youden("extend", "runs/r", "--top", "1", "--calls", "120", "--dry-run")
+    assert (dry.code, one_server.n_requests) == (0, asked), dry.err
+    ended = youden("extend", "runs/r", "--top", "1", "--calls", "120")
+    assert ended.code == 0, ended.err
+    n = one_server.n_requests - asked
+    assert f"search: 5 rounds, {n} calls; the calls are spent" in ended.err
+    assert 100 <= n <= 120
+    steps = yaml.safe_load((here / "runs/r/config.yaml").read_text(encoding="utf-8"))["extensions"]
+    assert [len(step["focus"]) for step in steps[1:]] == sorted(
+        (len(step["focus"]) for step in steps[1:]), reverse=True
+    )
+    assert {step["top"] for step in steps[1:]} == {1}
+    choice, plan = folder.read_facts().choice, folder.read_plan()
+    assert choice is not None
+    assert len(choice.agents) == 1
+    again = youden("run", "runs/r/config.yaml")
+    assert again.code == 0, again.err
+    assert one_server.n_requests - asked == n
+    assert folder.read_plan().digest == plan.digest
+    assert folder.read_facts().choice == choice
+
+
+def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
+    youden: Youden, here: Path, one_server: WireServer
+) -> None:
+    folder, asked = RunFolder(here / "runs/r"), one_server.n_requests
+    before = folder.read_facts().choice
+    assert before is not None
+    within = f"{before.within * 0.8:.3f}"
+    ended = youden("extend", "runs/r", "--within", within)
+    assert ended.code == 0, ended.err
+    assert one_server.n_requests > asked
+    after, asked = folder.read_facts().choice, one_server.n_requests
+    assert after is not None
+    assert ("near enough" in ended.err) == (after.within <= float(within))
+    assert "near enough" in ended.err or "asked everything there is" in ended.err
+    again = youden("extend", "runs/r", "--within", within)
+    assert (again.code, one_server.n_requests) == (0, asked), again.err
+    assert "nothing is asked: " in again.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--top", "1"], "--top spends --calls, or asks until --within"),
+        (["--within", "0.02", "--focus", "a1"], "leave out --focus and --width"),
+        (["--within", "0.02", "--agents", "new"], "Let others join first"),
+        (["--top", str(K + 2), "--calls", "50"], "is everybody. Lower --top"),
+        (["--within", "3"], "within"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_before_a_call(
+    youden: Youden, here: Path, one_server: WireServer, options: list[str], said: str
+) -> None:
+    asked = one_server.n_requests
+    ended = youden("extend", "runs/r", *options)
+    assert (ended.code, one_server.n_requests) == (2, asked), ended.err
+    assert said in ended.err
