@@ -109,9 +109,10 @@ def test_halves_of_an_agent_never_meet_and_share_its_trials() -> None:
 
 def test_halves_that_differ_are_told_apart_and_others_hardly_ever() -> None:
     plan = make_plan(pool_of(4), calls=2000)
-    found = halves_test(answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03), n_splits=5)
-    assert found.told_apart <= 0.1
-    assert found.gated_worse <= 0.1
+    said = answers(plan, seed=4, items=0.02, luck=0.02, rest=0.03)
+    found = halves_test(replace(said, answer=said.answer / 4), n_splits=5)  # scores lie in [−1, 1]
+    assert found.told_apart <= 0.05
+    assert found.gated_worse <= 0.05
 
 
 def test_a_pool_without_repeats_is_told_what_halves_need() -> None:

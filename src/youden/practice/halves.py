@@ -70,7 +70,8 @@ def _shown(trials: Trials) -> tuple[Ids, Ids]:
 def in_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     """The same answers, given to halves of agents: agent i is i where it shows a response of its first half, else K + i.
 
-    Each cell's responses are split at random, as evenly as they can be.
+    Each cell's responses are split at random, as evenly as they can be. Halves do not meet the same items and agents, so no
+    trial keeps its slot: plain means would not be fair to them.
     """
     plan = result.plan
     K, J = plan.n_agents, plan.n_items
@@ -84,6 +85,7 @@ def in_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
         plan.trials,
         first=first.astype(np.int32),
         second=second.astype(np.int32),
+        slot=np.full_like(plan.slot, -1),
         first_repeat=None,
         second_repeat=None,
     )
