@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 from scipy.special import expit
 
-from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, Frame, answers, frame_chart, sized
+from youden.report.charts.marks import GROUP_COLOURS, SCORE, Figure, Frame, answers, frame_chart, sized, told
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
 
@@ -38,11 +38,7 @@ def difficulty(data: ReportData) -> Iterator[Figure]:
         .encode(
             x=alt.X("place:Q", title="items, easiest to hardest", scale=alt.Scale(zero=False, nice=False, padding=8)),
             y=alt.Y("difficulty:Q", title="difficulty (score units)"),
-            tooltip=[
-                alt.Tooltip("item:N"),
-                alt.Tooltip("difficulty:Q", format=".3f"),
-                alt.Tooltip("trials:Q", format=","),
-            ],
+            tooltip=told("item:N", "difficulty:Q .3f", "trials:Q ,"),
         )
     )
     yield Figure(
@@ -80,7 +76,7 @@ def curl(data: ReportData) -> Iterator[Figure]:
                 y=alt.Y("share:Q", title="share of rectangles", axis=alt.Axis(format="%")),
                 color=alt.Color("link:N", title="link", scale=alt.Scale(range=GROUP_COLOURS)),
                 strokeDash=alt.StrokeDash("link:N", title="link"),
-                tooltip=[alt.Tooltip("link:N"), alt.Tooltip("x:Q", format=".3f"), alt.Tooltip("share:Q", format=".1%")],
+                tooltip=told("link:N", "x:Q .3f", "share:Q .1%"),
             )
         )
         note = (
@@ -116,13 +112,7 @@ def alarms(data: ReportData) -> Iterator[Figure]:
     base = frame_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=alt.Color("alarm:N", title=None, scale=alt.Scale(domain=["no alarm", "alarm"], range=GROUP_COLOURS[:2])),
-        tooltip=[
-            alt.Tooltip("agent:N"),
-            alt.Tooltip("yes:Q"),
-            alt.Tooltip("n:Q"),
-            alt.Tooltip("low:Q", format=".1%"),
-            alt.Tooltip("high:Q", format=".1%"),
-        ],
+        tooltip=told("agent:N", "yes:Q", "n:Q", "low:Q .1%", "high:Q .1%"),
     )
     interval = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%")), x2=alt.X2("high:Q")
@@ -153,7 +143,7 @@ def holdout(data: ReportData) -> Iterator[Figure]:
         .encode(
             x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
             y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
-            tooltip=[alt.Tooltip("predicted:Q", format=".3f"), alt.Tooltip("observed:Q", format=".3f")],
+            tooltip=told("predicted:Q .3f", "observed:Q .3f"),
         )
     )
     ends = [float(np.min([points.predicted, points.observed])), float(np.max([points.predicted, points.observed]))]
@@ -195,11 +185,9 @@ def quality(data: ReportData) -> Iterator[Figure]:
     base = frame_chart().encode(
         x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
         color=alt.Color("stands:N", title=None, scale=colours),
-        tooltip=[
-            alt.Tooltip("agent:N"),
-            *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("ability", "label_mean", "quality", "low", "high")),
-            alt.Tooltip("labels:Q", format=","),
-        ],
+        tooltip=told(
+            "agent:N", *(f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high")), "labels:Q ,"
+        ),
     )
     mean = alt.Y("label_mean:Q")
     intervals = base.mark_rule(opacity=0.45).encode(
@@ -242,7 +230,7 @@ def moves(data: ReportData) -> Iterator[Figure]:
     colours = alt.Scale(domain=["in the interval", "not in it"], range=GROUP_COLOURS[:2])
     base = frame_chart().encode(
         y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=240)),
-        tooltip=[alt.Tooltip("part:N"), *(alt.Tooltip(f"{end}:Q", format=".4f") for end in ("value", "low", "high"))],
+        tooltip=told("part:N", "value:Q .4f", "low:Q .4f", "high:Q .4f"),
     )
     x = alt.X("value:Q", title=["standard deviation in an ability", SCORE])
     spec = base.mark_bar().encode(x=x, color=alt.Color("counts:N", title=None, scale=colours))

@@ -1,24 +1,84 @@
-"""Who agrees with whom beside what abilities do not explain of it, linked pairs outlined.
-
-A report's figures as Vega-Lite, written with Altair.
+"""A report's figures as Vega-Lite, written with Altair: the ranking, and matrices of agents and of scores as tiles, beside what
+abilities do not explain of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import altair as alt
 import numpy as np
 
-from youden.nouns.pool import Floats
+from youden.nouns.pool import Bools, Floats
 from youden.report.charts import checks as check_charts
-from youden.report.charts.marks import SCORE, Figure, Frame, answers, by_group, frame_chart, ordered, sized, unchecked
-from youden.report.data.doubts import PairGrid
-from youden.report.data.grids import AgentTiles, CellGrid
+from youden.report.charts.marks import (
+    SCORE,
+    Column,
+    Figure,
+    Frame,
+    answers,
+    by_group,
+    frame_chart,
+    ordered,
+    sized,
+    told,
+    unchecked,
+)
+from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
 
 LINKED = "#d1242f"
+
+Sides = Mapping[str, Sequence[str]]
+"""What the rows and the columns of a matrix are called, and their names."""
+
+
+def _matrix(
+    said: tuple[str, str, str, str],
+    value: Floats,
+    colour: alt.Color,
+    *,
+    sides: Sides,
+    height: int,
+    most: int,
+    titles: Sequence[str | None] = (None, None),
+    linked: Bools | None = None,
+) -> Figure:
+    """A figure of tiles. said: its slug, title, note and source; value: float[rows, columns], NaN where nothing is drawn; most:
+    rows up to which names are written beside it; titles: of rows and columns; linked: which tiles are outlined."""
+    (row, names), (column, others) = sides.items()
+    few = len(names) <= most
+    axis = alt.Axis(labels=few, ticks=few, labelLimit=110)
+    below = axis if names is others else alt.Axis(labels=False, ticks=False)
+    base = frame_chart().encode(
+        x=alt.X(f"{column}:N", scale=ordered(others), title=titles[1], axis=below),
+        y=alt.Y(f"{row}:N", scale=ordered(names), title=titles[0], axis=axis),
+    )
+    more = [] if linked is None else ["linked:N"]
+    spec = base.mark_rect().encode(color=colour, tooltip=told(f"{row}:N", f"{column}:N", "value:Q .3f", *more))
+    at = np.nonzero(~np.isnan(value))
+    columns: dict[str, Column] = {
+        row: [names[k] for k in at[0].tolist()],
+        column: [others[k] for k in at[1].tolist()],
+        "value": value[at],
+    }
+    if linked is not None:
+        columns["linked"] = np.where(linked[at], "yes", "no").tolist()
+        if linked.any():
+            outline = base.transform_filter("datum.linked == 'yes'")
+            spec += outline.mark_rect(filled=False, stroke=LINKED, strokeWidth=2 if few else 1)
+    return Figure(*said, sized(spec, height), Frame.of(**columns), canvas=True)
+
+
+def _beyond(value: Floats, title: str) -> alt.Color:
+    """Two colours, for what lies above and below 0."""
+    most = max(float(np.nanmax(np.abs(value))), 0.01)
+    return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="blueorange", domain=[-most, most]))
+
+
+def _score_colour(title: str) -> alt.Color:
+    return alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis"))
 
 
 def pairs(data: ReportData) -> Iterator[Figure]:
@@ -27,93 +87,35 @@ def pairs(data: ReportData) -> Iterator[Figure]:
     if grid is None or np.isnan(grid.agreement).all():
         return
     per = grid.agents_per_row
-    height = min(520, max(160, 16 * len(grid.names)))
-    drawn = f" Drawn in bins: a tile is the mean over {per} × {per} agents." if per > 1 else ""
     outlined = " Outlined: pairs that are linked." if grid.linked.any() else ""
+    drawn = f" Drawn in bins: a tile is the mean over {per} × {per} agents." if per > 1 else ""
     source = f"rates.parquet, {answers(data.summary)}"
-    yield Figure(
-        "pairs",
-        "Agreement of pairs, best agents first",
-        "Mean of both orders, items' own means taken off. Good agents agree with each other: bright at the top left."
-        f"{outlined}{drawn}",
-        source,
-        sized(
-            _tiles(grid, alt.Color("value:Q", title="agreement (TPR − FPR)", scale=alt.Scale(scheme="viridis"))), height
-        ),
-        _frame(grid, grid.agreement),
-        canvas=True,
+    draw = partial(
+        _matrix,
+        sides={"first": grid.names, "second": grid.names},
+        height=min(520, max(160, 16 * len(grid.names))),
+        most=40,
+        linked=grid.linked,
     )
-    if np.isnan(grid.residual).all():
-        return
-    most = max(float(np.nanmax(np.abs(grid.residual))), 0.01)
-    scale = alt.Scale(scheme="blueorange", domain=[-most, most])
-    yield Figure(
-        "pairs-beyond",
-        "What two abilities do not explain of it",
-        "Agreement less the sum of two robust effects, rows and columns as beside it. Orange: more than explained."
-        f"{outlined}{drawn}",
-        source,
-        sized(_tiles(grid, alt.Color("value:Q", title="beyond a_i + a_k (TPR − FPR)", scale=scale)), height),
-        _frame(grid, grid.residual),
-        canvas=True,
+    note = "Mean of both orders, items' own means taken off. Good agents agree with each other: bright at the top left."
+    yield draw(
+        ("pairs", "Agreement of pairs, best agents first", f"{note}{outlined}{drawn}", source),
+        grid.agreement,
+        _score_colour("agreement (TPR − FPR)"),
     )
-
-
-def _frame(grid: PairGrid, value: Floats) -> Frame:
-    row, column = np.nonzero(~np.isnan(value))
-    return Frame.of(
-        first=[grid.names[i] for i in row],
-        second=[grid.names[k] for k in column],
-        value=value[row, column],
-        linked=["yes" if grid.linked[i, k] else "no" for i, k in zip(row, column, strict=True)],
-    )
-
-
-def _tiles(grid: PairGrid, colour: alt.Color) -> alt.Chart | alt.LayerChart:
-    few = len(grid.names) <= 40
-    axis = alt.Axis(labels=few, ticks=few, labelLimit=110)
-    base = frame_chart().encode(
-        x=alt.X("second:N", scale=ordered(grid.names), title=None, axis=axis),
-        y=alt.Y("first:N", scale=ordered(grid.names), title=None, axis=axis),
-    )
-    tooltip = [
-        alt.Tooltip("first:N"),
-        alt.Tooltip("second:N"),
-        alt.Tooltip("value:Q", format=".3f"),
-        alt.Tooltip("linked:N"),
-    ]
-    tiles = base.mark_rect().encode(color=colour, tooltip=tooltip)
-    if not grid.linked.any():
-        alone: alt.Chart = tiles
-        return alone
-    outline = base.transform_filter("datum.linked == 'yes'").mark_rect(
-        filled=False, stroke=LINKED, strokeWidth=2 if few else 1
-    )
-    both: alt.LayerChart = tiles + outline
-    return both
+    if not np.isnan(grid.residual).all():
+        note = (
+            "Agreement less the sum of two robust effects, rows and columns as beside it. Orange: more than explained."
+        )
+        yield draw(
+            ("pairs-beyond", "What two abilities do not explain of it", f"{note}{outlined}{drawn}", source),
+            grid.residual,
+            _beyond(grid.residual, "beyond a_i + a_k (TPR − FPR)"),
+        )
 
 
 MAX_RANKED = 200
 """Agents drawn at most in the figure of the ranking."""
-
-
-class PlacedMark(Protocol):
-    """A line of a ranking."""
-
-    @property
-    def agent(self) -> str: ...
-    @property
-    def group(self) -> str | None: ...
-    @property
-    def ability(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-    @property
-    def places(self) -> str: ...
-    @property
-    def n_trials(self) -> int: ...
 
 
 @unchecked
@@ -135,7 +137,7 @@ def figures(data: ReportData) -> tuple[Figure, ...]:
 
 
 @unchecked
-def ranking_figure(agents: Sequence[PlacedMark], *, level: float, source: str) -> Figure:
+def ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: str) -> Figure:
     """Distances from the average agent with intervals, in the order given; agents without an ability are left out, and of
     many only the first `MAX_RANKED` are drawn."""
     ranked = [agent for agent in agents if agent.ability is not None]
@@ -159,16 +161,16 @@ def ranking_figure(agents: Sequence[PlacedMark], *, level: float, source: str) -
     base = frame_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
         color=by_group(frame),
-        tooltip=[
-            alt.Tooltip("agent:N"),
-            alt.Tooltip("group:N"),
-            alt.Tooltip("places:N"),
-            alt.Tooltip("ability:Q", format=".3f"),
-            alt.Tooltip("distance:Q", format="+.3f"),
-            alt.Tooltip("low:Q", format="+.3f"),
-            alt.Tooltip("high:Q", format="+.3f"),
-            alt.Tooltip("trials:Q", format=","),
-        ],
+        tooltip=told(
+            "agent:N",
+            "group:N",
+            "places:N",
+            "ability:Q .3f",
+            "distance:Q +.3f",
+            "low:Q +.3f",
+            "high:Q +.3f",
+            "trials:Q ,",
+        ),
     )
     spec = alt.LayerChart(layer=[]) + base.mark_point(filled=True, size=70, opacity=1).encode(
         x=alt.X("distance:Q", title=["ability less the average agent's", SCORE], scale=alt.Scale(zero=False))
@@ -200,106 +202,50 @@ def _agents(data: ReportData) -> Iterator[Figure]:
     ):
         tiles = grid.tiles(order)
         size = tiles.agents_per_tile
-        yield Figure(
-            slug,
-            f"Agreement of agents, {words}",
+        note = (
             "Each tile: how often the judge saw the row's response (read first) and the column's as one source, less the "
             "false-positive rate. Empty: never asked."
-            + (f" Drawn in bins: a tile is the mean over {size} × {size} agents." if size > 1 else ""),
-            f"rates.parquet, {answers(data.summary)}",
-            sized(_agent_tiles(tiles.names), min(620, max(160, 18 * len(tiles.names)))),
-            _agent_frame(tiles),
-            canvas=True,
+            + (f" Drawn in bins: a tile is the mean over {size} × {size} agents." if size > 1 else "")
         )
-
-
-def _agent_frame(tiles: AgentTiles) -> Frame:
-    first, second = np.nonzero(~np.isnan(tiles.value))
-    return Frame.of(
-        first=[tiles.names[i] for i in first],
-        second=[tiles.names[k] for k in second],
-        value=tiles.value[first, second],
-    )
-
-
-def _agent_tiles(names: Sequence[str]) -> alt.Chart:
-    few = len(names) <= 60
-    axis = alt.Axis(labels=few, ticks=few, labelLimit=110)
-    chart: alt.Chart = (
-        frame_chart()
-        .mark_rect()
-        .encode(
-            x=alt.X("second:N", scale=ordered(names), title="read second", axis=axis),
-            y=alt.Y("first:N", scale=ordered(names), title="read first", axis=axis),
-            color=_score_colour("value", "TPR − FPR"),
-            tooltip=[alt.Tooltip("first:N"), alt.Tooltip("second:N"), alt.Tooltip("value:Q", format=".3f")],
+        yield _matrix(
+            (slug, f"Agreement of agents, {words}", note, f"rates.parquet, {answers(data.summary)}"),
+            tiles.value,
+            _score_colour("TPR − FPR"),
+            sides={"first": tiles.names, "second": tiles.names},
+            height=min(620, max(160, 18 * len(tiles.names))),
+            most=60,
+            titles=("read first", "read second"),
         )
-    )
-    return chart
 
 
 def _cells(data: ReportData) -> Iterator[Figure]:
-    grid = data.cells
-    height = min(620, max(160, 15 * len(grid.rows)))
+    grid, of_answers = data.cells, answers(data.summary)
     binned = (
         f" Drawn in bins: a tile is the mean over {grid.agents_per_row} agents × {grid.items_per_column} items."
         if grid.is_binned
         else ""
     )
-    yield Figure(
-        "scores",
-        "Scores of agents on items",
-        f"Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out.{binned}",
-        f"scores.csv, {answers(data.summary)}",
-        sized(_figures_tiles(grid, _score_colour("value", SCORE)), height),
-        _tile_frame(grid, grid.score),
-        canvas=True,
+    draw = partial(
+        _matrix,
+        sides={"agent": grid.rows, "item": grid.columns},
+        height=min(620, max(160, 15 * len(grid.rows))),
+        most=60,
+        titles=(None, "item, easiest first"),
     )
-    if np.isnan(grid.residual).all():
-        return
-    most = max(float(np.nanmax(np.abs(grid.residual))), 0.01)
-    scale = alt.Scale(scheme="blueorange", domain=[-most, most])
-    colour = alt.Color("value:Q", title="residual (score units)", scale=scale)
-    yield Figure(
-        "residuals",
-        "What ability − difficulty does not explain",
-        f"Score less its prediction, rows and columns as above. A pattern means that abilities are not one number.{binned}",
-        f"scores.csv and the fit ({data.summary.facts.estimator}), {answers(data.summary)}",
-        sized(_figures_tiles(grid, colour), height),
-        _tile_frame(grid, grid.residual),
-        canvas=True,
+    note = "Rows: agents, best first. Columns: items, easiest first. Empty: not seen, or held out."
+    yield draw(
+        ("scores", "Scores of agents on items", f"{note}{binned}", f"scores.csv, {of_answers}"),
+        grid.score,
+        _score_colour(SCORE),
     )
-
-
-def _tile_frame(grid: CellGrid, value: Floats) -> Frame:
-    row, column = np.nonzero(~np.isnan(value))
-    return Frame.of(agent=[grid.rows[i] for i in row], item=[grid.columns[j] for j in column], value=value[row, column])
-
-
-def _figures_tiles(grid: CellGrid, colour: alt.Color) -> alt.Chart:
-    few = len(grid.rows) <= 60
-    chart: alt.Chart = (
-        frame_chart()
-        .mark_rect()
-        .encode(
-            x=alt.X(
-                "item:N",
-                scale=ordered(grid.columns),
-                title="item, easiest first",
-                axis=alt.Axis(labels=False, ticks=False),
-            ),
-            y=alt.Y(
-                "agent:N",
-                scale=ordered(grid.rows),
-                title=None,
-                axis=alt.Axis(labels=few, ticks=few, labelLimit=110),
-            ),
-            color=colour,
-            tooltip=[alt.Tooltip("agent:N"), alt.Tooltip("item:N"), alt.Tooltip("value:Q", format=".3f")],
+    if not np.isnan(grid.residual).all():
+        title = "What ability − difficulty does not explain"
+        note = (
+            "Score less its prediction, rows and columns as above. A pattern means that abilities are not one number."
         )
-    )
-    return chart
-
-
-def _score_colour(field: str, title: str) -> alt.Color:
-    return alt.Color(f"{field}:Q", title=title, scale=alt.Scale(scheme="viridis"))
+        source = f"scores.csv and the fit ({data.summary.facts.estimator}), {of_answers}"
+        yield draw(
+            ("residuals", title, f"{note}{binned}", source),
+            grid.residual,
+            _beyond(grid.residual, "residual (score units)"),
+        )

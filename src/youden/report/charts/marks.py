@@ -107,6 +107,12 @@ def sized(chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Json]:
     return {**spec, "width": "container", "height": height, "autosize": fit}
 
 
+def told(*said: str) -> list[alt.Tooltip]:
+    """What a tooltip tells: columns with their types, and how a number is written, as in `ability:Q .3f`."""
+    parts = [one.partition(" ") for one in said]
+    return [alt.Tooltip(column, format=form) if form else alt.Tooltip(column) for column, _, form in parts]
+
+
 def by_group(frame: Frame) -> alt.Color:
     """One colour a group."""
     groups = sorted({str(group) for group in frame.columns["group"]})

@@ -17,6 +17,7 @@ from youden.report.charts.marks import (
     frame_chart,
     ordered,
     sized,
+    told,
     unchecked,
 )
 from youden.report.data.comparison import Comparison
@@ -55,15 +56,7 @@ def slope(data: Comparison) -> Figure:
             "height:Q", title=None, scale=alt.Scale(reverse=True, domain=[0.5, len(lines) + 0.5], nice=False), axis=None
         ),
         color=by_group(frame),
-        tooltip=[
-            alt.Tooltip("agent:N"),
-            alt.Tooltip("group:N"),
-            alt.Tooltip("run:N"),
-            alt.Tooltip("place:Q"),
-            alt.Tooltip("places:N"),
-            alt.Tooltip("ability:Q", format=".3f"),
-            alt.Tooltip("apart:N"),
-        ],
+        tooltip=told("agent:N", "group:N", "run:N", "place:Q", "places:N", "ability:Q .3f", "apart:N"),
     )
     drawn = base.mark_line(strokeWidth=2).encode(
         detail=alt.Detail("agent:N"),
@@ -116,13 +109,7 @@ def stress_figure(found: Stress) -> Figure:
             scale=alt.Scale(domain=[1, found.n_agents], nice=False, padding=10),
         ),
         color=alt.Color("ranking:N", title="ranking", scale=alt.Scale(domain=list(found.places), range=GROUP_COLOURS)),
-        tooltip=[
-            alt.Tooltip("attack:N"),
-            alt.Tooltip("ranking:N"),
-            alt.Tooltip("place:Q"),
-            alt.Tooltip("others:Q", format=".2f"),
-            alt.Tooltip("check:N"),
-        ],
+        tooltip=told("attack:N", "ranking:N", "place:Q", "others:Q .2f", "check:N"),
     )
     dots = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
         shape=alt.Shape("ranking:N", title="ranking"),
@@ -164,12 +151,7 @@ def budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     base = frame_chart().encode(
         x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
         color=alt.Color("design:N", title="design", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=[
-            alt.Tooltip("design:N"),
-            alt.Tooltip("calls:Q", format=",.0f"),
-            alt.Tooltip("percent:Q"),
-            alt.Tooltip("rho:Q", format=".3f"),
-        ],
+        tooltip=told("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
     )
     mean = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
     ring = base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=mean)
@@ -212,12 +194,7 @@ def _recall_figure(study: BudgetStudy) -> Figure:
     )
     base = frame_chart().encode(
         color=alt.Color("top:N", title="found of", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=[
-            alt.Tooltip("design:N"),
-            alt.Tooltip("top:N"),
-            alt.Tooltip("calls:Q", format=",.0f"),
-            alt.Tooltip("recall:Q", format=".2f"),
-        ],
+        tooltip=told("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f"),
     )
     lines = base.encode(
         x=alt.X("calls:Q", title="calls, both arms", scale=alt.Scale(zero=False)),
@@ -282,7 +259,7 @@ def baselines_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     base = frame_chart().encode(
         y=alt.Y("model:N", title=None, scale=ordered([row.name for row in rows]), axis=alt.Axis(labelLimit=220)),
         color=alt.value(GROUP_COLOURS[0]),
-        tooltip=[alt.Tooltip("model:N"), alt.Tooltip("rmse:Q", format=".4f"), alt.Tooltip("rho:Q", format=".3f")],
+        tooltip=told("model:N", "rmse:Q .4f", "rho:Q .3f"),
     )
     mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
     spec = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")) + base.mark_point(
@@ -305,7 +282,7 @@ def _error_by(field: str, unit: str, form: str) -> alt.LayerChart:
     base = frame_chart().encode(
         x=alt.X(f"{field}:Q", title=unit, axis=alt.Axis(format=form)),
         color=alt.Color("design:N", title="design", scale=alt.Scale(range=GROUP_COLOURS)),
-        tooltip=[alt.Tooltip("regime:N"), alt.Tooltip("rmse:Q", format=".4f"), alt.Tooltip("rho:Q", format=".3f")],
+        tooltip=told("regime:N", "rmse:Q .4f", "rho:Q .3f"),
     )
     mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
     chart: alt.LayerChart = (

@@ -29,7 +29,6 @@ from youden.text.printable import printable
 from youden.text.sentences import with_interval
 
 if TYPE_CHECKING:
-    from youden.report.charts.figures import PlacedMark
     from youden.report.charts.marks import Figure
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -95,7 +94,7 @@ def comparison_figures(data: Comparison) -> dict[str, Json]:
     return {"slope": figure_json(slope(data))}
 
 
-def live_figures(agents: Sequence[PlacedMark], *, n_answered: int, level: float) -> dict[str, Json]:
+def live_figures(agents: Sequence[RankedAgent], *, n_answered: int, level: float) -> dict[str, Json]:
     """The ranking so far; empty without the chart library or without a ranking."""
     if not vega.has_charts() or not agents:
         return {}
