@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,19 +16,19 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from youden.cli import UNDECIDED, options, run_options, show
+from youden.cli import UNDECIDED, options, progress, run_options, show
 from youden.cli.options import Number
-from youden.cli.progress import progress_bar
 from youden.cli.results import show_judges
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted
 
 if TYPE_CHECKING:
     from youden.data.folder.run_config import RunConfig
+    from youden.judging.asking.terms import Asking
     from youden.nouns import ExtensionFacts, Json, Target
     from youden.practice.extend import PlannedExtension
-    from youden.practice.gate import Gate
     from youden.practice.searching import Goal
+    from youden.run.analysis import Analysis
 
 MOST_SHOWN = 10
 
@@ -98,8 +97,8 @@ def extend_command(
     whether an agent of the run drifted.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.extend import extend_run, too_wide
-    from youden.practice.searching import Goal, plan_round, search_run
+    from youden.practice.extend import too_wide
+    from youden.practice.searching import Goal, plan_round
     from youden.report.pages.writing import write_report
 
     pools = (agents, items, repeats)
@@ -128,15 +127,16 @@ def extend_command(
         "joined": list(planned.joined),
         "half_width": planned.half_width,
     }
-    if dry_run:
-        if how == "json":
-            show.print_json({**shown, "dry_run": True})
+    done = progress.asked(
+        {**shown, "dry_run": True},
+        lambda bar: _extended(planned, kept, asking(progress=bar), goal),
+        dry_run=dry_run,
+        as_json=how == "json",
+        quiet=how == "quiet",
+    )
+    if done is None:
         return
-    with nullcontext() if how == "quiet" else progress_bar() as bar:
-        terms = asking(progress=bar)
-        fitted, ended = (
-            (extend_run(planned, kept, terms), "") if goal is None else search_run(planned, goal, kept, terms)
-        )
+    fitted, ended = done
     summary = write_report(planned.run.folder).summary
     warnings = [] if width is None else _wide(too_wide(planned, fitted, width), planned.joined, width=width, run=run)
     if how == "json":
@@ -151,6 +151,14 @@ def extend_command(
         _draw(fitted.facts.growth)
         for line in summary.moved:
             click.echo(printable(line))
+
+
+def _extended(planned: PlannedExtension, kept: RunConfig, terms: Asking, goal: Goal | None) -> tuple[Analysis, str]:
+    """The run that has grown, and how a search ended, in words."""
+    from youden.practice.extend import extend_run
+    from youden.practice.searching import search_run
+
+    return (extend_run(planned, kept, terms), "") if goal is None else search_run(planned, goal, kept, terms)
 
 
 def _show_plan(planned: PlannedExtension, how: options.Shown) -> None:
@@ -226,7 +234,8 @@ def _draw(extensions: ExtensionFacts) -> None:
             show.note(f"{len(moved) - MOST_SHOWN} more moved, by less; fit.json has all")
 
 
-WORSE = 1
+ENDS = {"worse": 1, "undecided": UNDECIDED}
+"""What a gate ends with; 0 where nobody is worse or undecided."""
 
 
 @click.command("gate")
@@ -305,7 +314,7 @@ def gate_command(
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.errors import InputError
-    from youden.practice.gate import gate_run, next_looks
+    from youden.practice.gate import gate_run, lines_of, next_looks, table
     from youden.report.pages.writing import gate_markdown as render_markdown
     from youden.report.pages.writing import render_junit
 
@@ -334,30 +343,13 @@ def gate_command(
     gate = gate_run(folder, agents, baseline=baseline, margin=margin, ledger=ledger, target=target, labelled=labelled)
     if junit is not None:
         junit.write_text(render_junit(gate), encoding="utf-8")
-    if markdown is not None and markdown != "-":
-        Path(markdown).write_text(render_markdown(gate), encoding="utf-8")
-    if as_json:
-        show.print_json(gate.to_json())
-    elif markdown == "-":
+    if markdown == "-":
         click.echo(render_markdown(gate), nl=False)
-    else:
-        _show(gate)
-    return {"worse": WORSE, "undecided": UNDECIDED}.get(gate.verdict, 0)
-
-
-def _show(gate: Gate) -> None:
-    from youden.practice.gate import footing, of_all, sentence, table, to_do
-
-    show.draw(table(gate))
-    for row in gate.agents:
-        show.note(sentence(gate, row))
-    command = to_do(gate)
-    if command is not None:
-        show.note(command)
-    for line in of_all(gate):
-        show.note(line)
-    show.note(footing(gate))
-    show.note(f"signature: {gate.signature}")
+        return ENDS.get(gate.verdict, 0)
+    if markdown is not None:
+        Path(markdown).write_text(render_markdown(gate), encoding="utf-8")
+    show.tell(as_json, gate.to_json(), tables=[table(gate)], notes=lines_of(gate))
+    return ENDS.get(gate.verdict, 0)
 
 
 @click.command("rejudge")
@@ -416,21 +408,22 @@ def rejudge_command(
         "judge": again.judge.name,
         "cost": asdict(again.cost),
     }
-    if dry_run:
-        if as_json:
-            show.print_json({**shown, "notes": list(again.plan.notes)})
+    result = progress.asked(
+        {**shown, "notes": list(again.plan.notes)},
+        lambda bar: judge_run(again, asking(progress=bar)),
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+    if result is None:
         return
-    with progress_bar() as bar:
-        result = judge_run(again, asking(progress=bar))
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
     show.warn(result.warnings)
-    if as_json:
-        show.print_json(
-            {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)}
-        )
-        return
-    show_judges(found.study)
-    for line in found.words:
-        click.echo(printable(line))
-    show.note(f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}")
+    if not as_json:
+        show_judges(found.study)
+    show.tell(
+        as_json,
+        {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
+        words=found.words,
+        notes=[f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"],
+    )

@@ -10,16 +10,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
 from youden.cli import options, show
 from youden.text.printable import printable
 from youden.text.sentences import counted
-
-if TYPE_CHECKING:
-    from youden.nouns import QualityFacts
 
 
 @click.command("label")
@@ -103,23 +100,11 @@ def quality_command(
     Writes quality.csv and quality.json; the ranking and every other file stay as they are.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.practice.quality import estimate_quality
+    from youden.practice.quality import estimate_quality, quality_table
 
     if not files:
         raise click.UsageError(
             "Give --labels FILE. `youden label RUN --next 30 --out to-label.csv` says what to label."
         )
     found = estimate_quality(RunFolder(run), files, label=label, scale=scale)
-    if as_json:
-        show.print_json(asdict(found))
-        return
-    show_quality(found)
-
-
-def show_quality(found: QualityFacts) -> None:
-    """The table, then what it comes to."""
-    from youden.practice.quality import quality_table
-
-    show.draw(quality_table(found))
-    for line in found.words:
-        click.echo(printable(line))
+    show.tell(as_json, asdict(found), tables=[quality_table(found)], words=found.words)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from youden.data.folder.run_folder import RunFolder
+    from youden.nouns import Json
+
+T = TypeVar("T")
 
 PLAIN_AFTER_SECONDS = 10.0
 """The first plain line; each further one comes after twice the time, at most `PLAIN_EVERY_SECONDS`."""
@@ -180,6 +183,18 @@ def progress_bar() -> Iterator[Bar]:
         yield bar
     finally:
         bar.stop()
+
+
+def asked(
+    planned: Mapping[str, Json], ask: Callable[[Bar | None], T], *, dry_run: bool, as_json: bool, quiet: bool = False
+) -> T | None:
+    """What `ask` brings, with a bar while it works; None after a dry run, which asks nothing and prints what is planned."""
+    if dry_run:
+        if as_json:
+            show.print_json(planned)
+        return None
+    with nullcontext() if quiet else progress_bar() as bar:
+        return ask(bar)
 
 
 option = click.option(

@@ -76,6 +76,28 @@ def warn(warnings: Iterable[Finding | str]) -> None:
         note(f"warning: {warning}")
 
 
+def tell(
+    as_json: bool,
+    found: Mapping[str, Json],
+    *,
+    tables: Iterable[Table] = (),
+    words: Iterable[str] = (),
+    notes: Iterable[str] = (),
+    warnings: Iterable[Finding | str] = (),
+) -> None:
+    """What a command found: as JSON, or as tables and words on standard output with notes beside them. Warnings come first."""
+    warn(warnings)
+    if as_json:
+        print_json(found)
+        return
+    for one in tables:
+        draw(one)
+    for line in words:
+        click.echo(printable(line))
+    for line in notes:
+        note(line)
+
+
 def safe(text: str | None) -> str:
     """Other people's text, without markup or control characters."""
     from rich.markup import escape

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ from youden.cli import options, show
 from youden.cli.options import Loading, Number, words
 from youden.cli.progress import progress_bar
 from youden.text.sentences import items_compared
-from youden.text.tables import Table
+from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
-    from youden.nouns import ScoreKind, SplitRule
+    from youden.nouns import Json, ScoreKind, SplitRule
     from youden.stats.curl.quantiles import Coincident
     from youden.study.baseline_table import BaselinesStudy
     from youden.study.link_curl import LinksStudy
@@ -67,21 +67,23 @@ def links_command(
     )
     signature = folder.read_signature().text
     warnings = folder.read_facts().warnings if folder.has("fit.json") else ()
-    if as_json:
-        show.print_json(
-            plain_fields(study)
-            | {"run": folder.path.name, "signature": signature, "warnings": [asdict(warning) for warning in warnings]}
-        )
-        return
-    show.warn(warnings)
-    _draw(study, folder.path.name)
-    for line in study.words:
-        click.echo(line)
-    show.note(f"signature: {signature}")
+    found: dict[str, Json] = {
+        "run": folder.path.name,
+        "signature": signature,
+        "warnings": [plain_fields(one) for one in warnings],
+    }
+    show.tell(
+        as_json,
+        plain_fields(study) | found,
+        tables=_links_tables(study, folder.path.name),
+        words=study.words,
+        notes=[f"signature: {signature}"],
+        warnings=warnings,
+    )
 
 
-def _draw(study: LinksStudy, name: str) -> None:
-    show.table(
+def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
+    yield two_sided(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
         ["link"],
@@ -93,7 +95,7 @@ def _draw(study: LinksStudy, name: str) -> None:
     )
     if study.differences:
         first = study.differences[0]
-        show.table(
+        yield two_sided(
             f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, coincident: {first.coincident}",
             ["links"],
             ["exact", "mean of resamples", "low", "high"],
@@ -138,25 +140,23 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     with progress_bar() as bar:
         study = study_paper(worlds, n_seeds=seeds, n_draws=draws, judges=compared, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
-    if as_json:
-        show.print_json({"paper": plain_fields(study) | {"signatures": list(signatures)}})
-        return
-    _paper_draw(study)
-    for signature in signatures:
-        show.note(f"signature: {signature}")
+    told = (("Not made", study.missing), ("Where the paper and its data disagree", study.disagreements))
+    show.tell(
+        as_json,
+        {"paper": plain_fields(study) | {"signatures": [*signatures]}},
+        tables=_paper_tables(study),
+        words=[line for title, lines in told for line in (f"{title}:", *(f"- {one}" for one in lines))],
+        notes=[f"signature: {signature}" for signature in signatures],
+    )
 
 
-def _paper_draw(study: PaperStudy) -> None:
+def _paper_tables(study: PaperStudy) -> Iterator[Table]:
     for number, rows in groupby(study.rows, key=lambda row: row.table):
         figures = (
             [row.row, row.figure, *map(show.fixed, (row.paper, row.ours, row.sd)), show.fixed(row.sds, 1)]
             for row in rows
         )
-        show.table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
-    for title, lines in (("Not made", study.missing), ("Where the paper and its data disagree", study.disagreements)):
-        click.echo(f"{title}:")
-        for line in lines:
-            click.echo(f"- {line}")
+        yield two_sided(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "SDs apart"], figures)
 
 
 @click.command("baselines")
@@ -223,16 +223,16 @@ def baselines_command(
 
         part = StudyPart(folder.path.name, signature, tuple(baselines_words(study)), baselines_figures(study))
         write_study(html, "Baselines", [part])
-    if as_json:
-        show.print_json({"baselines": baselines_json(study), "run": folder.path.name, "signature": signature})
-        return
-    _baselines_draw(study, folder.path.name)
-    for line in baselines_words(study):
-        click.echo(line)
-    show.note(f"signature: {signature}")
+    show.tell(
+        as_json,
+        {"baselines": baselines_json(study), "run": folder.path.name, "signature": signature},
+        tables=[_baselines_table(study, folder.path.name)],
+        words=baselines_words(study),
+        notes=[f"signature: {signature}"],
+    )
 
 
-def _baselines_draw(study: BaselinesStudy, name: str) -> None:
+def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     heads = ["model", "holdout RMSE", "less clipped-linear's", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
     for row in study.rows:
@@ -241,7 +241,7 @@ def _baselines_draw(study: BaselinesStudy, name: str) -> None:
             for spread in (row.rmse, row.behind, row.rho, row.tau, row.auc)
         )
         rows.append([row.name, first, behind, show.fixed(row.se_items, 4), show.fixed(row.se_seeds, 4), *others])
-    show.draw(Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows))
+    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", heads, "crrrrrrr", rows)
 
 
 @click.command("variance")
@@ -262,16 +262,12 @@ def variance_command(*, run: Path, others: tuple[Path, ...], as_json: bool) -> N
     found = study_variance(folder, [RunFolder(other) for other in others])
     if folder.has("fit.json"):
         folder.write_moves(found)
-    if as_json:
-        show.print_json(plain_fields(found))
-        return
-    show.draw(moves_table(found))
-    click.echo(
+    errors = (
         f"An agent's distance from the average has a standard error of {found.error:.4f}, two agents' difference one of "
         f"{found.of_difference:.4f}; agents differ by {found.between**0.5:.4f} (SD)."
     )
-    for line in (*found.unknown, found.sentence):
-        click.echo(line)
+    words = [errors, *found.unknown, found.sentence]
+    show.tell(as_json, plain_fields(found), tables=[moves_table(found)], words=words)
 
 
 @click.command("aa")
@@ -291,10 +287,7 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
 
     folder = RunFolder(run)
     found = halves_test(folder.read_verdicts(folder.read_plan()), n_splits=splits, seed=seed)
-    if as_json:
-        show.print_json(plain_fields(found))
-        return
-    click.echo(found.words)
+    show.tell(as_json, plain_fields(found), words=[found.words])
 
 
 QUESTIONS = {

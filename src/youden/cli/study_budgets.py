@@ -15,7 +15,7 @@ import click
 from youden.cli import options, show
 from youden.cli.options import Number, numbers, words
 from youden.cli.progress import progress_bar
-from youden.text.tables import Table
+from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
     from youden.nouns import Json, ScoreKind, SplitRule
@@ -125,16 +125,16 @@ def budget_command(
         write_study(html, "Budget", [part])
     for line in world.words:
         show.note(f"note: {line}")
-    if as_json:
-        show.print_json({"budget": budget_json(study, asked), "run": folder.path.name, "signature": signature})
-        return
-    _draw(study, folder.path.name)
-    for line in budget_words(study, asked):
-        click.echo(line)
-    show.note(f"signature: {signature}")
+    show.tell(
+        as_json,
+        {"budget": budget_json(study, asked), "run": folder.path.name, "signature": signature},
+        tables=[_budget_table(study, folder.path.name)],
+        words=budget_words(study, asked),
+        notes=[f"signature: {signature}"],
+    )
 
 
-def _draw(study: BudgetStudy, name: str) -> None:
+def _budget_table(study: BudgetStudy, name: str) -> Table:
     recalls = [f"top-{k} recall" for k in study.tops]
     rows = [
         [
@@ -153,7 +153,7 @@ def _draw(study: BudgetStudy, name: str) -> None:
     ]
     halves = (study.halves.rho, study.halves.rho_sd, *study.halves.recalls.values())
     rows.append(["half items", *[""] * 5, *map(show.fixed, halves), "", "", ""])
-    show.table(
+    return two_sided(
         f"{name}: {study.target} ranking, {study.n_seeds} seeds, of {study.dense_calls:,} dense calls; "
         f"ceiling {show.with_sd(study.halves.rho, study.halves.rho_sd)}",
         ["design"],
@@ -231,12 +231,9 @@ def sparsity_command(
 
             parts.append(Part(run.name, signature, words, sparsity_figures(study)))
         found[run.name] = {**sparsity_json(study), "words": list(words), "signature": signature}
-        if as_json:
-            continue
-        _sparsity_draw(study, run.name)
-        for line in words:
-            click.echo(line)
-        show.note(f"signature: {signature}")
+        if not as_json:
+            table = _sparsity_table(study, run.name)
+            show.tell(False, {}, tables=[table], words=words, notes=[f"signature: {signature}"])
     if html is not None:
         from youden.report.pages.writing import write_study
 
@@ -245,7 +242,7 @@ def sparsity_command(
         show.print_json({"sparsity": found})
 
 
-def _sparsity_draw(study: SparsityStudy, name: str) -> None:
+def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     heads = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     rows = []
     for row in (study.dense, *study.rows):
@@ -259,9 +256,7 @@ def _sparsity_draw(study: SparsityStudy, name: str) -> None:
                 *(_with_sd(spread) for spread in (row.rmse, row.rho, row.tau, row.auc)),
             ]
         )
-    show.draw(
-        Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", heads, "crrrrrrrr", rows)
-    )
+    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", heads, "crrrrrrrr", rows)
 
 
 def _with_sd(spread: Spread | None) -> str:

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from youden.cli import options, run_options, show
-from youden.cli.progress import progress_bar
-from youden.text.printable import printable
+from youden.cli import options, progress, run_options, show
 from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
-    from youden.practice.calibration import Calibration, Tried
-    from youden.practice.stressing import Stress
+    from youden.practice.calibration import Tried
     from youden.stats.base.metrics import Metric
     from youden.stats.base.proportions import Proportion
 
@@ -62,7 +59,14 @@ def calibrate_command(
 
     Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
     """
-    from youden.practice.calibration import asked_in_words, calibrate, plan_calibration, planned_json, to_json
+    from youden.practice.calibration import (
+        asked_in_words,
+        calibrate,
+        calibration_words,
+        plan_calibration,
+        planned_json,
+        to_json,
+    )
     from youden.run.precision import expected_words
 
     calibration = plan_calibration(source, judges=judges, calls=calls, changes=said, usual_store=options.usual_store())
@@ -71,31 +75,22 @@ def calibrate_command(
         show.note(f"calibrate: {show.cost_in_words(one.cost, one.judge.name)}")
     for line in expected_words(calibration.expected, n_agents=calibration.known.plan.n_agents):
         show.note(f"the run: {line}")
-    if dry_run:
-        if as_json:
-            show.print_json(planned_json(calibration))
+    tried = progress.asked(
+        planned_json(calibration),
+        lambda bar: calibrate(calibration, progress=bar, grace=grace),
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+    if tried is None:
         return 0
-    with progress_bar() as bar:
-        tried = calibrate(calibration, progress=bar, grace=grace)
-    if as_json:
-        show.print_json(to_json(calibration, tried))
-    else:
-        _show(calibration, tried)
+    show.tell(
+        as_json,
+        to_json(calibration, tried),
+        tables=[_table(tried)],
+        words=calibration_words(calibration, tried),
+        warnings=[f"{one.judge}: {warning}" for one in tried for warning in one.warnings],
+    )
     return 0 if any(one.verdict.outcome == "go" for one in tried) else NONE_PASSES
-
-
-def _show(calibration: Calibration, tried: tuple[Tried, ...]) -> None:
-    from youden.practice.calibration import conclusion, judge_in_words
-    from youden.practice.judge_verdict import RULE
-
-    for one in tried:
-        show.warn(f"{one.judge}: {warning}" for warning in one.warnings)
-    show.draw(_table(tried))
-    for one in tried:
-        click.echo()
-        for line in judge_in_words(one, most=calibration.known.most):
-            click.echo(printable(line))
-    click.echo(f"\nThe rule: {RULE}.\n{printable(conclusion(tried))}")
 
 
 def _table(tried: tuple[Tried, ...]) -> Table:
@@ -189,34 +184,30 @@ def stress_command(
     """
     from youden.nouns.pool import plain_fields
     from youden.practice.planned_stress import plan_stress
-    from youden.practice.stressing import asked_in_words, stress
+    from youden.practice.stressing import NOTES, asked_in_words, attacks_table, conclusion, stress
 
     planned = plan_stress(source, attacks=attacks, attacker=attacker, usual_store=options.usual_store(), **said)
     show.note(f"stress: {asked_in_words(planned)}")
     cost = show.dollars(planned.usd_new)
     show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}")
-    if dry_run:
-        if as_json:
-            show.print_json(planned.to_json())
+    found = progress.asked(
+        planned.to_json(),
+        lambda bar: stress(planned, progress=bar if planned.own.judge.makes_calls else None, grace=grace),
+        dry_run=dry_run,
+        as_json=as_json,
+    )
+    if found is None:
         return
-    with progress_bar() as bar:
-        found = stress(planned, progress=bar if planned.own.judge.makes_calls else None, grace=grace)
-    show.warn(found.warnings)
     if out is not None:
         from youden.report.pages.writing import write_stress
 
         for file in write_stress(found, out):
             show.note(f"stress: {file}")
-    if as_json:
-        show.print_json(plain_fields(found))
-    else:
-        _draw(found)
-
-
-def _draw(found: Stress) -> None:
-    from youden.practice.stressing import NOTES, attacks_table, conclusion
-
-    show.draw(attacks_table(found))
-    for line in conclusion(found):
-        click.echo(printable(line))
-    show.note(NOTES)
+    show.tell(
+        as_json,
+        plain_fields(found),
+        tables=[attacks_table(found)],
+        words=conclusion(found),
+        notes=[NOTES],
+        warnings=found.warnings,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -187,6 +187,16 @@ def judge_in_words(one: Tried, *, most: int) -> list[str]:
             "more calls an agent."
         )
     return lines
+
+
+def calibration_words(calibration: Calibration, tried: Sequence[Tried]) -> Iterator[str]:
+    """All there is to say beside the table, a line each."""
+    for one in tried:
+        yield ""
+        yield from judge_in_words(one, most=calibration.known.most)
+    yield ""
+    yield f"The rule: {RULE}."
+    yield conclusion(tried)
 
 
 def conclusion(tried: Sequence[Tried]) -> str:

@@ -6,7 +6,7 @@ Nothing is asked here: the answers of a run are looked at, and the looks are cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -384,6 +384,16 @@ def to_do(gate: Gate) -> str | None:
     else:
         command = f"{typed(['youden', 'run', config])}  # with `calls: {in_all}`; what was answered is not asked again"
     return f"{command}  # {price}; {in_all:,} calls in all; then gate again"
+
+
+def lines_of(gate: Gate) -> Iterator[str]:
+    """All there is to say beside the table."""
+    yield from (sentence(gate, row) for row in gate.agents)
+    if (command := to_do(gate)) is not None:
+        yield command
+    yield from of_all(gate)
+    yield footing(gate)
+    yield f"signature: {gate.signature}"
 
 
 def of_all(gate: Gate) -> tuple[str, ...]:
