@@ -1,7 +1,8 @@
 """How many files of src a reader visits on four walks: those whose functions run in one call, imports not counted.
 
 asked and stored: `youden.judge` over a local server of chat completions. --max-cost: the same, ended by its cap.
-cyclic rank and its interval: `youden.rank`. extend: `youden extend` of a run that was judged without calls.
+cyclic rank and its interval: `youden.rank`. run: `youden run` with a judge that makes no calls. extend: `youden extend` of such a
+run, which is asked, fitted and reported as any other; `beyond run` are the files that only extending takes a reader to.
 
 `python benchmarks/walks.py [--out FILE]` prints JSON: the number of files of each walk, the bar, and their names; under `size`,
 the files of src, its lines of code (without blank ones, comments and docstrings), statements and public names at the top of a
@@ -172,6 +173,7 @@ def walks(folder: Path, url: str) -> dict[str, Callable[[], object]]:
         "asked and stored": asked,
         "cyclic rank and its interval": lambda: youden.rank(plan, result),
         "--max-cost": capped,
+        "run": lambda: judged_run(f"run-{next(number)}"),
         "extend": lambda: run_command("extend", runs.pop(), "--agents", folder / "new"),
     }
 
@@ -185,7 +187,12 @@ def main() -> None:
     if not arguments.size:
         with tempfile.TemporaryDirectory() as folder, yes_server() as url:
             found = {name: files_of(walk) for name, walk in walks(Path(folder), url).items()}
-    table = {name: {"files": len(files), "bar": BEFORE[name] // 2, "names": files} for name, files in found.items()}
+    table: dict[str, dict[str, object]] = {}
+    for name, files in found.items():
+        bar = BEFORE[name] // 2 if name in BEFORE else None
+        table[name] = {"files": len(files), "bar": bar, "names": files}
+    if found:
+        table["extend"]["beyond run"] = [file for file in found["extend"] if file not in found["run"]]
     text = json.dumps({"size": size_of(SOURCE), **table}, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")

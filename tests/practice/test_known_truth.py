@@ -9,7 +9,7 @@ from pools import make_pool
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PlanError
 from youden.nouns import INDEPENDENT, PAIRED, PROBE, Plan, Pool
-from youden.practice.known_truth import KINDS, OF_150, KnownTruth, draw_known_truth
+from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
 from youden.protocol.plan import make_plan
 
 Trial = tuple[int, int, int, int, int]
@@ -36,7 +36,7 @@ def known(plan: Plan, pool: Pool) -> KnownTruth:
 
 
 def test_150_calls_are_split_as_stated(known: KnownTruth) -> None:
-    assert {kind: len(known.rows(kind)) for kind in KINDS} == OF_150
+    assert {kind: len(known.rows(kind)) for kind in KINDS} == {kind: means.of_150 for kind, means in MEANS.items()}
     assert len(known.plan) == 150
     assert len(set(trials(known.plan))) == 150
 

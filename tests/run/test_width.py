@@ -203,5 +203,5 @@ def test_extend_by_a_width_alone_gives_all_agents_the_calls_that_it_takes(config
 def test_a_second_judge_is_asked_so_many_trials_an_agent(config: RunConfig) -> None:
     judge_run(plan_run(config.model_copy(update={"width": None, "trials": 40})))
     fit_run(RunFolder(config.folder))
-    again = plan_rejudge(RunFolder(config.folder), judge="lexical", trials=20).again.plan
+    again = plan_rejudge(RunFolder(config.folder), judge="lexical", trials=20, changes={}).again.plan
     assert 2 * (again.arm == PAIRED).sum() / 6 == pytest.approx(20, abs=2)

@@ -398,7 +398,8 @@ def rejudge_command(
 
     if len(said.keys() & {"calls", "trials"}) != 1:
         raise click.UsageError("Give --calls or --trials: how much is the second judge asked?")
-    planned = plan_rejudge(RunFolder(run), judge=judge, **{"store": options.usual_store(), **said})
+    changes = {"store": options.usual_store(), **said}
+    planned = plan_rejudge(RunFolder(run), judge=judge, trials=changes.pop("trials", None), changes=changes)
     again = planned.again
     expected = expected_of(again.plan, kind=again.judge.answers)
     show.show_plan(again.plan, again.cost, again.judge.name, expected=expected)

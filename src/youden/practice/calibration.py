@@ -18,7 +18,7 @@ from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.store.answers import open_store
 from youden.nouns import Finding, Json, Progress
 from youden.nouns.pool import or_none, plain, plain_fields
-from youden.practice.experiment import Answered, Experiment, asked_under, name_of, plan_experiment
+from youden.practice.experiment import Answered, Experiment, asked_under, config_of_pool, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
 from youden.practice.known_truth import KINDS, MEANS, KnownTruth, draw_known_truth
 from youden.run.payers import books_of_calibration
@@ -72,7 +72,10 @@ def plan_calibration(
 
     Raises: ConfigError [judge-twice] for two judges of one name, and as configs and judges do; PoolError; PlanError.
     """
-    config = with_usual_store(_run_config(source, changes or {}), usual_store)
+    if source.suffix.lower() in _CONFIGS:
+        config = with_usual_store(load_run_config(source, changes), usual_store)
+    else:
+        config = config_of_pool(source, changes or {}, usual_store)
     configs = tuple(load_judge_config(one).beside(config.beside) for one in judges or (config.judge,))
     names = [one.name for one in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -105,12 +108,6 @@ def calibrate(
         verdict = decide(measures, n_calls=len(found.result))
         tried.append(Tried(one.name, one.judge.backend, measures, bill, verdict, found.result.warnings))
     return tuple(tried)
-
-
-def _run_config(source: Path, changes: Mapping[str, Json]) -> RunConfig:
-    if source.suffix.lower() in _CONFIGS:
-        return load_run_config(source, changes)
-    return RunConfig.model_validate({"name": name_of(source), "pool": str(source), **changes})
 
 
 def _bill(one: Experiment, found: Answered) -> Bill:
@@ -233,7 +230,11 @@ def planned_json(calibration: Calibration) -> dict[str, Json]:
     """What would be asked, and what it would cost, as one object."""
     known, config = calibration.known, calibration.config
     trials: dict[str, Json] = {
-        kind: {"n": len(known.rows(kind)), "in_run": int(known.in_run[known.rows(kind)].sum()), "means": MEANS[kind]}
+        kind: {
+            "n": len(known.rows(kind)),
+            "in_run": int(known.in_run[known.rows(kind)].sum()),
+            "means": MEANS[kind].says,
+        }
         for kind in KINDS
     }
     costs: dict[str, Json] = {one.name: plain(one.cost) for one in calibration.experiments}

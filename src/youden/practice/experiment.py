@@ -6,19 +6,20 @@ Calibrate and stress differ in how the plan is made, in what is measured, and in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from youden.data.folder.run_config import RunConfig, with_usual_store
 from youden.judging.asking.endings import run_until_stopped
 from youden.judging.asking.terms import Asking, Books, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
-from youden.nouns import Cost, Plan, Pool, Progress, Verdicts
+from youden.nouns import Cost, Json, Plan, Pool, Progress, Verdicts
 from youden.protocol.independent import plan_rows
 from youden.run.pipeline import ask
 
@@ -54,9 +55,11 @@ def plan_experiment(
     return Experiment(name, pool, plan, judge, store, estimate(new, pool, judge, store=store))
 
 
-def name_of(source: Path) -> str:
-    """A run's name from the file or folder of its pool."""
-    return re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
+def config_of_pool(source: Path, changes: Mapping[str, Json], usual_store: str | None) -> RunConfig:
+    """The run of a pool, called like its file or folder. changes: to it, by key; usual_store: where they name no other."""
+    name = re.sub(r"[^\w .+-]", "-", source.resolve().stem).lstrip(" .+-")[:100] or "pool"
+    config = RunConfig.model_validate({"name": name, "pool": str(source), **changes})
+    return with_usual_store(config, usual_store)
 
 
 class Answered(NamedTuple):

@@ -24,15 +24,9 @@ import numpy as np
 from youden.nouns import MISSING_REASONS, Finding, Verdicts
 from youden.nouns.finding import Severity
 from youden.nouns.pool import Bools, Floats, Ids, Positions
-from youden.practice.known_truth import KINDS, PLANTED, Kind, KnownTruth
+from youden.practice.known_truth import ARMS, KINDS, Kind, KnownTruth
 from youden.stats.base.metrics import Metric
 from youden.stats.base.proportions import Proportion, difference, paired_difference, proportion
-
-ARMS: Mapping[str, tuple[Kind, ...]] = {
-    "paired": ("paired", "reversed", "again", "uneven"),
-    "independent": ("independent", "even"),
-    "planted": PLANTED,
-}
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ def measure(known: KnownTruth, result: Verdicts) -> Measures:
         changed_again=changed_again,
         beyond=difference(changed, changed_again),
         longer_first=_longer_first(known, result.hard, reversed_),
-        missing={arm: _reasons(result, known.rows(*kinds)) for arm, kinds in ARMS.items()},
+        missing={arm: _reasons(result, known.rows_of_arm(arm)) for arm in ARMS},
         no_answer=proportion(int((~result.answered).sum()), len(result)),
     )
 

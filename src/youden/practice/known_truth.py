@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,34 +17,29 @@ from youden.streams import own_stream, stream
 from youden.text.transforms import Step, apply_steps
 
 Kind = Literal["paired", "reversed", "again", "independent", "uneven", "even", "itself", "clone", "template"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
-OF_150: dict[Kind, int] = {
-    "paired": 36,
-    "reversed": 36,
-    "again": 10,
-    "independent": 30,
-    "uneven": 10,
-    "even": 10,
-    "itself": 6,
-    "clone": 6,
-    "template": 6,
+
+class Meaning(NamedTuple):
+    """of_150: how many of 150 calls are of a kind, of more or fewer in proportion; says: what is asked, and the true answer."""
+
+    of_150: int
+    arm: str
+    says: str
+
+
+MEANS: dict[Kind, Meaning] = {
+    "paired": Meaning(36, "paired", "two agents on one item, at random from the run's plan: yes"),
+    "reversed": Meaning(36, "paired", "the same, the other text first: yes"),
+    "again": Meaning(10, "paired", "the same, asked once more: yes"),
+    "independent": Meaning(30, "independent", "two agents on two items: no"),
+    "uneven": Meaning(10, "paired", "two agents on one item, of most unlike length: yes"),
+    "even": Meaning(10, "independent", "two agents on two items, long and of most alike length: no"),
+    "itself": Meaning(6, "planted", "a response against itself: yes"),
+    "clone": Meaning(6, "planted", "a response against its sentences in another order, as a list: yes"),
+    "template": Meaning(6, "planted", "a response against a text that says nothing of any item: no"),
 }
-"""What becomes of 150 calls; of more or fewer, in proportion."""
-
-MEANS: dict[Kind, str] = {
-    "paired": "two agents on one item, at random from the run's plan: yes",
-    "reversed": "the same, the other text first: yes",
-    "again": "the same, asked once more: yes",
-    "independent": "two agents on two items: no",
-    "uneven": "two agents on one item, of most unlike length: yes",
-    "even": "two agents on two items, long and of most alike length: no",
-    "itself": "a response against itself: yes",
-    "clone": "a response against its sentences in another order, as a list: yes",
-    "template": "a response against a text that says nothing of any item: no",
-}
-
-PLANTED: tuple[Kind, ...] = ("itself", "clone", "template")
+KINDS = tuple(MEANS)
+ARMS = tuple(dict.fromkeys(one.arm for one in MEANS.values()))
 
 LEAST = 10
 """Paired and independent trials without which nothing can be said of a judge."""
@@ -79,9 +74,13 @@ class KnownTruth:
         """Positions of the trials of these kinds, ascending."""
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(kind) for kind in kinds]))
 
+    def rows_of_arm(self, arm: str) -> Positions:
+        """Positions of the trials of an arm, planted ones being one by themselves."""
+        return self.rows(*(kind for kind in KINDS if MEANS[kind].arm == arm))
+
 
 def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownTruth:
-    """About `calls` trials in the proportions of OF_150, drawn from `plan` where it has them; fewer where the pool is small.
+    """About `calls` trials in the proportions of MEANS, drawn from `plan` where it has them; fewer where the pool is small.
 
     Paired and independent trials are simple random samples of the plan's, no pair of agents twice on an item and no probe among
     them; more calls contain the trials of fewer. Planted texts are made of responses at least as long as the median one.
@@ -89,7 +88,7 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
     Raises: PlanError [calibrate-small] under 10 paired or independent trials.
     """
     rng = stream("known truth", seed)
-    n = {kind: round(calls * count / 150) for kind, count in OF_150.items()}
+    n = {kind: round(calls * means.of_150 / 150) for kind, means in MEANS.items()}
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     shortest, middle = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
     paired, uneven = _parted(_distinct_pairs(plan, rng.permutation(np.flatnonzero(plan.arm == PAIRED))))
@@ -130,7 +129,7 @@ def draw_known_truth(plan: Plan, pool: Pool, *, calls: int, seed: int) -> KnownT
         kind=kind,
         of=_repeats(kind),
         in_run=_also_in(plan, asked),
-        most=150 * min(len(paired) // OF_150["paired"], len(independent) // OF_150["independent"]),
+        most=150 * min(len(paired) // MEANS["paired"].of_150, len(independent) // MEANS["independent"].of_150),
     )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from youden.data.folder.run_config import RunConfig, with_usual_store
+from youden.data.folder.run_config import with_usual_store
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import ConfigError, RunFolderError
@@ -20,7 +20,7 @@ from youden.judging.config.judge_files import load_judge_config
 from youden.nouns import INDEPENDENT, PAIRED, Json, Plan, Pool, Split, Trials, Verdicts
 from youden.nouns.pool import Floats, Ids
 from youden.practice.attacks import ATTACKS, Attack, Planted, plant
-from youden.practice.experiment import Experiment, asked_under, name_of, plan_experiment
+from youden.practice.experiment import Experiment, asked_under, config_of_pool, plan_experiment
 from youden.protocol.independent import characters, draw_probes, pooled
 from youden.protocol.plan import make_plan
 from youden.run.partner_rules import family_labels
@@ -290,7 +290,7 @@ def _source(
     pool, config = read_pool(source), load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
         calls = min(FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
-    place = RunConfig(name=name_of(source), pool=str(source), store=store or usual_store).store_place
+    place = config_of_pool(source, {"store": store}, usual_store).store_place
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
     return _Source(plan_experiment(pool.name, pool, plan, judge=config, store=place), (), _families(pool))
 

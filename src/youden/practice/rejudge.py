@@ -42,17 +42,13 @@ def plan_rejudge(
     run: RunFolder,
     *,
     judge: str,
-    calls: int | None = None,
     trials: int | None = None,
-    seed: int = 0,
-    out: Path | None = None,
-    store: str | None = None,
-    max_cost: float | None = None,
-    max_missing: float | None = None,
+    changes: Mapping[str, object],
 ) -> PlannedRejudge:
     """Plan a part of the run's own trials for `judge`, in a run's folder of its own: `out`, else RUN-by-JUDGE beside `run`.
 
-    calls: of both arms; trials: in place of them, paired ones an agent.
+    changes: to that run's config, by key: calls, of both arms; out, seed, store, max_cost, max_missing. trials: in place of
+    calls, paired ones an agent.
 
     Raises: RunFolderError [rejudge-import], [rejudge-unjudged], [rejudge-itself]; as `plan_run`, PlanError of `subsample`.
     """
@@ -71,30 +67,27 @@ def plan_rejudge(
     name = re.sub(r"[^\w .+-]+", "-", f"{run.path.resolve().name}-by-{load_judge_config(judge).name}").lstrip("-. +")[
         :100
     ]
-    folder = run.path.resolve().parent / name if run.path.name in ("", "..") else run.path.with_name(name)
-    folder = folder if out is None else out
+    beside = run.path.resolve().parent / name if run.path.name in ("", "..") else run.path.with_name(name)
+    folder = Path(str(changes.get("out", beside)))
     if folder.resolve() == run.path.resolve():
         raise RunFolderError(
             f"{run.path} cannot hold another judge's answers beside its own. Give another --out, or leave it out.",
             slug="rejudge-itself",
         )
+    calls = changes.get("calls")
     if trials is not None:
         plan = run.read_plan()
         apart = min(MOST_INDEPENDENT, float((plan.arm != PAIRED).mean()))
         calls = min(len(plan), ceil(trials * plan.n_agents / 2 / (1 - apart)))
-    first = read_judged(run)
-    said = {"max_cost": max_cost, "store": store, "max_missing": max_missing}
-    judged = run.read_config()
-    config = RunConfig(
-        name=name,
-        pool=judged.pool,
-        extensions=judged.extensions,
-        judge=judge,
-        trials_of=str(run.path),
-        calls=calls,
-        seed=seed,
-        out=str(folder),
-    ).model_copy(update={key: value for key, value in said.items() if value is not None})
+    first, judged = read_judged(run), run.read_config()
+    asked = {
+        "name": name,
+        "pool": judged.pool,
+        "extensions": judged.extensions,
+        "judge": judge,
+        "trials_of": str(run.path),
+    }
+    config = RunConfig.model_validate({**asked, **changes, "calls": calls, "out": str(folder)})
     return PlannedRejudge(run, first, plan_run(config))
 
 
