@@ -195,16 +195,16 @@ def agent_findings(looked: LookedAt, length: Positions) -> list[Finding]:
     """
     pool = looked.pool
     plain = plain_findings(pool, length)
-    clones = find_clones(looked)
+    clones = [*find_clones(looked)]
     alone = [
         *find_templates(looked),
         *find_copies(looked),
         *find_word_lists(looked),
         *find_addressing(pool),
     ]
-    rings = find_rings(looked, cloned=_agents(clones))
+    rings = [*find_rings(looked, cloned=_agents(clones))]
     known = _agents([*alone, *rings, *(one for one in plain if one.slug in ("long-winded", "curt"))])
-    borrowing = find_borrowing(looked, cloned=_agents(clones), known=known)
+    borrowing = [*find_borrowing(looked, cloned=_agents(clones), known=known)]
     return [
         *plain,
         *clones,

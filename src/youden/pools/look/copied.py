@@ -7,6 +7,7 @@ answers coincide by nature, as in translation, nothing is said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,7 +33,7 @@ NATURAL = 0.3
 LEAST_WORDS = 8
 
 
-def find_copies(looked: LookedAt) -> list[Finding]:
+def find_copies(looked: LookedAt) -> Iterator[Finding]:
     """One finding for agents whose median response is half or more taken from its item's prompt word for word; one for others
     whose median response shares half of all words with it."""
     shares = np.full(len(looked), np.nan)
@@ -49,15 +50,22 @@ def find_copies(looked: LookedAt) -> list[Finding]:
     rewording = np.setdiff1d(rewording, copying)
     said = f"in {{their}} median response {{share}} of the {N_GRAM}-word runs stand in the item's prompt"
     reworded = "{their} median response and its prompt have {share} of all their words in common"
-    findings = []
     for found, shares_of, how in ((copying, medians, said), (rewording, near, reworded)):
         if len(found):
             ids = tuple(looked.pool.agents[k].id for k in found)
             least, alone = float(shares_of[found].min()), len(found) == 1
             share = f"{least:.0%}" if alone or least >= 1 else f"{least:.0%} or more"
             told = how.format(their="its" if alone else "their", share=share)
-            findings.append(_finding(ids, told, float(shares_of[found].max())))
-    return findings
+            yield Finding(
+                "source-copying",
+                f"{listed(ids, most=20)} {'copies its' if alone else 'copy their'} source: {told}.",
+                "Copied text shares words with everybody who keeps to the source, so a judge that compares words ranks such "
+                "agents far too high, and a judge that reads ranks them too high as well: a source is what all responses have "
+                "in common.",
+                "Leave them out, or judge with a model and read their places with care.",
+                agents=ids,
+                facts={"share": float(shares_of[found].max())},
+            )
 
 
 def _alike(looked: LookedAt) -> Floats:
@@ -68,18 +76,6 @@ def _alike(looked: LookedAt) -> Floats:
     alike = np.full(len(looked), np.nan)
     np.divide(both, size + asked - both, out=alike, where=(asked >= LEAST_WORDS) & (size >= LEAST_WORDS))
     return alike
-
-
-def _finding(ids: tuple[str, ...], how: str, share: float) -> Finding:
-    return Finding(
-        "source-copying",
-        f"{listed(ids, most=20)} {'copies its' if len(ids) == 1 else 'copy their'} source: {how}.",
-        "Copied text shares words with everybody who keeps to the source, so a judge that compares words ranks such agents "
-        "far too high, and a judge that reads ranks them too high as well: a source is what all responses have in common.",
-        "Leave them out, or judge with a model and read their places with care.",
-        agents=ids,
-        facts={"share": share},
-    )
 
 
 _ENGLISH_TRIGGERS = (
@@ -171,28 +167,26 @@ def addresses_a_judge(text: str) -> bool:
     return False
 
 
-def find_addressing(pool: Pool) -> list[Finding]:
+def find_addressing(pool: Pool) -> Iterator[Finding]:
     """One finding for all agents with responses that address a judge."""
     said = np.array(
         [[text is not None and addresses_a_judge(text) for text in row] for row in pool.texts], dtype=np.bool_
     ).reshape(pool.texts.shape)
     if not said.any():
-        return []
+        return
     agents = tuple(pool.agents[k].id for k in np.flatnonzero(said.any(axis=1)))
     items = tuple(pool.items[j].id for j in np.flatnonzero(said.any(axis=0)))
-    return [
-        Finding(
-            "addresses-judge",
-            f"{counted(int(said.sum()), 'response', 'speaks', 'speak')} to a judge, by {listed(agents)} (on {listed(items)}).",
-            "A judge that obeys says yes to paired and independent pairs alike, or no to both: such an agent's score moves to 0, "
-            "and its partners' with it.",
-            "Judged texts are fenced and declared material, but no fence is sure: read these responses, and leave them out if "
-            "they were planted.",
-            agents=agents,
-            items=items,
-            facts={"n": int(said.sum())},
-        )
-    ]
+    yield Finding(
+        "addresses-judge",
+        f"{counted(int(said.sum()), 'response', 'speaks', 'speak')} to a judge, by {listed(agents)} (on {listed(items)}).",
+        "A judge that obeys says yes to paired and independent pairs alike, or no to both: such an agent's score moves to 0, "
+        "and its partners' with it.",
+        "Judged texts are fenced and declared material, but no fence is sure: read these responses, and leave them out if "
+        "they were planted.",
+        agents=agents,
+        items=items,
+        facts={"n": int(said.sum())},
+    )
 
 
 RUN = 5
@@ -288,7 +282,7 @@ class _Answers:
 
 def find_borrowing(
     looked: LookedAt, *, cloned: frozenset[str] = frozenset(), known: frozenset[str] = frozenset()
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """At most two findings: agents that string others' answers together, and agents whose answers are others'.
 
     The agent that borrows most is named first and counts no more, so that those it borrows from are not named with it.
@@ -297,7 +291,7 @@ def find_borrowing(
     """
     agents = looked.pool.agents
     if len(agents) < LEAST_AGENTS:
-        return []
+        return
     answers = _Answers.of(looked)
     counted = np.array([agent.id not in known for agent in agents])
     is_clone = np.array([agent.id in cloned for agent in agents])
@@ -305,7 +299,17 @@ def find_borrowing(
     strung = np.flatnonzero((held >= STRUNG) & ~is_clone)
     counted[strung] = False
     named = is_clone | ~counted
-    findings = [_strung(tuple(agents[k].id for k in strung), float(held[strung].max()))] if len(strung) else []
+    if len(strung):
+        ids, most_held = tuple(agents[k].id for k in strung), float(held[strung].max())
+        yield Finding(
+            "concatenation",
+            f"{listed(ids, most=20)} string other agents' answers together: an answer holds up to {most_held:.1f} others' whole "
+            "ones.",
+            "Such an answer agrees with everybody whom it holds, so it rises to the top though it says nothing of its own.",
+            "Leave it out, unless an ensemble of the others is what you want to rank.",
+            agents=ids,
+            facts={"answers": most_held},
+        )
     shares: dict[int, float] = {}
     runs, words = (looked.agent_medians(each) for each in (answers.borrowed(counted), answers.nearest(counted)))
     while True:
@@ -322,28 +326,13 @@ def find_borrowing(
             break
         shares[most] = float(share[most])
     if shares:
-        findings.append(_borrowed(tuple(agents[k].id for k in sorted(shares)), min(shares.values())))
-    return findings
-
-
-def _strung(ids: tuple[str, ...], held: float) -> Finding:
-    return Finding(
-        "concatenation",
-        f"{listed(ids, most=20)} string other agents' answers together: an answer holds up to {held:.1f} others' whole ones.",
-        "Such an answer agrees with everybody whom it holds, so it rises to the top though it says nothing of its own.",
-        "Leave it out, unless an ensemble of the others is what you want to rank.",
-        agents=ids,
-        facts={"answers": held},
-    )
-
-
-def _borrowed(ids: tuple[str, ...], share: float) -> Finding:
-    return Finding(
-        "borrowed-answers",
-        f"{listed(ids, most=20)} answer with other agents' answers: {share:.0%} or more of the median answer, in runs of five "
-        "words or in words, stands in other answers to the item.",
-        "Whoever repeats what others say agrees with them by construction, and ranks above what it can do by itself.",
-        "See where the answers come from; leave out what is a copy.",
-        agents=ids,
-        facts={"share": share},
-    )
+        ids, least = tuple(agents[k].id for k in sorted(shares)), min(shares.values())
+        yield Finding(
+            "borrowed-answers",
+            f"{listed(ids, most=20)} answer with other agents' answers: {least:.0%} or more of the median answer, in runs of "
+            "five words or in words, stands in other answers to the item.",
+            "Whoever repeats what others say agrees with them by construction, and ranks above what it can do by itself.",
+            "See where the answers come from; leave out what is a copy.",
+            agents=ids,
+            facts={"share": least},
+        )

@@ -5,6 +5,8 @@ Words of prompts and of responses are compared; two items of one meaning in othe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -27,31 +29,27 @@ SAME_PROMPT = 0.9
 """Share of the weight of two prompts' words that they have in common (cosine), from which they count as the same."""
 
 
-def find_items_alike(pool: Pool, *, seed: int = 0) -> list[Finding]:
+def find_items_alike(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     """One finding for each cluster of items whose prompts, or whose responses, are as alike as those of one item.
 
     Responses: cosine of idf-weighted word counts between one half of the agents on item j and the other half on item k, against
     the same within j and within k.
     """
     if pool.n_items < 2:
-        return []
+        return
     linked = _prompts_alike(pool) + _responses_alike(pool, own_stream(seed))
     n, label = connected_components(linked, directed=False)
     sizes = np.bincount(label, minlength=n)
-    findings = []
     for cluster in np.flatnonzero(sizes > 1):
         ids = tuple(pool.items[j].id for j in np.flatnonzero(label == cluster))
-        findings.append(
-            Finding(
-                "items-alike",
-                f"{len(ids)} items can hardly be told apart by their words: {listed(ids)}.",
-                "An independent pair across them looks paired, which raises every agent's false-positive rate and lowers all "
-                "scores, most of those whose independent calls fall on these items.",
-                "Keep one of them, or make the items more specific.",
-                items=ids,
-            )
+        yield Finding(
+            "items-alike",
+            f"{len(ids)} items can hardly be told apart by their words: {listed(ids)}.",
+            "An independent pair across them looks paired, which raises every agent's false-positive rate and lowers all "
+            "scores, most of those whose independent calls fall on these items.",
+            "Keep one of them, or make the items more specific.",
+            items=ids,
         )
-    return findings
 
 
 def _prompts_alike(pool: Pool) -> csr_array[np.float64]:

@@ -8,6 +8,7 @@ its items; one in ever new words passes where nothing is known of the sources.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -46,7 +47,7 @@ def clones_of(pool: Pool) -> tuple[tuple[str, ...], ...]:
     return tuple(finding.agents for finding in find_clones(LookedAt.of(pool, most=3_000)))
 
 
-def find_clones(looked: LookedAt) -> list[Finding]:
+def find_clones(looked: LookedAt) -> Iterator[Finding]:
     """One finding for each cluster of agents of whom any two give the same responses on half of their common items or more."""
     K = looked.pool.n_agents
     same = np.zeros((K, K), dtype=np.int32)
@@ -60,32 +61,28 @@ def find_clones(looked: LookedAt) -> list[Finding]:
     np.fill_diagonal(same, 0)
     linked = (same >= MOSTLY * common) & (common >= min(LEAST_COMMON, len(looked.items))) & (same > 0)
     if not linked.any():
-        return []
+        return
     # Complete linkage: all pairs of a cluster are linked, so that a chain of likenesses is no cluster.
     label = fcluster(linkage(squareform(~linked, checks=False).astype(np.float64), "complete"), 0.5, "distance") - 1
     sizes = np.bincount(label)
-    findings = []
     for cluster in np.flatnonzero(sizes > 1):
         members = np.flatnonzero(label == cluster)
         share = float(same[np.ix_(members, members)].sum() / max(1, common[np.ix_(members, members)].sum()))
         share *= len(members) / (len(members) - 1)
         ids = tuple(looked.pool.agents[k].id for k in members)
-        findings.append(
-            Finding(
-                "clones",
-                f"{len(ids)} agents give the same responses, up to a third of the words, on {min(share, 1):.0%} of their items: "
-                f"{listed(ids)}.",
-                "Clones inflate each other's mutual information: each is paired with the others as a perfect partner, so all of "
-                "them rise by about their share of the partners, whatever they say.",
-                "Keep one of them, unless the clone is what you want to study.",
-                agents=ids,
-                facts={"share": min(share, 1.0)},
-            )
+        yield Finding(
+            "clones",
+            f"{len(ids)} agents give the same responses, up to a third of the words, on {min(share, 1):.0%} of their items: "
+            f"{listed(ids)}.",
+            "Clones inflate each other's mutual information: each is paired with the others as a perfect partner, so all of "
+            "them rise by about their share of the partners, whatever they say.",
+            "Keep one of them, unless the clone is what you want to study.",
+            agents=ids,
+            facts={"share": min(share, 1.0)},
         )
-    return findings
 
 
-def find_duplicates(pool: Pool, *, named: frozenset[str]) -> list[Finding]:
+def find_duplicates(pool: Pool, *, named: frozenset[str]) -> Iterator[Finding]:
     """Agents with responses of some length that are another's word for word on the same item, where that is not usual.
 
     named: agents that are named for something already, who count no more.
@@ -103,19 +100,17 @@ def find_duplicates(pool: Pool, *, named: frozenset[str]) -> list[Finding]:
     n_own = pool.present.sum(axis=1)
     copying = [k for k in sorted(copies) if copies[k] >= max(2, OFTEN * n_own[k])]
     if not copying or 2 * len(copying) > len(kept):
-        return []
+        return
     ids = tuple(pool.agents[k].id for k in copying)
     worst = max(copies[k] / n_own[k] for k in copying)
-    return [
-        Finding(
-            "duplicates",
-            f"Responses of {listed(ids)} are another agent's word for word, at worst {worst:.0%} of an agent's.",
-            "On these items the agents are each other's perfect partner, which lifts both.",
-            "See whether a file was imported twice, or whether short answers coincide; then drop the copies.",
-            agents=ids,
-            facts={"share": float(worst)},
-        )
-    ]
+    yield Finding(
+        "duplicates",
+        f"Responses of {listed(ids)} are another agent's word for word, at worst {worst:.0%} of an agent's.",
+        "On these items the agents are each other's perfect partner, which lifts both.",
+        "See whether a file was imported twice, or whether short answers coincide; then drop the copies.",
+        agents=ids,
+        facts={"share": float(worst)},
+    )
 
 
 RING = 0.5
@@ -134,13 +129,13 @@ CLOSER = 1.25
 """How many times as many words pairs within a family share as pairs with others, from which the family is named."""
 
 
-def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> list[Finding]:
+def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """One finding for each set of three or more agents that share private words on half of the items or more.
 
     cloned: agents that are named as clones already; a set of which they are half shares all its words, not a token.
     """
     if len(looked.items) < LEAST_ITEMS:
-        return []
+        return
     times: Counter[tuple[int, ...]] = Counter()
     once = looked.idf >= np.log(len(looked.items)) - 1e-9
     for m, (low, high) in enumerate(looked.spans):
@@ -155,7 +150,6 @@ def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> lis
                 for w in np.flatnonzero(private)
             }
         )
-    findings = []
     for ring, n_times in times.most_common():
         share = n_times / len(looked.items)
         if share < RING:
@@ -163,29 +157,25 @@ def find_rings(looked: LookedAt, *, cloned: frozenset[str] = frozenset()) -> lis
         ids = tuple(looked.pool.agents[k].id for k in ring)
         if 2 * len(cloned.intersection(ids)) >= len(ids):
             continue
-        findings.append(
-            Finding(
-                "ring",
-                f"{listed(ids, most=20)} share words that nobody else uses, on {share:.0%} of the items, other words on each.",
-                "A token that only some agents know tells a judge which of their answers belong together, so they rise together "
-                "whatever else they say.",
-                "Read their answers to a few items; leave the ring out, or keep one of it.",
-                agents=ids,
-                facts={"share": share},
-            )
+        yield Finding(
+            "ring",
+            f"{listed(ids, most=20)} share words that nobody else uses, on {share:.0%} of the items, other words on each.",
+            "A token that only some agents know tells a judge which of their answers belong together, so they rise together "
+            "whatever else they say.",
+            "Read their answers to a few items; leave the ring out, or keep one of it.",
+            agents=ids,
+            facts={"share": share},
         )
-    return findings
 
 
-def find_families(looked: LookedAt) -> list[Finding]:
+def find_families(looked: LookedAt) -> Iterator[Finding]:
     """One finding for each family (`meta.family`) that is a large part of the pool or whose agents share more words."""
     agents = looked.pool.agents
     family = [agent.meta.get("family") for agent in agents]
     named = sorted({name for name in family if isinstance(name, str)})
     if len(named) < 1:
-        return []
+        return
     alike = looked.mean_alike()
-    findings = []
     for name in named:
         members = np.array([one == name for one in family])
         n = int(members.sum())
@@ -201,19 +191,16 @@ def find_families(looked: LookedAt) -> list[Finding]:
         if closer < CLOSER and (n < 3 or share < LARGE):
             continue
         ids = tuple(agents[k].id for k in np.flatnonzero(members))
-        findings.append(
-            Finding(
-                "family",
-                f"{n} of {len(agents)} agents are of the family '{name}': {listed(ids)}. Two of them share {closer:.2f} times as "
-                "many words as one of them and another agent.",
-                "Agents of one family agree for reasons that need not be right, and each is a partner of the others: a large or "
-                "close family can lift all its agents.",
-                "Read their places with care; see whether they hold when only agents of other families are their partners.",
-                agents=ids,
-                facts={"share": share},
-            )
+        yield Finding(
+            "family",
+            f"{n} of {len(agents)} agents are of the family '{name}': {listed(ids)}. Two of them share {closer:.2f} times as "
+            "many words as one of them and another agent.",
+            "Agents of one family agree for reasons that need not be right, and each is a partner of the others: a large or "
+            "close family can lift all its agents.",
+            "Read their places with care; see whether they hold when only agents of other families are their partners.",
+            agents=ids,
+            facts={"share": share},
         )
-    return findings
 
 
 RUN = 3
@@ -234,13 +221,12 @@ LEAST_ITEMS_OF_TEMPLATES = 8
 LEAST_AGENTS = 4
 
 
-def find_templates(looked: LookedAt) -> list[Finding]:
+def find_templates(looked: LookedAt) -> Iterator[Finding]:
     """One finding for each agent with a fixed form, or with words that hardly depend on the item."""
     if len(looked.items) < LEAST_ITEMS_OF_TEMPLATES:
-        return []
+        return
     fixed = looked.agent_medians(recurring(looked))
     specific = _specific(looked)
-    findings = []
     for k, agent in enumerate(looked.pool.agents):
         if fixed[k] >= FIXED:
             what = (
@@ -256,18 +242,15 @@ def find_templates(looked: LookedAt) -> list[Finding]:
             measure = float(specific[k])
         else:
             continue
-        findings.append(
-            Finding(
-                "template",
-                what,
-                "Its independent pairs look paired or its paired ones independent, so its score falls to near 0 and it ranks "
-                "low. That is right if it says nothing of the item, and wrong if the import cut its responses.",
-                "Read a few of its responses; if they are whole, leave it in as a low-effort agent.",
-                agents=(agent.id,),
-                facts={"share": measure},
-            )
+        yield Finding(
+            "template",
+            what,
+            "Its independent pairs look paired or its paired ones independent, so its score falls to near 0 and it ranks "
+            "low. That is right if it says nothing of the item, and wrong if the import cut its responses.",
+            "Read a few of its responses; if they are whole, leave it in as a low-effort agent.",
+            agents=(agent.id,),
+            facts={"share": measure},
         )
-    return findings
 
 
 def _specific(looked: LookedAt) -> Floats:

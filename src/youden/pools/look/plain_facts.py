@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -115,12 +116,11 @@ LEAST_ITEMS = 8
 LEAST_AGENTS = 4
 
 
-def find_word_lists(looked: LookedAt) -> list[Finding]:
+def find_word_lists(looked: LookedAt) -> Iterator[Finding]:
     """One finding for all agents that list keywords, and one for all that list their prompts' words."""
     pool = looked.pool
     if len(looked.items) < LEAST_ITEMS or pool.n_agents < LEAST_AGENTS:
-        return []
-    findings = []
+        return
     functional = looked.agent_medians(function_words(looked))
     known = functional[~np.isnan(functional)]
     usual = float(np.median(known)) if known.size else 0.0
@@ -128,34 +128,29 @@ def find_word_lists(looked: LookedAt) -> list[Finding]:
     if usual >= USUAL and len(keywords):
         ids = tuple(pool.agents[k].id for k in keywords)
         share = float(functional[keywords].max())
-        findings.append(
-            Finding(
-                "keywords",
-                f"{listed(ids, most=20)} list keywords: {share:.0%} of the words in the median answer are ones that hold "
-                f"sentences together, of the usual agent's {usual:.0%}.",
-                "A list of the words that an item calls for agrees with every answer that uses them, and says nothing.",
-                "Read a few of the answers; leave the agent out if it was asked for sentences.",
-                agents=ids,
-                facts={"share": share},
-            )
+        yield Finding(
+            "keywords",
+            f"{listed(ids, most=20)} list keywords: {share:.0%} of the words in the median answer are ones that hold "
+            f"sentences together, of the usual agent's {usual:.0%}.",
+            "A list of the words that an item calls for agrees with every answer that uses them, and says nothing.",
+            "Read a few of the answers; leave the agent out if it was asked for sentences.",
+            agents=ids,
+            facts={"share": share},
         )
     listing = looked.agent_medians(prompt_words(looked))
     named = np.flatnonzero(listing >= LISTED)
     if len(named):
         ids = tuple(pool.agents[k].id for k in named)
         share = float(listing[named].min())
-        findings.append(
-            Finding(
-                "prompt-words",
-                f"{listed(ids, most=20)} list words of the prompt: the median answer says {share:.0%} or more of its rare words "
-                "one after the other.",
-                "Rare words of the prompt stand in every answer that keeps to it, so such a list agrees with all of them.",
-                "Read a few of the answers; leave the agent out if the list was added to be found alike.",
-                agents=ids,
-                facts={"share": share},
-            )
+        yield Finding(
+            "prompt-words",
+            f"{listed(ids, most=20)} list words of the prompt: the median answer says {share:.0%} or more of its rare words "
+            "one after the other.",
+            "Rare words of the prompt stand in every answer that keeps to it, so such a list agrees with all of them.",
+            "Read a few of the answers; leave the agent out if the list was added to be found alike.",
+            agents=ids,
+            facts={"share": share},
         )
-    return findings
 
 
 def function_words(looked: LookedAt) -> Floats:
@@ -231,83 +226,71 @@ def plain_findings(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
     ]
 
 
-def _small(pool: Pool) -> list[Finding]:
+def _small(pool: Pool) -> Iterator[Finding]:
     if pool.n_agents >= 3 and pool.n_items >= 2:
-        return []
-    return [
-        Finding(
-            "pool-small",
-            f"There are {pool.n_agents} agents and {pool.n_items} items.",
-            "Nothing can be ranked: a ranking needs 3 agents and 2 items.",
-            "Add agents or items.",
-        )
-    ]
+        return
+    yield Finding(
+        "pool-small",
+        f"There are {pool.n_agents} agents and {pool.n_items} items.",
+        "Nothing can be ranked: a ranking needs 3 agents and 2 items.",
+        "Add agents or items.",
+    )
 
 
-def _gaps(pool: Pool) -> list[Finding]:
+def _gaps(pool: Pool) -> Iterator[Finding]:
     n_items = pool.present.sum(axis=1)
     n_agents = pool.present.sum(axis=0)
-    findings = []
     few = tuple(agent.id for agent, n in zip(pool.agents, n_items, strict=True) if n < FEW_ITEMS * pool.n_items)
     if few:
-        findings.append(
-            Finding(
-                "gaps",
-                f"{counted(len(few), 'agent', 'answers', 'answer')} less than half of the items: {listed(few)}.",
-                "They are compared on fewer items than the rest: where those are easy, a mean score takes that for ability. "
-                "Their intervals are wide.",
-                "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
-                agents=few,
-                facts={"share": float(n_items.min() / pool.n_items)},
-            )
+        yield Finding(
+            "gaps",
+            f"{counted(len(few), 'agent', 'answers', 'answer')} less than half of the items: {listed(few)}.",
+            "They are compared on fewer items than the rest: where those are easy, a mean score takes that for ability. "
+            "Their intervals are wide.",
+            "Complete them, or rank with `design: dense`, whose fit separates ability from difficulty.",
+            agents=few,
+            facts={"share": float(n_items.min() / pool.n_items)},
         )
     alone = tuple(item.id for item, n in zip(pool.items, n_agents, strict=True) if n < 2)
     if alone:
-        findings.append(
-            Finding(
-                "items-alone",
-                f"{counted(len(alone), 'item', 'is', 'are')} answered by fewer than two agents: {listed(alone)}.",
-                "They give no pair, so they add nothing to the ranking; items that do not line up between files look like this.",
-                "See whether the ids mean the same in all files, or drop the items.",
-                items=alone,
-            )
+        yield Finding(
+            "items-alone",
+            f"{counted(len(alone), 'item', 'is', 'are')} answered by fewer than two agents: {listed(alone)}.",
+            "They give no pair, so they add nothing to the ranking; items that do not line up between files look like this.",
+            "See whether the ids mean the same in all files, or drop the items.",
+            items=alone,
         )
     together = pool.present.astype(np.float32)
     shared = together @ together.T
     np.fill_diagonal(shared, 1)
     if pool.n_items and (shared == 0).any():
         apart = tuple(pool.agents[k].id for k in np.flatnonzero((shared == 0).any(axis=1)))
-        findings.append(
-            Finding(
-                "nothing-shared",
-                f"Some agents have no item in common with some other: {listed(apart)}.",
-                "They are never compared directly; without a chain of common partners their places cannot be compared at all.",
-                "Let all agents answer at least a few common items.",
-                agents=apart,
-            )
+        yield Finding(
+            "nothing-shared",
+            f"Some agents have no item in common with some other: {listed(apart)}.",
+            "They are never compared directly; without a chain of common partners their places cannot be compared at all.",
+            "Let all agents answer at least a few common items.",
+            agents=apart,
         )
-    return findings
 
 
-def _blank(pool: Pool) -> list[Finding]:
+def _blank(pool: Pool) -> Iterator[Finding]:
     blank = np.array([sum(text is not None and not text.strip() for text in row) for row in pool.texts])
     n_own = np.maximum(1, pool.present.sum(axis=1))
     named = tuple(pool.agents[k].id for k in np.flatnonzero(blank >= np.maximum(1, BLANK_SHARE * n_own)))
     if not named:
-        return []
-    return [
-        Finding(
-            "blank",
-            f"{counted(int(blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by {listed(named)}.",
-            "A blank response is judged like any other: its paired calls get a no, so it counts against the agent.",
-            "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
-            agents=named,
-            facts={"share": float((blank / n_own).max())},
-        )
-    ]
+        return
+    yield Finding(
+        "blank",
+        f"{counted(int(blank.sum()), 'response', 'is', 'are')} empty or white space, most of them by {listed(named)}.",
+        "A blank response is judged like any other: its paired calls get a no, so it counts against the agent.",
+        "If the agent did not answer, leave the row out, which makes the cell missing; if it refused, leave it as it is.",
+        agents=named,
+        facts={"share": float((blank / n_own).max())},
+    )
 
 
-def _stand_ins(pool: Pool) -> list[Finding]:
+def _stand_ins(pool: Pool) -> Iterator[Finding]:
     found: Counter[str] = Counter()
     agents: dict[str, None] = {}
     for agent, row in zip(pool.agents, pool.texts, strict=True):
@@ -316,110 +299,96 @@ def _stand_ins(pool: Pool) -> list[Finding]:
                 found[text.strip()] += 1
                 agents.setdefault(agent.id)
     if not found:
-        return []
+        return
     named = ", ".join(f"{text} ({n:,})" for text, n in found.most_common(5))
-    return [
-        Finding(
-            "stand-ins",
-            f"{counted(found.total(), 'response', 'looks', 'look')} like what a program writes in place of one: "
-            f"{named}, by {listed(tuple(agents))}.",
-            "They are judged like any other response: their paired calls get a no, or a yes where two agents have the same.",
-            "Leave these rows out, which makes the cells missing, or import the answers again.",
-            agents=tuple(agents),
-            facts={"n": found.total()},
-        )
-    ]
+    yield Finding(
+        "stand-ins",
+        f"{counted(found.total(), 'response', 'looks', 'look')} like what a program writes in place of one: "
+        f"{named}, by {listed(tuple(agents))}.",
+        "They are judged like any other response: their paired calls get a no, or a yes where two agents have the same.",
+        "Leave these rows out, which makes the cells missing, or import the answers again.",
+        agents=tuple(agents),
+        facts={"n": found.total()},
+    )
 
 
-def _long(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
+def _long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
     long = length > LONG_CHARACTERS
     if not long.any():
-        return []
+        return
     agents = tuple(pool.agents[k].id for k in np.flatnonzero(long.any(axis=1)))
-    return [
-        Finding(
-            "long",
-            f"{counted(int(long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
-            f"(the longest {length.max():,}), by {listed(agents)}.",
-            "They may not fit a judge's context; such calls are not asked and count as missing, and those that fit cost most.",
-            "See whether they are responses at all; shorten them, or set `context` in the judge's config.",
-            agents=agents,
-            items=tuple(pool.items[j].id for j in np.flatnonzero(long.any(axis=0))),
-            facts={"characters": int(length.max())},
-        )
-    ]
+    yield Finding(
+        "long",
+        f"{counted(int(long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
+        f"(the longest {length.max():,}), by {listed(agents)}.",
+        "They may not fit a judge's context; such calls are not asked and count as missing, and those that fit cost most.",
+        "See whether they are responses at all; shorten them, or set `context` in the judge's config.",
+        agents=agents,
+        items=tuple(pool.items[j].id for j in np.flatnonzero(long.any(axis=0))),
+        facts={"characters": int(length.max())},
+    )
 
 
-def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> list[Finding]:
+def _out_of_proportion(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
     if pool.n_agents < LEAST_AGENTS_OF_PLAIN_FACTS or pool.n_items < LEAST_ITEMS_OF_PLAIN_FACTS:
-        return []
+        return
     there = np.where(length >= 0, length, np.nan)
     answered = np.flatnonzero(pool.present.any(axis=0))
     ratio = there[:, answered] / np.maximum(1.0, np.nanmedian(there[:, answered], axis=0))
     usual = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 1.0 for row in ratio])
     long, curt = np.flatnonzero(usual >= LONG_WINDED), np.flatnonzero(usual <= CURT)
-    findings = []
     if len(long):
         ids = tuple(pool.agents[k].id for k in long)
-        findings.append(
-            Finding(
-                "long-winded",
-                f"{listed(ids)} answer at length: the median answer is up to {usual[long].max():.1f} times as long as the usual "
-                "one.",
-                "A long answer shares words with more of the others, so judges who are fond of length rank it higher.",
-                "Read a few of the answers for padding; see how the ranking goes with length before believing these places.",
-                agents=ids,
-                facts={"times": float(usual[long].max())},
-            )
+        yield Finding(
+            "long-winded",
+            f"{listed(ids)} answer at length: the median answer is up to {usual[long].max():.1f} times as long as the usual "
+            "one.",
+            "A long answer shares words with more of the others, so judges who are fond of length rank it higher.",
+            "Read a few of the answers for padding; see how the ranking goes with length before believing these places.",
+            agents=ids,
+            facts={"times": float(usual[long].max())},
         )
     if len(curt):
         ids = tuple(pool.agents[k].id for k in curt)
-        findings.append(
-            Finding(
-                "curt",
-                f"{listed(ids)} hardly answer: the median answer is {usual[curt].min():.1%} as long as the usual one.",
-                "There is next to nothing to compare, so such an agent ranks low.",
-                "See whether the import cut its answers.",
-                agents=ids,
-                facts={"share": float(usual[curt].min())},
-            )
+        yield Finding(
+            "curt",
+            f"{listed(ids)} hardly answer: the median answer is {usual[curt].min():.1%} as long as the usual one.",
+            "There is next to nothing to compare, so such an agent ranks low.",
+            "See whether the import cut its answers.",
+            agents=ids,
+            facts={"share": float(usual[curt].min())},
         )
-    return findings
 
 
-def _damaged(pool: Pool) -> list[Finding]:
+def _damaged(pool: Pool) -> Iterator[Finding]:
     bad = np.array(
         [sum(text is not None and any(mark in text for mark in DAMAGED) for text in row) for row in pool.texts]
     )
     if not bad.any():
-        return []
+        return
     agents = tuple(pool.agents[k].id for k in np.flatnonzero(bad))
-    return [
-        Finding(
-            "damaged",
-            f"{counted(int(bad.sum()), 'response', 'holds', 'hold')} a replacement character (U+FFFD) or a null, "
-            f"by {listed(agents)}.",
-            "The file was once read in the wrong encoding; damaged words match nobody's and pull these agents down.",
-            "Import the original file again in its own encoding.",
-            agents=agents,
-        )
-    ]
+    yield Finding(
+        "damaged",
+        f"{counted(int(bad.sum()), 'response', 'holds', 'hold')} a replacement character (U+FFFD) or a null, "
+        f"by {listed(agents)}.",
+        "The file was once read in the wrong encoding; damaged words match nobody's and pull these agents down.",
+        "Import the original file again in its own encoding.",
+        agents=agents,
+    )
 
 
-def _ids_alike(noun: str, ids: tuple[str, ...]) -> list[Finding]:
+def _ids_alike(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:
     seen: defaultdict[str, list[str]] = defaultdict(list)
     for name in ids:
         seen["".join(name.split()).casefold()].append(name)
     alike = tuple(name for names in seen.values() if len(names) > 1 for name in names)
     if not alike:
-        return []
-    return [
-        Finding(
-            "ids-alike",
-            f"Some {noun} ids differ by case or spaces only: {listed(alike)}.",
-            "If they mean the same, the pool has two half-filled rows where it should have one, and their pairs are never made.",
-            f"Spell each {noun} one way in all files.",
-            agents=alike if noun == "agent" else (),
-            items=alike if noun == "item" else (),
-        )
-    ]
+        return
+    yield Finding(
+        "ids-alike",
+        f"Some {noun} ids differ by case or spaces only: {listed(alike)}.",
+        "If they mean the same, the pool has two half-filled rows where it should have one, and their pairs are never made.",
+        f"Spell each {noun} one way in all files.",
+        agents=alike if noun == "agent" else (),
+        items=alike if noun == "item" else (),
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from youden.nouns import Finding, Pool
@@ -12,10 +14,10 @@ WILD, WILD_LEAST = 3.0, 1.0
 least so much."""
 
 
-def repeat_findings(pool: Pool) -> list[Finding]:
+def repeat_findings(pool: Pool) -> Iterator[Finding]:
     """Agents whose repeats are all equal, and agents whose repeats differ far more in length than those of others."""
     if pool.further is None:
-        return []
+        return
     several = pool.n_repeats > 1
     blocks = np.stack(pool.blocks)
     same = np.array(
@@ -34,25 +36,19 @@ def repeat_findings(pool: Pool) -> list[Finding]:
     usual = float(np.nanmedian(spread)) if (n > 0).any() else np.nan
     wild = tuple(pool.agents[k].id for k in np.flatnonzero(spread > max(WILD**2 * usual, WILD_LEAST**2)))
     factor = float(np.exp(np.nanmax(spread) ** 0.5)) if n.any() else 1.0
-    findings = []
     if equal:
-        findings.append(
-            Finding(
-                "repeats-equal",
-                f"All repeats are equal of {listed(equal)}.",
-                "They were sampled without chance, or copied: they say nothing of the agent's luck.",
-                "Sample at the temperature that the agent is used at, or keep one response each.",
-                agents=equal,
-            )
+        yield Finding(
+            "repeats-equal",
+            f"All repeats are equal of {listed(equal)}.",
+            "They were sampled without chance, or copied: they say nothing of the agent's luck.",
+            "Sample at the temperature that the agent is used at, or keep one response each.",
+            agents=equal,
         )
     if wild:
-        findings.append(
-            Finding(
-                "repeats-wild",
-                f"Repeats differ wildly in length, by {factor:.1f} times or so, of {listed(wild)}.",
-                "Some may be cut off, refused, or another agent's: the agent's place then depends on which of them is shown.",
-                "Look at its shortest and its longest responses to one item.",
-                agents=wild,
-            )
+        yield Finding(
+            "repeats-wild",
+            f"Repeats differ wildly in length, by {factor:.1f} times or so, of {listed(wild)}.",
+            "Some may be cut off, refused, or another agent's: the agent's place then depends on which of them is shown.",
+            "Look at its shortest and its longest responses to one item.",
+            agents=wild,
         )
-    return findings
