@@ -333,8 +333,9 @@ def test_a_whole_report_says_what_the_run_holds(tmp_path: Path) -> None:
     data = build_report(folder)
     assert [agent.agent for agent in data.summary.ranking] == ["a0", "a1", "a2", "a3", "a4"]
     assert data.cost is not None
-    assert dict(data.cost.fates)["refused"] == 32
-    assert dict(data.cost.fates)["answered"] == 288
+    assert sum(n for reason, n in data.summary.missing_reasons if reason.endswith("refused")) == 32
+    assert data.summary.calls is not None
+    assert data.summary.calls.n_calls - data.summary.calls.n_missing == 288
     assert data.trials is not None
     assert sum(data.trials.n_of_kind.values()) == data.trials.sample.n_all == 320
     assert data.trials.n_of_kind["no answer"] == 32

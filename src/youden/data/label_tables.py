@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from youden.data.importers.any_table import EXCEL
+from youden.data.importers.foreign_files import wrong
 from youden.data.importers.loose_table import table_rows
 from youden.data.importers.spreadsheets import excel_rows
 from youden.data.pools.spool import shown
@@ -73,17 +74,17 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         if all(_blank(value) for value in row.values()):
             continue
         if "agent" not in row:
-            raise _wrong(
+            raise wrong(
                 place,
                 f"there is no column agent; it has {shown(', '.join(row))}. Name the columns agent, item (for labels of "
                 "agents on items) and, for each label, as you like.",
                 slug="labels-columns",
             )
         if bool(rows) and ("item" in row) != ("item" in rows[0]):
-            raise _wrong(place, "some rows have an item and some have none. Give two files.", slug="labels-columns")
+            raise wrong(place, "some rows have an item and some have none. Give two files.", slug="labels-columns")
         key = tuple(_id(row[noun], noun, place) for noun in ("agent", "item") if noun in row)
         if key in where and not repeated:
-            raise _wrong(
+            raise wrong(
                 place,
                 f"{' on '.join(map(repr, key))} is labelled in {where[key]} already. Keep one row.",
                 slug="labels-duplicate",
@@ -94,7 +95,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         rows.append(row)
         columns.update(dict.fromkeys(row))
     if not rows:
-        raise _wrong(path, "it has no rows. Give one line for each agent, or agent and item.", slug="labels-empty")
+        raise wrong(path, "it has no rows. Give one line for each agent, or agent and item.", slug="labels-empty")
     found = {name: [row.get(name) for row in rows] for name in columns if name not in _NOUNS}
     numbers = {
         name: values
@@ -102,7 +103,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         if name.strip() and any(_number(value) is not None for value in values)
     }
     if not numbers:
-        raise _wrong(
+        raise wrong(
             path,
             "no column but agent and item holds numbers, or yes and no; there is "
             f"{shown(', '.join(found)) if found else 'none'}. Add one, such as accuracy, or write 1 and 0 for words of your own.",
@@ -170,7 +171,7 @@ def read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
                 found.append(said)
     if len(found) == 1:
         return found[0]
-    raise _wrong(
+    raise wrong(
         path,
         f"it has ids in place of agents, and {'several files beside it know' if found else 'no file beside it knows'} whose "
         f"answers they are. Put the one that `youden label` wrote with it beside it as {key_file(path).name}.",
@@ -183,7 +184,7 @@ def _value(value: object, name: str, place: str) -> float:
         return math.nan
     number = _number(value)
     if number is None or math.isinf(number):
-        raise _wrong(
+        raise wrong(
             place,
             f"{name} is {shown(value)}, no finite number. Write a number, or nothing where there is no label.",
             slug="labels-value",
@@ -213,12 +214,8 @@ def _number(value: object) -> float | None:
 def _id(value: object, noun: str, place: str) -> str:
     name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(name, str) or not name.strip():
-        raise _wrong(place, f"the {noun} is {shown(value)}. Write its id as in the pool.", slug="labels-id")
+        raise wrong(place, f"the {noun} is {shown(value)}. Write its id as in the pool.", slug="labels-id")
     return name
-
-
-def _wrong(place: Path | str, problem: str, *, slug: str) -> ImportFormatError:
-    return ImportFormatError(f"{place}: {problem}", slug=slug)
 
 
 def read_families(path: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from youden.data.exporters.export_files import TAGS, Exported, Terms, card, config_of, fresh_folder, of_run
 from youden.data.exporters.plain_tables import run_tables
 from youden.data.folder.run_config import RunConfig
-from youden.data.folder.run_files import missing
+from youden.data.folder.run_files import FITTED, missing
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, write_pool
 from youden.errors import ConfigError
@@ -27,20 +27,7 @@ from youden.text.printable import typed
 from youden.text.sentences import items_compared
 from youden.text.tables import as_markdown, two_sided
 
-COPIED = (
-    "plan.parquet",
-    "verdicts.parquet",
-    "rates.parquet",
-    "scores.csv",
-    "scores_row.csv",
-    "holdout.csv",
-    "ranking.csv",
-    "ranking.json",
-    "items.csv",
-    "curl.csv",
-    "fit.json",
-    "signature.json",
-)
+COPIED = ("plan.parquet", "verdicts.parquet", *(name for name in FITTED if name not in ("pairs.parquet", "moves.json")))
 TYPED = "tables"
 """The folder of a run's ranking and items as Parquet: a reader of CSV has to guess that an agent called 007 is no number."""
 SHOWN = 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]
         return files
     for file, table in zip(files, tables.values(), strict=True):
         with replacing(file) as fresh:
-            _WRITERS[path.suffix](fresh, table)
+            _WRITERS[path.suffix](table, fresh)
     return files
 
 
@@ -114,21 +115,17 @@ def _plain(table: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _write_jsonl(path: Path, table: pa.Table) -> None:
+def _write_jsonl(table: pa.Table, path: Path) -> None:
     with path.open("wb") as file:
         for chunk in table.to_batches(max_chunksize=10_000):
             file.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in chunk.to_pylist())
 
 
-def _write_csv(path: Path, table: pa.Table) -> None:
-    pc.write_csv(table, path)
-
-
-def _write_parquet(path: Path, table: pa.Table) -> None:
-    pq.write_table(table, path, compression="zstd")
-
-
-_WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
+_WRITERS = {
+    ".csv": pc.write_csv,
+    ".jsonl": _write_jsonl,
+    ".parquet": partial(pq.write_table, compression="zstd"),
+}
 
 
 def _write_duckdb(path: Path, tables: Mapping[str, pa.Table]) -> None:

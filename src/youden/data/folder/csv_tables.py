@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from youden.data.atomic import replacing
-from youden.data.folder.run_files import VERSION, damaged, read_bytes
+from youden.data.folder.run_files import VERSION, StrictFile, damaged, read_bytes
 from youden.data.folder.table_columns import CURL, ItemRow, ranking_columns
 from youden.errors import RunFolderError
 from youden.nouns import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _OF_FACTS = ("ranked_by", "ranking", "interval", "level", "target", "best", "told_apart", "choice")
 
 
-class RankingFile(BaseModel):
+class RankingFile(StrictFile):
     """`ranking.json` as it stands in the folder. Agents are in the order of `ranking.csv`, by the ranking `ranked_by`.
 
     ranking, interval: estimator and method behind the numbers; level: of the intervals; target: what they speak of; best: who is
@@ -49,8 +49,6 @@ class RankingFile(BaseModel):
     standings: in the rankings beside the plain one; chance: that it is the best, from `choice`, null where that is null.
     signature: everything the numbers depend on; digest: of all of it.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     version: int
     run: str

@@ -14,10 +14,9 @@ from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
 
-from youden.data.folder.parquet_tables import read_table, with_said, write_rows
-from youden.data.folder.run_files import VERSION, damaged
+from youden.data.folder.parquet_tables import Said, read_table, with_said, write_rows
+from youden.data.folder.run_files import damaged
 
 BYTES = 32
 """Of a key: a sha256."""
@@ -27,12 +26,9 @@ ROWS = 65_536
 _SCHEMA = pa.schema([pa.field("key", pa.binary(BYTES), nullable=False)])
 
 
-class KeysSaid(BaseModel):
+class KeysSaid(Said):
     """What keys were made for, each a sha256 (hex): the plan with its pool, and all of the judge that decides requests."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    version: int = VERSION
     noun: Literal["keys"] = "keys"
     plan_digest: str
     judge_digest: str

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_folder
-from youden.data.folder.run_files import VERSION, damaged, missing, parse
+from youden.data.folder.run_files import VERSION, StrictFile, damaged, missing, parse
 from youden.errors import RunFolderError
 from youden.nouns.columns import TableColumn
 from youden.nouns.pool import Bools, Ids, Positions
@@ -29,18 +29,14 @@ from youden.nouns.pool import Bools, Ids, Positions
 MANIFEST = "_parts.json"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Part(StrictFile):
     file: str
     rows: int
     bytes: int
     sha256: str
 
 
-class _Manifest(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Manifest(StrictFile):
     version: int = VERSION
     said: str
     parts: tuple[_Part, ...]
@@ -139,10 +135,8 @@ Names = Mapping[str, Sequence[str]]
 """The ids that columns hold, by whose they are: agents, items, models."""
 
 
-class Said(BaseModel):
+class Said(StrictFile):
     """What a table says beside its rows, as JSON in its metadata."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     version: int = VERSION
 

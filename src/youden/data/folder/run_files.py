@@ -24,22 +24,27 @@ T = TypeVar("T")
 VERSION: Final = 1
 """Of every file. A reader takes this one alone."""
 
-MADE_BY: Final = {
+FITTED = (
+    "rates.parquet",
+    "scores.csv",
+    "scores_row.csv",
+    "holdout.csv",
+    "ranking.csv",
+    "pairs.parquet",
+    "items.csv",
+    "curl.csv",
+    "moves.json",
+    "signature.json",
+    "ranking.json",
+    "fit.json",
+)
+"""What a fit writes, in the order in which it takes its place."""
+
+MADE_BY: Final = dict.fromkeys(FITTED, "youden fit RUN") | {
     "config.yaml": "youden plan CONFIG",
     "pool.json": "youden plan CONFIG",
     "plan.parquet": "youden plan CONFIG",
     "verdicts.parquet": "youden judge CONFIG",
-    "rates.parquet": "youden fit RUN",
-    "pairs.parquet": "youden fit RUN",
-    "scores.csv": "youden fit RUN",
-    "scores_row.csv": "youden fit RUN",
-    "holdout.csv": "youden fit RUN",
-    "ranking.csv": "youden fit RUN",
-    "ranking.json": "youden fit RUN",
-    "items.csv": "youden fit RUN",
-    "curl.csv": "youden fit RUN",
-    "fit.json": "youden fit RUN",
-    "signature.json": "youden fit RUN",
     "moves.json": "youden study variance RUN",
     "labels.json": "youden fit RUN --labels FILE",
     "quality.csv": "youden quality RUN --labels FILE",
@@ -47,6 +52,12 @@ MADE_BY: Final = {
     "report.html": "youden report RUN",
     "generation.json": "youden generate AGENTS ITEMS --out POOL",
 }
+
+
+class StrictFile(BaseModel):
+    """What stands in a file, or in a part of one: no key that nobody knows, no value of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def missing(path: Path) -> RunFolderError:
@@ -135,19 +146,15 @@ class PoolSummary:
         return cls(source, None, source, agents, item_ids, n_missing=None, mean_length=None)
 
 
-class _AgentLine(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _AgentLine(StrictFile):
     id: str
     group: str | None
     mean_words: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
     meta: Mapping[str, JsonValue]
 
 
-class PoolFile(BaseModel):
+class PoolFile(StrictFile):
     """`pool.json` as it stands in the folder."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     version: int
     name: str
@@ -192,10 +199,8 @@ class PoolFile(BaseModel):
 FILE = "gates.json"
 
 
-class _Pair(BaseModel):
+class _Pair(StrictFile):
     """answers: digests of the answers that were looked at, the first look first."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     agent: str
     baseline: str
@@ -203,10 +208,8 @@ class _Pair(BaseModel):
     answers: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]]
 
 
-class LedgerFile(BaseModel):
+class LedgerFile(StrictFile):
     """`gates.json` as it stands in the folder."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     version: Literal[1] = 1
     looks: list[_Pair]

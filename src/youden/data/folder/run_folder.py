@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import csv_tables, rate_tables, trial_tables
@@ -19,7 +19,7 @@ from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import MANIFEST, Table, count_rows
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
-from youden.data.folder.run_files import VERSION, PoolFile, PoolSummary, parse, read_bytes
+from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsSaid
 from youden.errors import RunFolderError
@@ -51,31 +51,13 @@ T = TypeVar("T")
 
 _SCORES: dict[ScoreKind, str] = {"symmetric": "scores.csv", "row": "scores_row.csv"}
 
-FITTED = (
-    "rates.parquet",
-    "scores.csv",
-    "scores_row.csv",
-    "holdout.csv",
-    "ranking.csv",
-    "pairs.parquet",
-    "items.csv",
-    "curl.csv",
-    "moves.json",
-    "signature.json",
-    "ranking.json",
-    "fit.json",
-)
-"""What a fit writes, in the order in which it takes its place."""
-
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-class SignatureFile(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class SignatureFile(StrictFile):
     version: int
     text: str
     digest: str

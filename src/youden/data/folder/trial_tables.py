@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, JsonValue, create_model
+from pydantic import JsonValue, create_model
 
 from youden.data.folder.parquet_tables import Said, Table, encoded, read_said, read_table, write_table
-from youden.data.folder.run_files import damaged
+from youden.data.folder.run_files import StrictFile, damaged
 from youden.data.folder.table_columns import ANSWERS, REPEATS, TRIALS, vote_column
 from youden.errors import RunFolderError
 from youden.nouns import (
@@ -37,9 +37,7 @@ _MEASURES = ANSWERS[3:]
 _COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
 
 
-class _Split(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Split(StrictFile):
     rule: SplitRule
     fraction: float
     seed: int
@@ -47,16 +45,12 @@ class _Split(BaseModel):
     holdout: str
 
 
-class _Turn(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Turn(StrictFile):
     start: int
     agents: tuple[int, ...]
 
 
-class _Rounds(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Rounds(StrictFile):
     n_paired: int | None
     turns: tuple[_Turn, ...]
 

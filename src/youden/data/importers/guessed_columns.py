@@ -16,87 +16,40 @@ from itertools import combinations
 from youden.nouns import Json
 
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "agent": (
-        *("agent", "model", "model_name", "model_id", "generator", "system", "assistant", "bot", "prompt_version"),
-        *("prompt_name", "version", "variant", "candidate", "engine", "deployment", "llm", "config", "configuration"),
-        *("provider", "run", "experiment", "author", "name"),
-    ),
-    "item": (
-        *("item", "item_id", "question_id", "prompt_id", "task_id", "example_id", "instance_id", "doc_id", "query_id"),
-        *("sample_id", "test_id", "input_id", "qid", "case", "id", "number", "no", "nr", "index", "row", "key", "task"),
-    ),
-    "text": (
-        *("response", "output", "answer", "completion", "generation", "prediction", "reply", "result", "summary"),
-        *("translation", "text", "content", "message"),
-    ),
-    "prompt": (
-        *(
-            "prompt",
-            "question",
-            "instruction",
-            "input",
-            "query",
-            "user_input",
-            "request",
-            "problem",
-            "source",
-            "document",
+    noun: tuple(names.split())
+    for noun, names in {
+        "agent": (
+            "agent model model_name model_id generator system assistant bot prompt_version prompt_name version "
+            "variant candidate engine deployment llm config configuration provider run experiment author name"
         ),
-        *("article", "passage", "topic", "text", "title", "task"),
-    ),
-    "group": ("group", "family"),
-    "empty": ("empty", "empty_answer", "answer_is_empty"),
-    "repeat": ("repeat", "epoch"),
+        "item": (
+            "item item_id question_id prompt_id task_id example_id instance_id doc_id query_id sample_id "
+            "test_id input_id qid case id number no nr index row key task"
+        ),
+        "text": (
+            "response output answer completion generation prediction reply result summary translation text "
+            "content message"
+        ),
+        "prompt": (
+            "prompt question instruction input query user_input request problem source document article passage "
+            "topic text title task"
+        ),
+        "group": "group family",
+        "empty": "empty empty_answer answer_is_empty",
+        "repeat": "repeat epoch",
+    }.items()
 }
 """What people call the columns of a pool, the surest name first. empty: says that an empty answer was given."""
 
 _GENERIC = frozenset({"text", "content", "body", "id", "name", "string", "value", "full"})
 _ABOUT = frozenset(
-    (
-        *(
-            "expected",
-            "reference",
-            "gold",
-            "golden",
-            "ground",
-            "truth",
-            "correct",
-            "label",
-            "score",
-            "scores",
-            "rating",
-            "grade",
-        ),
-        *(
-            "rank",
-            "cost",
-            "price",
-            "usd",
-            "latency",
-            "tokens",
-            "time",
-            "timestamp",
-            "date",
-            "created",
-            "duration",
-            "seconds",
-        ),
-        *(
-            "temperature",
-            "comment",
-            "comments",
-            "note",
-            "notes",
-            "feedback",
-            "url",
-            "judge",
-            "eval",
-            "metric",
-            "pass",
-            "seed",
-        ),
-        *("status", "error", "reviewer", "system_prompt", "system_message", "category", "tag", "tags", "split"),
+    name
+    for names in (
+        "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
+        "cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
+        "comment comments note notes feedback reviewer category tag tags split system_prompt system_message",
     )
+    for name in names.split()
 )
 _SHORT = 100
 _MOST_AGENTS = 500

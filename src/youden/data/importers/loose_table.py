@@ -24,10 +24,10 @@ from youden.data.importers.foreign_files import (
 from youden.data.importers.hub_dataset import from_hub, names_dataset
 from youden.data.importers.loose_columns import Columns
 from youden.data.importers.pool_joiner import ImportedPool, Joiner
+from youden.data.pools.tidy_reader import long_fields
 from youden.nouns import Json
 from youden.unpacking import open_parquet, unpacked
 
-_MAX_FIELD = 2**31 - 1
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 Rows = Iterator[tuple[str, Mapping[str, Json]]]
@@ -53,22 +53,19 @@ def separated(file: Path, separator: str, *, text: str | None = None) -> Iterato
 
     Raises: ImportFormatError [import-csv], and as `read_text`.
     """
-    before = csv.field_size_limit(_MAX_FIELD)
+    said = io.StringIO(read_text(file) if text is None else text, newline="")
     start = 1
-    try:
-        reader = csv.reader(
-            io.StringIO(read_text(file) if text is None else text, newline=""), delimiter=separator, strict=True
-        )
-        for record in reader:
-            place = f"{file}, line {start}"
-            start = reader.line_num + 1
-            yield place, record
-    except csv.Error as error:
-        raise wrong(
-            f"{file}, line {start}", f"it is no CSV ({error}). Close every double quote.", slug="import-csv"
-        ) from error
-    finally:
-        csv.field_size_limit(before)
+    with long_fields():
+        reader = csv.reader(said, delimiter=separator, strict=True)
+        try:
+            for record in reader:
+                place = f"{file}, line {start}"
+                start = reader.line_num + 1
+                yield place, record
+        except csv.Error as error:
+            raise wrong(
+                f"{file}, line {start}", f"it is no CSV ({error}). Close every double quote.", slug="import-csv"
+            ) from error
 
 
 def _separated(file: Path, separator: str) -> Rows:

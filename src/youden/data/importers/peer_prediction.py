@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from youden.errors import ImportFormatError
+from youden.data.importers.foreign_files import wrong
 from youden.nouns import Agent, Item, Pool, Rates
 from youden.nouns.pool import Floats, Ids, freeze
 from youden.text.printable import acts
@@ -144,11 +144,6 @@ class PaperAgentsFile(_Strict):
 
 
 _M = TypeVar("_M", bound=BaseModel)
-
-
-def wrong(file: Path, problem: str, *, slug: str) -> ImportFormatError:
-    """The error that names the file first."""
-    return ImportFormatError(f"{file}: {problem}", slug=slug)
 
 
 def example_files(folder: Path) -> list[Path]:

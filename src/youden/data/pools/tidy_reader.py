@@ -32,8 +32,6 @@ OPTIONAL = ("prompt", "group", "repeat")
 BATCH, LEAST_ROWS, MOST_ROWS = 2**25, 1_000, 100_000
 """Bytes of a Parquet table that are looked at at once, about, and the rows that this may come to."""
 
-_MAX_FIELD = 2**31 - 1
-
 
 def read_csv(path: Path) -> Pool:
     """A pool from a comma-separated table in UTF-8. Every field is a string; an empty text is an empty response.
@@ -44,7 +42,7 @@ def read_csv(path: Path) -> Pool:
     """
     source = Source(path)
     rows = _TidyRows(source)
-    with source.open() as file, _field_limit(_MAX_FIELD):
+    with source.open() as file, long_fields():
         records = _csv_records(source, file)
         number, header = next(records, (1, []))
         _check_columns(source, header, number=number)
@@ -335,8 +333,9 @@ def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
 
 
 @contextmanager
-def _field_limit(limit: int) -> Iterator[None]:
-    before = csv.field_size_limit(limit)
+def long_fields() -> Iterator[None]:
+    """Fields of a CSV may be of any length inside the block."""
+    before = csv.field_size_limit(2**31 - 1)
     try:
         yield
     finally:

@@ -245,9 +245,9 @@ def moved_table(moves: Sequence[AgentMove]) -> Table:
     rows = (
         [
             move.agent,
-            *map(_three, (move.before, move.after)),
+            *map(fixed, (move.before, move.after)),
             *map(str, (move.place_before, move.place_after)),
-            *map(_three, (move.drift, move.p)),
+            *map(fixed, (move.drift, move.p)),
         ]
         for move in moves
     )
@@ -260,5 +260,6 @@ def _agreement(found: Agreement | None) -> str:
     return with_interval(found.value, found.low, found.high)
 
 
-def _three(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def fixed(value: float | None, digits: int = 3) -> str:
+    """A number, or that there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"

@@ -185,9 +185,9 @@ def build_report(folder: RunFolder, *, seed: int = 0) -> ReportData:
         trials = TrialFacts(sample, read.n_of_kind, sources.prompt, tuple(read.lines(ahead)))
         judge, alarms = read.judge, read.alarms
         if (calls := summary.facts.calls) is not None:
-            cost = count_cost(folder, evidence.trials, fates=read.fates, latency=read.latency, calls=calls)
+            cost = count_cost(folder, evidence.trials, latency=read.latency, calls=calls)
     seen = evidence.partners_seen
-    advice = advise(summary, notes, additivity=_tells(summary, seen))
+    advice = tuple(advise(summary, notes, additivity=_tells(summary, seen)))
     doubts = look_for_doubts(evidence, summary)
     agents = agent_grid(evidence, ranked, fpr=summary.facts.fpr)
     return ReportData(

@@ -14,6 +14,7 @@ from youden.report.data.ranking_tables import (
     RankedAgent,
     current_labels,
     current_quality,
+    fixed,
     headed_by,
     headline,
     labels_table,
@@ -99,8 +100,8 @@ class Summary:
                 agent.places,
                 agent.agent,
                 *[agent.group or "–"] * grouped,
-                _fixed(agent.ability),
-                f"{_fixed(agent.low)} … {_fixed(agent.high)}",
+                fixed(agent.ability),
+                f"{fixed(agent.low)} … {fixed(agent.high)}",
                 *([_bar(agent, bar_cells)] if with_bar else []),
                 *(shown(agent, column) for column in self.columns),
             ]
@@ -236,10 +237,6 @@ def _bar(agent: RankedAgent, cells: int) -> str:
     if agent.bar is None:
         return ""
     return bar(agent.bar.low, agent.bar.middle, agent.bar.low + agent.bar.width, cells=cells)
-
-
-def _fixed(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
 
 
 def summarise_run(folder: RunFolder) -> Summary:

@@ -16,7 +16,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import YoudenError
 from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.store.answers import open_store
-from youden.nouns import INDEPENDENT, MISSING_REASONS, PAIRED, CallFacts, Plan
+from youden.nouns import INDEPENDENT, PAIRED, CallFacts, Plan
 from youden.nouns.pool import Floats, Positions
 from youden.report.data.answer_blocks import (
     Alike,
@@ -48,20 +48,16 @@ class Latency:
 
 @dataclass(frozen=True)
 class CostFacts:
-    """The plan in numbers and the fate of its calls.
+    """What was asked of whom, and how long calls took.
 
-    fates: every reason of MISSING_REASONS with its number of calls, 'answered' first. notes: the plan's.
-    latency: None where nothing was timed. reused_usd: what the answers that were not asked for this run cost
+    notes: the plan's. latency: None where nothing was timed. reused_usd: what the answers that were not asked for this run cost
     when they were; None where that cannot be told, as in a run that is read in blocks.
     """
 
     design: str
-    options: tuple[tuple[str, str], ...]
     independent: str
     seed: int
     notes: tuple[str, ...]
-    n_cells: int
-    fates: tuple[tuple[str, int], ...]
     latency: Latency | None
     reused_usd: float | None
     judge: tuple[tuple[str, str], ...]
@@ -89,19 +85,14 @@ class Seconds:
         return Latency(self._n, median, p90, p99, None if self._step == 1 else len(timed))
 
 
-def count_cost(
-    folder: RunFolder, source: TrialSource, *, fates: Sequence[int], latency: Latency | None, calls: CallFacts
-) -> CostFacts:
-    """The cost of a judged run. fates: as MISSING_REASONS; calls: as `youden fit` counted them."""
+def count_cost(folder: RunFolder, source: TrialSource, *, latency: Latency | None, calls: CallFacts) -> CostFacts:
+    """The cost of a judged run. calls: as `youden fit` counted them."""
     plan = source.plan
     return CostFacts(
         design=plan.design,
-        options=tuple((name, str(value)) for name, value in plan.said.items()),
         independent=plan.independent,
         seed=plan.seed,
         notes=plan.notes,
-        n_cells=calls.n_cells,
-        fates=tuple(zip(MISSING_REASONS, fates, strict=True)),
         latency=latency,
         reused_usd=_reused_usd(folder) if calls.n_reused and source.n_trials <= AT_ONCE else None,
         judge=tuple((name, str(value)) for name, value in source.judge.items()),
@@ -252,27 +243,24 @@ _DIFFER = KINDS.index("answers differ")
 class TrialReading:
     """A run's trials, read once: 18 bytes of each are in memory meanwhile, two afterwards.
 
-    worst: of each agent the rows of the trials that cost it most; fates: how often each of MISSING_REASONS came.
+    worst: of each agent the rows of the trials that cost it most.
     """
 
     judge: JudgeQuality
     alarms: tuple[FalseAlarm, ...]
     latency: Latency | None
     worst: tuple[tuple[int, ...], ...]
-    fates: tuple[int, ...]
 
     def __init__(self, source: TrialSource, predicted: Predictions) -> None:
         """Raises: RunFolderError where a part is not whole."""
         self._source = source
         n, plan = source.n_trials, source.plan
         code, self._kind = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int8)
-        fates = np.zeros(len(MISSING_REASONS), dtype=np.int64)
         arms, apart, worst, seconds = ArmMeans(), YesCounts(plan.n_agents), WorstTrials(plan, predicted), Seconds(n)
         for block in source.blocks:
             rows = TrialRows(block.read(), plan, start=block.start)
             own = slice(block.start, block.start + block.n)
             code[own], self._kind[own] = codes_of(rows.columns, plan), rows.kind
-            fates += np.bincount(rows.columns["missing"], minlength=len(fates))
             arms.add(rows)
             apart.add(*rows.false_yeses)
             worst.add(rows)
@@ -283,7 +271,7 @@ class TrialReading:
         self._kind[repeats.differ & (self._kind > _DIFFER)] = _DIFFER
         self.judge = arms.quality(again=repeats.again, turned=repeats.turned)
         self.alarms, self.latency = false_alarms(apart, plan.agent_ids), seconds.latency
-        self.worst, self.fates = worst.rows, tuple(fates.tolist())
+        self.worst = worst.rows
         self._lines: dict[int, TrialLine] = {}
 
     def __len__(self) -> int:

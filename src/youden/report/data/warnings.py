@@ -5,7 +5,7 @@ they are about, those of one kind in one line that opens.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from youden.nouns.finding import About, Finding, kind_of
@@ -17,55 +17,47 @@ LITTLE_R2 = 0.5
 HIGH_FPR = 0.05
 
 
-def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> tuple[Finding, ...]:
+def advise(summary: Summary, notes: Sequence[str], *, additivity: bool = True) -> Iterator[Finding]:
     """Warnings the run itself gave, then what its figures call for, then what this report lacks (`notes`).
 
     additivity: whether so many partners were asked that additivity says anything.
     """
     facts, calls = summary.facts, summary.calls
-    found = [*summary.warnings]
-    if facts.status != "ok" and all(facts.message != warning.says for warning in found):
-        found.append(Finding("fit", f"The fit ended with status {facts.status}: {facts.message}"))
+    yield from summary.warnings
+    if facts.status != "ok" and all(facts.message != warning.says for warning in summary.warnings):
+        yield Finding("fit", f"The fit ended with status {facts.status}: {facts.message}")
     if calls is not None and calls.n_missing > MISSING_SHARE * calls.n_calls:
-        found.append(
-            Finding(
-                "missing",
-                f"{calls.n_missing:,} of {calls.n_calls:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
-                todo="Open them below (kind: no answer), correct the judge's prompt or limits, and run the same command again.",
-                facts={"n": calls.n_missing, "of": calls.n_calls},
-            )
+        yield Finding(
+            "missing",
+            f"{calls.n_missing:,} of {calls.n_calls:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
+            todo="Open them below (kind: no answer), correct the judge's prompt or limits, and run the same command again.",
+            facts={"n": calls.n_missing, "of": calls.n_calls},
         )
     if facts.n_components > 1:
-        found.append(
-            Finding(
-                "components",
-                f"The cells fall into {facts.n_components} parts that share no agent and no item: abilities across parts do not "
-                "compare.",
-                todo="Plan more calls, or fewer gaps in the pool.",
-                facts={"n": facts.n_components},
-            )
+        yield Finding(
+            "components",
+            f"The cells fall into {facts.n_components} parts that share no agent and no item: abilities across parts do not "
+            "compare.",
+            todo="Plan more calls, or fewer gaps in the pool.",
+            facts={"n": facts.n_components},
         )
     if facts.fpr is not None and facts.fpr > HIGH_FPR:
-        found.append(
-            Finding(
-                "fpr",
-                f"The judge's false-positive rate is {facts.fpr:.1%}: its mean answer to pairs from different items.",
-                todo="Look at those trials below (kind: independent yes): are the items too much alike, or is the judge too "
-                "lenient?",
-                facts={"rate": facts.fpr},
-            )
+        yield Finding(
+            "fpr",
+            f"The judge's false-positive rate is {facts.fpr:.1%}: its mean answer to pairs from different items.",
+            todo="Look at those trials below (kind: independent yes): are the items too much alike, or is the judge too "
+            "lenient?",
+            facts={"rate": facts.fpr},
         )
     r2 = [line.facts.r2 for line in summary.links if (line.scores, line.link) == ("symmetric", "identity")]
     if additivity and r2 and r2[0] is not None and r2[0] < LITTLE_R2:
-        found.append(
-            Finding(
-                "additivity",
-                f"Ability − difficulty explains {r2[0]:.0%} of the variance of the scores.",
-                todo="Trust the ranking of means more than predictions of single cells; look at the residuals below.",
-                facts={"r2": r2[0]},
-            )
+        yield Finding(
+            "additivity",
+            f"Ability − difficulty explains {r2[0]:.0%} of the variance of the scores.",
+            todo="Trust the ranking of means more than predictions of single cells; look at the residuals below.",
+            facts={"r2": r2[0]},
         )
-    return (*found, *(Finding("report", note) for note in notes))
+    yield from (Finding("report", note) for note in notes)
 
 
 TITLES: dict[About, str] = {"judge": "The judge", "pool": "The pool", "data": "The data"}

@@ -22,7 +22,7 @@ from youden.nouns import Json
 from youden.nouns.finding import kind_of
 from youden.report.charts import vega
 from youden.report.data.comparison import Comparison
-from youden.report.data.ranking_tables import RankedAgent, shown
+from youden.report.data.ranking_tables import RankedAgent, fixed, shown
 from youden.report.data.report import AgentPage, ReportData, TrialFacts
 from youden.report.data.trial_rows import TrialLine
 from youden.text.printable import printable
@@ -205,7 +205,7 @@ def environment() -> Environment:
     made.filters["address"] = lambda text: quote(printable(text), safe="")
     made.filters["shown"] = shown
     made.filters["kind"] = kind_of
-    made.filters["fixed"] = _fixed
+    made.filters["fixed"] = fixed
     made.filters["with_interval"] = lambda found: with_interval(found.value, found.low, found.high, why=found.method)
     made.filters["count"] = lambda value: f"{value:,}"
     return made
@@ -221,7 +221,3 @@ def coded(text: str) -> Markup:
     if len(parts) % 2 == 0:
         parts[-2:] = ["`".join(parts[-2:])]
     return Markup("").join(Markup("<code>{}</code>").format(part) if k % 2 else part for k, part in enumerate(parts))
-
-
-def _fixed(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from youden.nouns import Finding
+from youden.report.data.ranking_tables import fixed
 from youden.report.data.report import ReportData
 from youden.report.data.summary import ABILITY
 from youden.text.sentences import counted, quoted
@@ -36,7 +37,7 @@ def render_markdown(data: ReportData) -> str:
     lines += ["", *(f"{quoted(line)} " for line in run.standings)]
     if run.calls is not None:
         lines += [
-            f"{run.calls.n_calls:,} calls ({_fixed(run.percent_of_dense, 1)} % of dense), "
+            f"{run.calls.n_calls:,} calls ({fixed(run.percent_of_dense, 1)} % of dense), "
             f"{run.calls.n_missing:,} without an answer. "
         ]
         if run.calls.n_reused:
@@ -65,7 +66,3 @@ def render_markdown(data: ReportData) -> str:
 def warned(found: Iterable[Finding]) -> list[str]:
     """A line each, with what to do."""
     return [f"> ⚠ {quoted(one.says)}{f' **{quoted(one.todo)}**' if one.todo else ''}  " for one in found]
-
-
-def _fixed(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
