@@ -59,6 +59,7 @@ def calibrate_command(
 
     Exit codes: 0 a judge passes, 1 none does (or the cap was reached), 2 bad input, 130 interrupted. The same command resumes.
     """
+    from youden.judging.asking.terms import Asking
     from youden.practice.calibration import (
         asked_in_words,
         calibrate,
@@ -77,7 +78,7 @@ def calibrate_command(
         show.note(f"the run: {line}")
     tried = progress.asked(
         planned_json(calibration),
-        lambda bar: calibrate(calibration, progress=bar, grace=grace),
+        lambda bar: calibrate(calibration, Asking(progress=bar, grace=grace)),
         dry_run=dry_run,
         as_json=as_json,
     )
@@ -182,6 +183,7 @@ def stress_command(
     --max-cost holds for all attacks together; where they would cost more, nothing is asked. Packages add attacks by the
     entry-point group youden.attacks. The same command resumes.
     """
+    from youden.judging.asking.terms import Asking
     from youden.nouns.pool import plain_fields
     from youden.practice.planned_stress import plan_stress
     from youden.practice.stressing import NOTES, asked_in_words, attacks_table, conclusion, stress
@@ -192,7 +194,7 @@ def stress_command(
     show.note(f"stress: {planned.n_new:,} calls to make with {planned.own.judge.name}, cost {cost}")
     found = progress.asked(
         planned.to_json(),
-        lambda bar: stress(planned, progress=bar if planned.own.judge.makes_calls else None, grace=grace),
+        lambda bar: stress(planned, Asking(progress=bar if planned.own.judge.makes_calls else None, grace=grace)),
         dry_run=dry_run,
         as_json=as_json,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +16,7 @@ from youden.judging.asking.terms import Asking
 from youden.judging.backend_records import REPLAY
 from youden.judging.config.judge_files import load_judge_config, price
 from youden.judging.store.answers import open_store
-from youden.nouns import Finding, Json, Progress
+from youden.nouns import Finding, Json
 from youden.nouns.pool import or_none, plain, plain_fields
 from youden.practice.experiment import Answered, Experiment, asked_under, config_of_pool, plan_experiment
 from youden.practice.judge_verdict import RULE, Bill, Measures, Verdict, decide, measure
@@ -91,16 +91,14 @@ def plan_calibration(
     return Calibration(config, known, tuple(experiments), expected_of(plan, kind=configs[0].answers))
 
 
-def calibrate(
-    calibration: Calibration, *, progress: Progress | None = None, grace: float = Asking.grace
-) -> tuple[Tried, ...]:
+def calibrate(calibration: Calibration, asking: Asking | None = None) -> tuple[Tried, ...]:
     """Every judge asked and decided on.
 
     Raises: as `asked_under`.
     """
     config, known, experiments = calibration.config, calibration.known, calibration.experiments
-    books = books_of_calibration(config)
-    answered = asked_under(config.max_cost, experiments, progress=progress, grace=grace, books=books)
+    terms = replace(asking or Asking(), books=books_of_calibration(config))
+    answered = asked_under(config.max_cost, experiments, terms)
     tried = []
     for one in experiments:
         found = answered(one)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,11 +15,11 @@ import numpy as np
 
 from youden.data.folder.run_config import RunConfig, with_usual_store
 from youden.judging.asking.endings import run_until_stopped
-from youden.judging.asking.terms import Asking, Books, check_cap
+from youden.judging.asking.terms import Asking, check_cap
 from youden.judging.call.budget import Budget
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.estimate import estimate
-from youden.nouns import Cost, Json, Plan, Pool, Progress, Verdicts
+from youden.nouns import Cost, Json, Plan, Pool, Verdicts
 from youden.protocol.independent import plan_rows
 from youden.run.pipeline import ask
 
@@ -70,25 +70,20 @@ class Answered(NamedTuple):
 
 
 def asked_under(
-    max_cost: float | None,
-    experiments: Sequence[Experiment],
-    *,
-    progress: Progress | None = None,
-    grace: float = Asking.grace,
-    books: Books | None = None,
+    max_cost: float | None, experiments: Sequence[Experiment], asking: Asking | None = None
 ) -> Callable[[Experiment], Answered]:
     """Asks each of `experiments` what its store does not hold, under one cap for all.
 
-    Missing answers stop nothing here: they are what is looked for. grace: seconds for calls in flight once it is told to stop.
+    asking: the terms. Missing answers stop nothing here: they are what is looked for.
 
     Raises: ConfigError before any call where the cap does not fit; then as `judge_async`; answers that came are kept.
     """
     check_cap([one.judge for one in experiments], max_cost)
-    asking, budget = Asking(max_cost, max_missing=1.0, progress=progress, grace=grace, books=books), Budget(max_cost)
+    terms, budget = replace(asking or Asking(), max_cost=max_cost, max_missing=1.0), Budget(max_cost)
 
     def answered(one: Experiment) -> Answered:
         before = budget.spent
-        asked = ask(one.plan, one.pool, judge=one.judge, store=one.store, asking=asking, budget=budget)
+        asked = ask(one.plan, one.pool, judge=one.judge, store=one.store, asking=terms, budget=budget)
         result = run_until_stopped(asked)
         return Answered(result, budget.spent - before)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from youden.errors import ReplayMissError
 from youden.judging.asking.terms import Asking
-from youden.nouns import PAIRED, Finding, Pool, Progress, Verdicts
+from youden.nouns import PAIRED, Finding, Pool, Verdicts
 from youden.nouns.pool import Floats
 from youden.pools.look.check import agent_findings
 from youden.pools.look.checked import LookedAt
@@ -64,16 +64,16 @@ class Stress:
     usd: float
 
 
-def stress(planned: PlannedStress, *, progress: Progress | None = None, grace: float = Asking.grace) -> Stress:
+def stress(planned: PlannedStress, asking: Asking | None = None) -> Stress:
     """Ask what is new under one cap for all attacks, and say where each lands.
 
-    Missing answers stop nothing here: an attack may confuse a judge. grace: seconds for calls in flight once told to stop.
+    Missing answers stop nothing here: an attack may confuse a judge.
 
     Raises: ConfigError [stress-cost] before any call where the cap does not cover what is expected; as `judge_async`; answers
     that came are kept, and the same call goes on from there.
     """
     check_cost(planned)
-    asked = asked_under(planned.max_cost, planned.experiments, progress=progress, grace=grace)
+    asked = asked_under(planned.max_cost, planned.experiments, asking)
     own, (result, spent) = planned.own, asked(planned.own)
     findings = _looked(own.pool)
     before, accused = abilities(result, families=planned.families, clones=_clones(findings)), _accused(findings)
