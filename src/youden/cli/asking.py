@@ -367,9 +367,5 @@ def _help_out(config: RunConfig, asking: run_options.Terms, *, as_json: bool) ->
     with progress_bar() as bar:
         result = work(config, asking(progress=bar))
     n_answered, n = int(result.answered.sum()), len(result)
-    if as_json:
-        show.print_json({"worker": True, "calls": n, "answered": n_answered})
-    else:
-        show.note(
-            f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
-        )
+    said = f"{n_answered:,} of {n:,} answered, by all who asked; the run's folder is written by: youden judge CONFIG"
+    show.tell(as_json, {"worker": True, "calls": n, "answered": n_answered}, notes=[said])

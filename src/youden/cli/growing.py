@@ -18,7 +18,7 @@ import click
 
 from youden.cli import UNDECIDED, options, progress, run_options, show
 from youden.cli.options import Number
-from youden.cli.results import show_judges
+from youden.cli.results import judges_tables
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted
 
@@ -419,12 +419,11 @@ def rejudge_command(
         return
     fit_run(again.folder)
     found = compare_rejudged(planned, families=families)
-    show.warn(result.warnings)
-    if not as_json:
-        show_judges(found.study)
     show.tell(
         as_json,
         {**shown, "retest": found.retest, "words": list(found.words), "judges": plain_fields(found.study)},
-        words=found.words,
+        tables=judges_tables(found.study),
+        words=(*found.study.words, *found.words),
+        warnings=result.warnings,
         notes=[f"run: {again.folder.path}; both side by side: youden report {run} --against {again.folder.path}"],
     )

@@ -19,6 +19,7 @@ from youden.cli import options, run_options, show
 from youden.cli.options import pairs
 from youden.cli.progress import progress_bar
 from youden.text.printable import typed
+from youden.text.sentences import counted
 
 if TYPE_CHECKING:
     from youden.nouns import Json
@@ -125,11 +126,12 @@ def generate_command(
     write_recipe(out, planned, store=store)
     for note in made.notes:
         show.note(f"note: {note}")
-    if as_json:
-        show.print_json({"out": str(out), **_counts(made)})
-    else:
-        click.echo(f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items{_times(made.pool.repeats)}: {out}")
-        show.note(f"look it over with: youden check {out}")
+    show.tell(
+        as_json,
+        {"out": str(out), **_counts(made)},
+        words=[f"pool of {made.pool.n_agents} agents × {made.pool.n_items} items{_times(made.pool.repeats)}: {out}"],
+        notes=[f"look it over with: youden check {out}"],
+    )
 
 
 def _times(repeats: int) -> str:
@@ -230,23 +232,19 @@ def import_command(
         show.note(f"took {imported.taken}")
     for note in imported.notes:
         show.note(f"note: {note}")
-    if as_json:
-        show.print_json(
-            {
-                "out": str(out),
-                "kind": "pool",
-                "agents": pool.n_agents,
-                "items": pool.n_items,
-                "missing": pool.n_missing,
-                "left_out": dict(imported.left_out),
-                "dropped": imported.n_dropped,
-                "unaligned": list(imported.unaligned),
-                **({"taken": imported.taken} if imported.taken else {}),
-            }
-        )
-    else:
-        click.echo(f"pool of {pool.n_agents} agents × {pool.n_items} items, {pool.n_missing:,} cells missing: {out}")
-        show.note(f"next: youden init {typed([str(out)])}")
+    found: dict[str, Json] = {
+        "out": str(out),
+        "kind": "pool",
+        "agents": pool.n_agents,
+        "items": pool.n_items,
+        "missing": pool.n_missing,
+        "left_out": dict(imported.left_out),
+        "dropped": imported.n_dropped,
+        "unaligned": list(imported.unaligned),
+        **({"taken": imported.taken} if imported.taken else {}),
+    }
+    size = f"{pool.n_agents} agents × {pool.n_items} items, {counted(pool.n_missing, 'cell')} missing"
+    show.tell(as_json, found, words=[f"pool of {size}: {out}"], notes=[f"next: youden init {typed([str(out)])}"])
 
 
 def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
@@ -257,12 +255,15 @@ def _peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str]
     imported = import_peer_prediction(paths[0], out)
     for note in imported.notes:
         show.note(f"note: {note}")
-    if as_json:
-        show.print_json(
-            {"out": str(out), "kind": imported.kind, "agents": imported.n_agents, "items": imported.n_items}
-        )
-    else:
-        click.echo(f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}")
+    found: dict[str, Json] = {
+        "out": str(out),
+        "kind": imported.kind,
+        "agents": imported.n_agents,
+        "items": imported.n_items,
+    }
+    show.tell(
+        as_json, found, words=[f"{imported.kind} of {imported.n_agents} agents × {imported.n_items} items: {out}"]
+    )
 
 
 @click.command("export")
@@ -311,7 +312,6 @@ def export_command(
     from youden.data.exporters.hugging_face import check_push, push
     from youden.data.folder.run_folder import RunFolder
     from youden.data.pools.pool_reader import read_pool
-    from youden.text.printable import printable
 
     if public and repo is None:
         raise click.UsageError("--public is of a push. Add --push OWNER/NAME, or leave it out.")
@@ -324,8 +324,6 @@ def export_command(
     address = None if repo is None else push(out, repo, name, public=public)
     for line in written.notes:
         show.note(line)
-    if as_json:
-        show.print_json({"files": [str(file) for file in written.files], "rows": dict(written.rows), "pushed": address})
-        return
-    for line in (*map(str, written.files), *([address] if address else [])):
-        click.echo(printable(line))
+    files = [str(file) for file in written.files]
+    found: dict[str, Json] = {"files": [*files], "rows": dict(written.rows), "pushed": address}
+    show.tell(as_json, found, words=[*files, *([address] if address else [])])

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -20,8 +21,9 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.cli import options, progress, run_options, show
-from youden.text.printable import printable, typed
+from youden.text.printable import typed
 from youden.text.sentences import items_compared, signed, with_interval
+from youden.text.tables import Table, two_sided
 
 if TYPE_CHECKING:
     from youden.nouns import ScoreKind, Target
@@ -128,12 +130,13 @@ def compare_command(
     beside = quality_compared([(name, RunFolder(run)) for name, run in zip(study.runs, runs, strict=True)])
     study = replace(study, words=(*study.words, *beside))
     signatures = [RunFolder(run).read_signature().text for run in runs]
-    if as_json:
-        show.print_json({"judges": plain_fields(study) | {"signatures": list(signatures)}})
-        return
-    show_judges(study)
-    for name, signature in zip(study.runs, signatures, strict=True):
-        show.note(f"signature of {name}: {signature}")
+    show.tell(
+        as_json,
+        {"judges": plain_fields(study) | {"signatures": list(signatures)}},
+        tables=judges_tables(study),
+        words=study.words,
+        notes=[f"signature of {name}: {one}" for name, one in zip(study.runs, signatures, strict=True)],
+    )
 
 
 def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
@@ -146,20 +149,22 @@ def _over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     found = spread_of(results)
     half, ids, M, said = found.covariance.half_width(), results[0].plan.agent_ids, len(runs), said_of(found)
     order = sorted(range(len(ids)), key=lambda k: -found.ability[k])
-    if as_json:
-        rows: list[Json] = [
-            {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order
-        ]
-        show.print_json({"target": "items-and-judges", "agents": rows, "votes": found.votes, "said": said})
-        return
+    agents: list[Json] = [
+        {"agent": ids[k], "ability": float(found.ability[k]), "half_width": or_none(float(half[k]))} for k in order
+    ]
     lines = ([ids[k], show.fixed(found.ability[k]), f"± {half[k]:.3f}"] for k in order)
-    show.table(f"Averaged over {M} judges, for items and judges like these", ["agent"], ["ability", "95 %"], lines)
-    click.echo(said)
+    title = f"Averaged over {M} judges, for items and judges like these"
+    show.tell(
+        as_json,
+        {"target": "items-and-judges", "agents": agents, "votes": found.votes, "said": said},
+        tables=[two_sided(title, ["agent"], ["ability", "95 %"], lines)],
+        words=[said],
+    )
 
 
-def show_judges(study: JudgesStudy) -> None:
-    """Every table of the study, then its words."""
-    show.table(
+def judges_tables(study: JudgesStudy) -> Iterator[Table]:
+    """All that a study of judges has beside its words."""
+    yield two_sided(
         f"Judges on {study.n_agents} agents × "
         f"{items_compared(study.n_items, study.n_compared, by=' by every judge')}, agreement on {study.units}",
         ["judges"],
@@ -174,7 +179,7 @@ def show_judges(study: JudgesStudy) -> None:
             for pair in study.pairs
         ),
     )
-    show.table(
+    yield two_sided(
         "Curl, median / P95",
         ["judge", "link"],
         ["data", "predictions"],
@@ -191,14 +196,11 @@ def show_judges(study: JudgesStudy) -> None:
     )
     differ = [[agent.agent, *(f"place {place}" for place in agent.places)] for agent in study.agents]
     differ += [[item.item, *(f"{show.fixed(value, 2)} SD" for value in item.difficulty)] for item in study.items]
-    show.table("Where they differ most", ["agent or item"], study.runs, differ)
-    for shifts in study.shifts:
-        _show_shifts(shifts)
-    for line in study.words:
-        click.echo(printable(line))
+    yield two_sided("Where they differ most", ["agent or item"], study.runs, differ)
+    yield from map(_shifts_table, study.shifts)
 
 
-def _show_shifts(shifts: JudgeShifts) -> None:
+def _shifts_table(shifts: JudgeShifts) -> Table:
     tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
     rows = [
         [
@@ -216,7 +218,7 @@ def _show_shifts(shifts: JudgeShifts) -> None:
         apart = "" if row.told_apart or row.curve_share is None else ", not told apart from a curve"
         name = f"family {row.family} ({row.n_agents}{whose}{apart})"
         rows.append([name, f"{row.shift:+.3f}", interval, show.fixed(row.p_holm)])
-    show.table(
+    return two_sided(
         f"{shifts.other} against {shifts.one}: yes-rates off what {shifts.one} leads to expect, "
         f"{shifts.n_trials:,} {shifts.units}",
         ["agents or family"],

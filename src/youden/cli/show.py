@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from youden.text.printable import printable
-from youden.text.tables import Table, two_sided
+from youden.text.tables import Table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,11 +63,6 @@ def draw(of: Table) -> None:
     for row in of.rows:
         drawn.add_row(*map(safe, row))
     terminal.print(drawn)
-
-
-def table(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """The same. left, right: heads of its columns, by the side on which their cells stand."""
-    draw(two_sided(title, left, right, rows))
 
 
 def warn(warnings: Iterable[Finding | str]) -> None:

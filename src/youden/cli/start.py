@@ -27,6 +27,7 @@ from youden.cli import options, run_options, show
 from youden.cli.progress import progress_bar
 from youden.text.printable import printable, typed
 from youden.text.sentences import counted, with_interval
+from youden.text.tables import two_sided
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +111,7 @@ def _draw(checked: Checked, title: str) -> None:
         ]
         for cost in checked.costs
     )
-    show.table(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows)
+    show.draw(two_sided(title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
 
 
 HOW = {
@@ -259,7 +260,7 @@ def _installed(*, as_json: bool) -> None:
     for name, (key, where) in keys.items():
         none = "litellm finds its provider's key" if name in by_litellm else "needs no key"
         said = none if key is None else f"{key} is {f'set in {where}' if where else 'not set'}"
-        click.echo(f"  {show.safe(name)}: {said}")
+        click.echo(f"  {printable(name)}: {said}")
 
 
 @click.command("init")

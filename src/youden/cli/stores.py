@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from youden.cli import options, show
 from youden.cli.options import Suggesting
 from youden.text.printable import shown
 from youden.text.sentences import counted
+
+if TYPE_CHECKING:
+    from youden.nouns import Json
 
 FELL_SHORT = 1
 
@@ -49,13 +53,11 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
     from youden.pools.run_cassettes import export_cassette
 
     done = export_cassette(source, out, redacted=redact)
-    if as_json:
-        show.print_json({"file": str(out), **asdict(done)})
-    else:
-        show.note(
-            f"{counted(done.n_answers, 'answer')} and {counted(done.n_failures, 'failure')} in {out}; "
-            f"{counted(done.n_unanswered, 'request')} of {source} unanswered"
-        )
+    said = (
+        f"{counted(done.n_answers, 'answer')} and {counted(done.n_failures, 'failure')} in {out}; "
+        f"{counted(done.n_unanswered, 'request')} of {source} unanswered"
+    )
+    show.tell(as_json, {"file": str(out), **asdict(done)}, notes=[said])
 
 
 @cassette_command.command("import")
@@ -71,10 +73,8 @@ def import_(file: Path, store: str, as_json: bool) -> None:
     from youden.pools.run_cassettes import import_cassette
 
     done = import_cassette(file, store)
-    if as_json:
-        show.print_json({"store": shown(store), **asdict(done)})
-    else:
-        show.note(f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already")
+    said = f"{done.n_added:,} added to {shown(store)}, {done.n_kept:,} were there already"
+    show.tell(as_json, {"store": shown(store), **asdict(done)}, notes=[said])
 
 
 @cassette_command.command("verify")
@@ -93,25 +93,21 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
 
     cassette, problems = check_cassette(file)
     missing = {} if source is None else missing_requests(cassette, source)
-    if as_json:
-        show.print_json(
-            {
-                "file": str(file),
-                "n_answers": cassette.n_answers,
-                "n_failures": len(cassette.entries) - cassette.n_answers,
-                "n_redacted": cassette.n_redacted,
-                "problems": list(problems),
-                "missing": list(missing),
-            }
-        )
-    else:
-        for line in [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]:
-            click.echo(show.safe(line))
-        show.note(
-            f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
-            f"{len(problems):,} problems"
-            + ("" if source is None else f"; {counted(len(missing), 'request')} of {source} missing")
-        )
+    found: dict[str, Json] = {
+        "file": str(file),
+        "n_answers": cassette.n_answers,
+        "n_failures": len(cassette.entries) - cassette.n_answers,
+        "n_redacted": cassette.n_redacted,
+        "problems": list(problems),
+        "missing": list(missing),
+    }
+    beside = "" if source is None else f"; {counted(len(missing), 'request')} of {source} missing"
+    said = (
+        f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their keys cannot be checked); "
+        f"{counted(len(problems), 'problem')}{beside}"
+    )
+    lines = [*problems, *(f"missing: {key} ({which})" for key, which in missing.items())]
+    show.tell(as_json, found, words=lines, notes=[said])
     if problems:
         raise InputError(
             f"{file} has {len(problems)} damaged lines. Take it from version control, or export it again.",
@@ -135,10 +131,7 @@ def salvage_command(store: Path, out: Path, as_json: bool) -> None:
     from youden.judging.store.copying import salvage
 
     saved = salvage(store, out)
-    if as_json:
-        show.print_json(asdict(saved))
-    else:
-        show.note(f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}")
+    show.tell(as_json, asdict(saved), notes=[f"{counted(saved.n_answers, 'answer')} saved from {store} in {out}"])
 
 
 @click.group("store", cls=Suggesting)
@@ -195,12 +188,11 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
             for one in named:
                 opened.place.forget_batch(one.id)
             found = [one for one in found if one not in named]
-    if as_json:
-        show.print_json({"store": opened.name, "batches": [asdict(one) for one in found]})
-        return
-    for one in found:
-        show.note(f"{one.batch or one.id}: {counted(one.n_requests, 'request')} to {one.model} at {one.address}")
-    show.note(f"{len(found):,} batches are under way")
+    lines = [
+        f"{one.batch or one.id}: {counted(one.n_requests, 'request')} to {one.model} at {one.address}" for one in found
+    ]
+    lines.append(f"{len(found):,} {'batch is' if len(found) == 1 else 'batches are'} under way")
+    show.tell(as_json, {"store": opened.name, "batches": [asdict(one) for one in found]}, notes=lines)
 
 
 def _copied(sources: tuple[str, ...], target: str, *, as_json: bool) -> None:
@@ -208,7 +200,5 @@ def _copied(sources: tuple[str, ...], target: str, *, as_json: bool) -> None:
     from youden.text.printable import shown
 
     done = copy_stores(sources, target)
-    if as_json:
-        show.print_json({"store": shown(target), **asdict(done)})
-    else:
-        show.note(f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}")
+    said = f"{done.n_new:,} of {done.n_answers:,} answers are new in {shown(target)}"
+    show.tell(as_json, {"store": shown(target), **asdict(done)}, notes=[said])
