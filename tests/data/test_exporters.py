@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from jsonschema import validate
+from test_schemas import content
 
 from commands import Youden, write_config
 from pools import make_pool
@@ -24,7 +25,7 @@ from youden.data.folder import trial_tables
 from youden.data.folder.run_config import ExtensionStep, RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import read_pool, write_pool
-from youden.data.schemas import build_schemas, content
+from youden.data.schemas import build_schemas
 from youden.errors import ConfigError, RunFolderError
 from youden.nouns import Agent, Item, Json, Pool
 from youden.report.pages.writing import write_report

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from jsonschema import Draft202012Validator
 
 from commands import Youden, write_config, write_pool
 from youden.data.folder.run_files import FILE, MADE_BY, GateLedger, write_ledger
-from youden.data.schemas import build_schemas, content
+from youden.data.folder.table_columns import COLUMNS
+from youden.data.schemas import build_schemas
+from youden.nouns import RankingRow
+from youden.nouns.columns import TableColumn, columns_of
 from youden.resources import roots
 from youden.text.yaml_text import read_yaml
 
@@ -25,6 +31,36 @@ SCHEMAS = build_schemas()
 @cache
 def validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads(SCHEMAS[name]))
+
+
+def content(path: Path) -> Any:
+    """A file of a run as the value that its schema describes."""
+    if path.suffix == ".json":
+        return json.loads(path.read_bytes())
+    if path.suffix == ".yaml":
+        return read_yaml(path)
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            columns = {column.name: column for column in (columns_of(RankingRow)[0], *COLUMNS.get(path.name, ()))}
+            return [
+                {name: _field(columns.get(name), field) for name, field in line.items()}
+                for line in csv.DictReader(file)
+            ]
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    said = (path / "_parts.json").read_bytes() if path.is_dir() else None
+    metadata = json.loads(said)["said"] if said else (pq.read_schema(path).metadata or {})[b"youden"]
+    return {
+        "metadata": json.loads(metadata),
+        "rows": [row for file in files for row in pq.read_table(file).to_pylist()],
+    }
+
+
+def _field(column: TableColumn | None, field: str) -> str | float | None:
+    if field == "":
+        return None
+    if column is not None and column.kind == "text":
+        return field
+    return int(field) if field.lstrip("-").isdigit() else float(field)
 
 
 def test_every_file_of_a_run_has_a_schema() -> None:

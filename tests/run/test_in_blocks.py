@@ -224,7 +224,7 @@ def test_parts_are_one_table_for_other_tools_and_read_back_as_they_were(parted: 
     place = parted.file("verdicts.parquet")
     n_parts = len(list(place.glob("*.parquet")))
     assert n_parts > 2
-    assert len(pd.read_parquet(place)) == len(plan) == parted.n_judged()
+    assert len(pd.read_parquet(place)) == len(plan) == len(parted.judged_files().verdicts)
     for where in (f"{place}/*.parquet", str(place / "part-00000.parquet")):
         count = duckdb.sql(f"SELECT count(*), count(DISTINCT slot) FROM '{where}'").fetchall()[0]
         assert (count[0] == len(plan)) == ("*" in where)

@@ -7,13 +7,10 @@ key `youden` of its schema, `rows` an array of its rows.
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from youden.data.folder.csv_tables import RankingFile
@@ -28,7 +25,6 @@ from youden.nouns.columns import TableColumn, columns_of
 from youden.nouns.facts import CHANCE
 from youden.nouns.results import WhatMoves
 from youden.run_keys import KEYS
-from youden.text.yaml_text import read_yaml
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -147,33 +143,3 @@ def _text(name: str, schema: Json) -> str:
     head = {"$schema": DIALECT, "$id": f"urn:youden:run:{name}:{VERSION}", "title": f"{name} of a youden run"}
     body = schema if isinstance(schema, dict) else {}
     return json.dumps({**body, **head}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-
-
-def content(path: Path) -> Any:
-    """A file of a run as the value that its schema describes."""
-    if path.suffix == ".json":
-        return json.loads(path.read_bytes())
-    if path.suffix == ".yaml":
-        return read_yaml(path)
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            columns = {column.name: column for column in (_AGENT, *COLUMNS.get(path.name, ()))}
-            return [
-                {name: _field(columns.get(name), field) for name, field in line.items()}
-                for line in csv.DictReader(file)
-            ]
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    said = (path / "_parts.json").read_bytes() if path.is_dir() else None
-    metadata = json.loads(said)["said"] if said else (pq.read_schema(path).metadata or {})[b"youden"]
-    return {
-        "metadata": json.loads(metadata),
-        "rows": [row for file in files for row in pq.read_table(file).to_pylist()],
-    }
-
-
-def _field(column: TableColumn | None, field: str) -> str | float | None:
-    if field == "":
-        return None
-    if column is not None and column.kind == "text":
-        return field
-    return int(field) if field.lstrip("-").isdigit() else float(field)

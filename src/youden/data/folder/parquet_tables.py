@@ -321,12 +321,6 @@ def read_said(path: Path, kind: type[M]) -> M:
     return parse(path, _files_and_said(path, whole=False).said, TypeAdapter(kind))
 
 
-def count_rows(path: Path) -> int:
-    """How many rows a table has; they are not looked at. Raises: RunFolderError where there is none, or it is no table."""
-    files = _files_and_said(path, whole=False).files
-    return sum(pq.read_metadata(file).num_rows for file in files)
-
-
 def _files_and_said(path: Path, *, whole: bool = True) -> Parts:
     """whole: whether the parts of a folder have to be, byte for byte, those that were written."""
     if path.is_dir():

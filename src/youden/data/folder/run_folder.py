@@ -16,7 +16,7 @@ from youden.data.atomic import replacing, replacing_together
 from youden.data.folder import csv_tables, rate_tables, trial_tables
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
-from youden.data.folder.parquet_tables import MANIFEST, Table, count_rows
+from youden.data.folder.parquet_tables import MANIFEST, Table
 from youden.data.folder.parquet_tables import remove as remove_parts
 from youden.data.folder.run_config import RunConfig, dump_run_config, load_run_config
 from youden.data.folder.run_files import FITTED, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
@@ -145,10 +145,6 @@ class RunFolder:
     def read_plan_alone(self) -> Plan:
         """The plan without its trials."""
         return trial_tables.read_plan_alone(self.file("plan.parquet")).plan
-
-    def n_judged(self) -> int:
-        """How many trials the verdicts answer, by what their files say of themselves."""
-        return count_rows(self.file("verdicts.parquet"))
 
     def judged_files(self) -> JudgedFiles:
         """The plan without its trials, and the table of its verdicts, no row of which is read yet."""

@@ -19,7 +19,7 @@ from youden.nouns.pool import Floats
 from youden.protocol.independent import same_trials
 from youden.report.data.evidence import open_texts, read_result
 from youden.report.data.opened_trials import find_sources, judge_of_calls, sample_trials
-from youden.report.data.ranking_tables import RankedAgent, current_quality
+from youden.report.data.ranking_tables import RankedAgent, current_quality, fixed
 from youden.report.data.report import TrialFacts
 from youden.report.data.summary import Summary, summarise_run
 from youden.report.data.trial_rows import TrialBook
@@ -29,6 +29,7 @@ from youden.streams import own_stream
 from youden.study.agreement import study_judges
 from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import read_judged, side_by_side
+from youden.text.tables import Table, two_sided
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,20 @@ class ShownDisagreement:
     def share(self) -> float | None:
         """Of trials both answered, the share on which they differ; None without one."""
         return (self.yes_no + self.no_yes) / self.n if self.n else None
+
+
+def answers_table(arms: Sequence[ShownDisagreement]) -> Table:
+    """How two judges answered, an arm a row."""
+    rows = (
+        [
+            arm.arm,
+            *(f"{n:,}" for n in (arm.n, arm.yes_yes, arm.yes_no, arm.no_yes, arm.no_no)),
+            fixed(None if arm.share is None else 100 * arm.share, 1),
+        ]
+        for arm in arms
+    )
+    heads = ["trials both answered", "yes, yes", "yes, no", "no, yes", "no, no", "differ, %"]
+    return two_sided("Answers of both judges", ["arm"], heads, rows)
 
 
 @dataclass(frozen=True, eq=False)

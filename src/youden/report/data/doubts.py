@@ -16,10 +16,12 @@ from youden.nouns.finding import Fact, Finding
 from youden.nouns.pool import Bools, Floats, freeze
 from youden.report.data.evidence import Evidence
 from youden.report.data.grids import binned, edges
+from youden.report.data.ranking_tables import fixed
 from youden.report.data.summary import Summary
 from youden.stats.base.clusters import effects_of_pairs
 from youden.stats.base.metrics import ranks
 from youden.stats.partners import Linked, PairMeans, linked_pairs
+from youden.text.tables import Table
 
 FEWEST = 5
 """With fewer agents a rank correlation says nothing."""
@@ -71,6 +73,24 @@ def group_lines(of: PairMeans, groups: Sequence[str | None], agents: Sequence[st
         if line.inside is not None or line.correlation is not None:
             found.append(line)
     return tuple(sorted(found, key=lambda line: line.inside is None))
+
+
+def groups_table(lines: Sequence[GroupLine]) -> Table:
+    """A group a row."""
+    rows = (
+        [
+            line.group,
+            str(line.n_agents),
+            fixed(line.inside, 2),
+            fixed(line.across, 2),
+            "–" if line.share is None else f"{100 * line.share:.0f} %",
+            fixed(line.correlation, 2),
+            f"{line.moved} ({line.most})" if line.most else "–",
+        ]
+        for line in lines
+    )
+    heads = ["group", "agents", "inside", "across", "loses from", "without it", "moves most"]
+    return Table("Group by group", heads, "lrrrrrl", rows)
 
 
 def _agreement(of: PairMeans, inside: Bools, line: GroupLine) -> GroupLine:

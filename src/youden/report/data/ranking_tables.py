@@ -19,6 +19,7 @@ from youden.data.folder.table_columns import ItemRow
 from youden.nouns import AgentMove, Agreement, Finding, Json, QualityFacts, RankedBy, RankingRow, Validation
 from youden.nouns.columns import Field, Meaning, TableColumn, columns_of, fields_of
 from youden.nouns.facts import CHANCE, ChoiceFacts
+from youden.nouns.label_facts import LabelFacts
 from youden.report.data.evidence import ReportTexts, Told
 from youden.stats.base.metrics import ranks
 from youden.text.printable import printable
@@ -238,6 +239,23 @@ def labels_table(found: Validation) -> Table:
     )
     title = f"against {found.source} ({found.level:.0%} intervals)"
     return two_sided(title, ["label"], ["agents", "Spearman ρ", "Kendall τ-b", "AUC"], rows)
+
+
+def disagreements_table(label: LabelFacts) -> Table:
+    """The agents that stand elsewhere by a label than by ability."""
+    heads = ["agent", f"by {label.name}", "its places", "ability", "place, and its interval's", "explained"]
+    rows = (
+        [
+            one.agent,
+            f"{one.label:.4g}",
+            _range(one.label_low, one.label_high),
+            fixed(one.ability),
+            f"{one.place}; {_range(one.rank_low, one.rank_high)}",
+            "yes" if one.explained else "no",
+        ]
+        for one in label.disagreements
+    )
+    return Table(f"elsewhere by {label.name}", heads, "lrrrrl", rows)
 
 
 def moved_table(moves: Sequence[AgentMove]) -> Table:

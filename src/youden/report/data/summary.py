@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,16 +18,13 @@ from youden.report.data.ranking_tables import (
     fixed,
     headed_by,
     headline,
-    labels_table,
-    moved_table,
     rank_agents,
     shown,
     shown_columns,
 )
 from youden.run.standings import standing_line
-from youden.run.what_moves import moves_table
 from youden.text.sentences import items_compared
-from youden.text.tables import Table, bar
+from youden.text.tables import Table, bar, two_sided
 
 ABILITY = (
     "Ability is how well others' responses let the judge recognise the same source, relative to this pool, this judge and these "
@@ -42,6 +40,26 @@ class LinkLine:
     scores: ScoreKind
     link: str
     facts: LinkFacts
+
+
+def links_table(links: Iterable[LinkLine]) -> Table:
+    """The curl of the scores on each link; sampled figures with their standard errors."""
+    rows = (
+        [
+            line.scores,
+            line.link,
+            _with_error(line.facts.median, line.facts.median_error),
+            _with_error(line.facts.p95, line.facts.p95_error),
+            *(fixed(value, 2) for value in (line.facts.median_scaled, line.facts.p95_scaled)),
+            fixed(line.facts.r2),
+        ]
+        for line in links
+    )
+    return two_sided("Curl", ["scores", "link"], ["median", "P95", "median per SD", "P95 per SD", "R²"], rows)
+
+
+def _with_error(value: float, error: float | None) -> str:
+    return fixed(value) if error is None else f"{fixed(value)} ± {fixed(error, 4)}"
 
 
 MOST_CHANCES = 5
@@ -139,28 +157,6 @@ class Summary:
         if usd is None:
             return "unknown"
         return f"${usd:,.2f}" if usd == 0 or usd >= 0.01 else f"${usd:.4f}"
-
-    @property
-    def moved_table(self) -> Table | None:
-        """What the last extension moved, an agent a row."""
-        return None if self.facts.growth is None else moved_table(self.facts.growth.moves)
-
-    @property
-    def labels_table(self) -> Table | None:
-        """How far the ranking agrees with labels."""
-        return None if self.labels is None else labels_table(self.labels)
-
-    @property
-    def quality_table(self) -> Table | None:
-        """Quality of each agent, from labels."""
-        from youden.practice.quality import quality_table
-
-        return None if self.quality is None else quality_table(self.quality)
-
-    @property
-    def moves_table(self) -> Table | None:
-        """What moves an ability, a line a part."""
-        return None if self.moves is None else moves_table(self.moves)
 
     @property
     def target(self) -> str:
